@@ -142,27 +142,19 @@ impl Agent {
     fn dispatch(&self, request: Request, reply: Reply) {
         let Request { method, params, .. } = request;
         match method.as_str() {
-            "agent.hello" => reply.send(Ok(collect_hello_facts())),
+            "agent.hello" => reply.send(Ok(collect_hello_answer())),
             "agent.facts" => reply.send(Ok(facts::collect_facts(&self.cycles))),
-            "knob.get" => reply.send(rpc::parse_params(params).and_then(knob_requests::get_knobs)),
-            "knob.set" => reply.send(rpc::parse_params(params).and_then(knob_requests::set_knob)),
-            "path.listen" => {
-                reply.send(rpc::parse_params(params).and_then(|p| self.paths.listen(p)))
-            }
-            "path.close" => reply.send(rpc::parse_params(params).and_then(|p| self.paths.close(p))),
+            "knob.get" => reply.parse_run_and_send(params, knob_requests::get_knobs),
+            "knob.set" => reply.parse_run_and_send(params, knob_requests::set_knob),
+            "path.listen" => reply.parse_run_and_send(params, |p| self.paths.listen(p)),
+            "path.close" => reply.parse_run_and_send(params, |p| self.paths.close(p)),
             "path.probe" => self.run_parsed_on_thread(params, reply, path::probe_path),
-            "delay_line.start" => {
-                reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.start(p)))
-            }
+            "delay_line.start" => reply.parse_run_and_send(params, |p| self.delay_lines.start(p)),
             "delay_line.set" => {
-                reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.update(p)))
+                reply.parse_run_and_send(params, |p| self.delay_lines.update_and_reset_counts(p))
             }
-            "delay_line.read" => {
-                reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.read(p)))
-            }
-            "delay_line.stop" => {
-                reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.stop(p)))
-            }
+            "delay_line.read" => reply.parse_run_and_send(params, |p| self.delay_lines.read(p)),
+            "delay_line.stop" => reply.parse_run_and_send(params, |p| self.delay_lines.stop(p)),
             "frames.capabilities" => self.run_parsed_on_thread(params, reply, probe_capabilities),
             "iperf3.probe" => self.run_parsed_on_thread(params, reply, server_probe::probe_server),
             "trial.prepare" => match rpc::parse_params(params).and_then(|p| self.trials.prepare(p))
@@ -177,13 +169,15 @@ impl Agent {
                 Ok(trial) => self.run_on_thread(reply, move || trial.wait_until_ready()),
                 Err(error) => reply.send(Err(error)),
             },
-            "trial.start" => match rpc::parse_params(params).and_then(|p| self.trials.start(p)) {
-                Ok(starting) => self.run_on_thread(reply, move || starting.wait()),
-                Err(error) => reply.send(Err(error)),
-            },
-            "trial.stop" => reply.send(rpc::parse_params(params).and_then(|p| self.trials.stop(p))),
+            "trial.start" => {
+                match rpc::parse_params(params).and_then(|p| self.trials.request_start(p)) {
+                    Ok(starting) => self.run_on_thread(reply, move || starting.wait()),
+                    Err(error) => reply.send(Err(error)),
+                }
+            }
+            "trial.stop" => reply.parse_run_and_send(params, |p| self.trials.request_stop(p)),
             "guest.configure" if self.run_mode == RunMode::Guest => {
-                reply.send(rpc::parse_params(params).and_then(guest::configure));
+                reply.parse_run_and_send(params, guest::configure)
             }
             "guest.power_off" if self.run_mode == RunMode::Guest => {
                 match rpc::parse_params::<NoParameters>(params) {
@@ -235,7 +229,7 @@ impl Agent {
     }
 }
 
-fn collect_hello_facts() -> Value {
+fn collect_hello_answer() -> Value {
     json!({
         "agent": "vnetbench-agent",
         "version": env!("CARGO_PKG_VERSION"),
@@ -252,6 +246,15 @@ struct Reply {
 }
 
 impl Reply {
+    /// Parses the parameters of a request that does not block, runs it on this thread and sends its answer.
+    fn parse_run_and_send<P: DeserializeOwned>(
+        self,
+        params: Map<String, Value>,
+        work: impl FnOnce(P) -> Result<Value>,
+    ) {
+        self.send(rpc::parse_params(params).and_then(work));
+    }
+
     fn send(mut self, outcome: Result<Value>) {
         if let Some(id) = self.id.take() {
             self.outbox.send_answer(rpc::format_answer(&id, outcome));

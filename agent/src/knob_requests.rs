@@ -12,7 +12,7 @@ const MAX_KNOBS: usize = 64;
 /// The request `knob.get`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GetRequest {
+pub struct KnobGetRequest {
     interface: Option<String>,
     knobs: Vec<String>,
 }
@@ -20,14 +20,14 @@ pub struct GetRequest {
 /// The request `knob.set`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SetRequest {
+pub struct KnobSetRequest {
     interface: Option<String>,
     knob: String,
     value: Value,
 }
 
 /// Reads knobs and returns their values.
-pub fn get_knobs(request: GetRequest) -> Result<Value> {
+pub fn get_knobs(request: KnobGetRequest) -> Result<Value> {
     if request.knobs.len() > MAX_KNOBS {
         return Err(Error::BadParameter(format!(
             "knobs can have at most {MAX_KNOBS} elements"
@@ -42,14 +42,14 @@ pub fn get_knobs(request: GetRequest) -> Result<Value> {
 }
 
 /// Sets a knob and returns the value that the system then reports. Records the original settings in the journal first.
-pub fn set_knob(request: SetRequest) -> Result<Value> {
-    let SetRequest {
+pub fn set_knob(request: KnobSetRequest) -> Result<Value> {
+    let KnobSetRequest {
         interface,
         knob,
         value,
     } = request;
     let interface = interface.as_deref();
-    let journal_guard = journal::record_original_settings(interface, &knob)?;
+    let journal_guard = journal::record_interface_settings_before_change(interface, &knob)?;
     let effective = knobs::set_and_read_back(&knob, interface, &value)?;
     drop(journal_guard);
     Ok(json!({"knob": knob, "requested": value, "effective": effective}))
@@ -59,7 +59,7 @@ pub fn set_knob(request: SetRequest) -> Result<Value> {
 mod tests {
     use super::*;
 
-    fn request(json: Value) -> GetRequest {
+    fn request(json: Value) -> KnobGetRequest {
         serde_json::from_value(json).expect("parameters")
     }
 

@@ -73,7 +73,7 @@ enum Command {
 
 fn main() -> ExitCode {
     // The kernel starts the first process of an initramfs without arguments.
-    if std::env::args_os().len() <= 1 && guest::is_first_process() {
+    if std::env::args_os().len() <= 1 && guest::is_initramfs_init() {
         return guest::run_guest(serve_as_guest);
     }
     match CommandLine::parse().command {
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
 
 /// Serves requests on the standard streams, with a journal if a folder for it is given.
 fn serve_on_host(journal_folder: Option<&Path>) -> ExitCode {
-    match journal_folder.map_or(Ok(()), journal::start_journal) {
+    match journal_folder.map_or(Ok(()), journal::start_recording_settings) {
         Ok(()) => agent::serve(agent::RunMode::Host),
         Err(error) => {
             eprintln!("vnetbench-agent: {error}");

@@ -63,7 +63,7 @@ impl Outbox {
 
     /// Queues an event that may be dropped. Returns whether it was queued.
     #[must_use]
-    pub fn try_send_event(&self, line: String) -> bool {
+    pub fn send_droppable_event(&self, line: String) -> bool {
         let queue = self.lock();
         if queue.queued_bytes > EVENT_DROP_THRESHOLD_BYTES {
             return false;
@@ -73,11 +73,11 @@ impl Outbox {
     }
 
     /// Queues an event that is never dropped. Each trial has only one, so these events cannot fill the memory.
-    pub fn send_event(&self, line: String) {
+    pub fn send_undroppable_event(&self, line: String) {
         self.push(self.lock(), line);
     }
 
-    /// Waits until everything is written, at most for `limit`.
+    /// Waits until everything is written, at most for `timeout`.
     pub fn drain(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut queue = self.lock();

@@ -36,7 +36,7 @@ class MultipathTopology(NetnsTopology):
 
     def next_hop(self, endpoint: Endpoint) -> NetDevice:
         """See NetnsTopology."""
-        return self.ports[endpoint.pair - 1][0 if endpoint.side == "a" else -1]
+        return self.ports_by_pair[endpoint.pair - 1][0 if endpoint.side == "a" else -1]
 
 
 class MultipathLab(NetnsLab):
@@ -62,7 +62,7 @@ def _add_uplinks(testbed: NetnsTopology) -> NetnsTopology:
         return NetDevice(label, testbed.switch_namespace, f"up{number}{side}", UPLINK, leads_to)
 
     uplinks = tuple(uplink_end(number, side) for number in range(UPLINK_PAIRS) for side in "ab")
-    ports = tuple((first, *uplinks, last) for first, last in testbed.ports)
+    ports = tuple((first, *uplinks, last) for first, last in testbed.ports_by_pair)
     field_values = {field.name: getattr(testbed, field.name) for field in fields(testbed)}
     return MultipathTopology(**{**field_values, "uplink_ends": uplinks, "ports": ports})
 

@@ -17,7 +17,7 @@ from bench.comparison import ComparisonSpec, Competitor, Measure, RunValues
 from bench.testbed import PeerTestbed
 from tests import fixtures
 from tests.explain.comparisons.simulated import simulated
-from vnetbench.commands.summaries import read_summary_without_proof
+from vnetbench.commands.summaries import read_summary_without_experiments
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.text.narrative import build_narrative
 from vnetbench.results.records import FINISHED
@@ -86,7 +86,7 @@ def _write_large_file(path: Path) -> None:
 
 
 def _estimate(path: Path) -> None:
-    assert sum(each.trial_count for each in read_summary_without_proof(path).treatments) == _TRIALS
+    assert sum(each.trial_count for each in read_summary_without_experiments(path).treatments) == _TRIALS
 
 
 def _read(path: Path) -> None:

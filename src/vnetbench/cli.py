@@ -105,7 +105,7 @@ def run(study: Path, output: Path | None, overrides: Sequence[str], seed: int | 
     from vnetbench.commands.campaign import start_campaign
 
     path = output or Path(f"{study.stem}.vnb")
-    return _finish_session(path, start_campaign(study, path, overrides, seed, _console()))
+    return _print_session_results(path, start_campaign(study, path, overrides, seed, _make_console()))
 
 
 @cli.command()
@@ -114,7 +114,7 @@ def resume(results: Path) -> int:
     """Continue an interrupted campaign, for example after Ctrl-C, a crash, a reboot or a full disk."""
     from vnetbench.commands.campaign import resume_campaign
 
-    return _finish_session(results, resume_campaign(results, _console()))
+    return _print_session_results(results, resume_campaign(results, _make_console()))
 
 
 @cli.command()
@@ -129,12 +129,12 @@ def show(results: Path, output_format: str | None) -> None:
 
 def _print_estimates(summary: CampaignSummary, output_format: str | None) -> None:
     if output_format is None:
-        from vnetbench.report.tables.reference_table import reference_table
+        from vnetbench.report.tables.reference_table import published_values_table
 
         if summary.reference_table:
-            _print_renderables(reference_table(summary))
+            _print_renderables(published_values_table(summary))
         else:
-            _print_all_metrics(summary)
+            _print_headlines_and_estimates(summary)
         return
     from vnetbench.report.export.campaign_csv import campaign_csv
     from vnetbench.report.export.campaign_json import campaign_json
@@ -209,13 +209,13 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
             where=f"{before} and {after}",
             fix="compare two campaigns of the same study",
         )
-    if comparison.published_conditions:
+    if comparison.published_table_conditions:
         raise BenchError(
             "a published result has no trials, so --fail-if-worse cannot test significance against it",
             where=f"{before} and {after}",
             fix="remove --fail-if-worse, or compare two campaigns",
         )
-    worse, lost = find_worsened_metrics(comparison, share), comparison.newly_unmeasured
+    worse, lost = find_worsened_metrics(comparison, share), comparison.unmeasured_only_after
     if worse:
         click.echo(f"Worse by more than {fail_if_worse}: {format_count_with_noun(len(worse), 'treatment')}.")
     if lost:
@@ -252,10 +252,10 @@ def doctor(server: str | None, host: str | None) -> int:
     if host is not None:
         from vnetbench.commands.doctor_host import check_host
 
-        return check_host(_console(), host)
+        return check_host(_make_console(), host)
     from vnetbench.commands.doctor import check_machine, check_server
 
-    return check_machine(_console()) if server is None else check_server(_console(), server)
+    return check_machine(_make_console()) if server is None else check_server(_make_console(), server)
 
 
 def _default_page_path(results: Sequence[Path]) -> Path:
@@ -272,10 +272,10 @@ def _default_page_path(results: Sequence[Path]) -> Path:
     )
 
 
-def _finish_session(path: Path, status: str) -> int:
+def _print_session_results(path: Path, status: str) -> int:
     """Print what the session measured and the next commands, and return the exit code."""
     summary = _load_summary(path)
-    _print_all_metrics(summary)
+    _print_headlines_and_estimates(summary)
     if status == INTERRUPTED:
         click.echo(f"\nInterrupted. All finished trials are in {path}.\n  Continue:  vnetbench resume {path}")
         return exit_codes.INTERRUPTED
@@ -286,28 +286,28 @@ def _finish_session(path: Path, status: str) -> int:
 
 
 def _load_summary(path: Path) -> CampaignSummary:
-    from vnetbench.commands.summaries import read_summary
+    from vnetbench.commands.summaries import read_summary_with_experiments
 
-    return read_summary(path)
+    return read_summary_with_experiments(path)
 
 
-def _print_all_metrics(summary: CampaignSummary) -> None:
+def _print_headlines_and_estimates(summary: CampaignSummary) -> None:
     """Print the answer, the headlines of the findings and the table of estimates."""
     from vnetbench.report.tables.estimates_table import estimates_table
     from vnetbench.report.text.explanation_text import FindingHeadlines
     from vnetbench.report.text.narrative import build_narrative
 
-    _print_renderables(FindingHeadlines(build_narrative(summary).explanation), estimates_table(summary))
+    _print_renderables(FindingHeadlines(build_narrative(summary).findings_as_explanation), estimates_table(summary))
 
 
 def _print_renderables(*parts: RenderableType) -> None:
     from vnetbench.report.tables.text_table import TrimmedLines
 
     for part in parts:
-        _console().print(TrimmedLines(part))
+        _make_console().print(TrimmedLines(part))
 
 
-def _console() -> Console:
+def _make_console() -> Console:
     return Console(highlight=False)
 
 

@@ -51,7 +51,7 @@ class CpuTestbed:
         self.endpoints = [Endpoint(name, name[0], 1, "eth0", "", "") for name in ("a1", "b1")]
         self._cpus = parse_cpu_set(cpus)
 
-    def load_cpus(self, _factors: Mapping[str, Level]) -> dict[str, frozenset[int]]:
+    def load_cpus_in_endpoint_numbering(self, _factors: Mapping[str, Level]) -> dict[str, frozenset[int]]:
         return {endpoint.name: self._cpus for endpoint in self.endpoints}
 
 
@@ -111,8 +111,8 @@ def test_the_parameters_of_mixed_contain_those_of_both_parts() -> None:
         ({"connections": 10}, Timing(), 0.6),
         ({"rate": "none"}, Timing(), 0.6),
         ({"rate": 10.0}, Timing(), 5.1),
-        ({"rate": 10.0}, Timing(idle_s=2.0), 2.0),
-        ({}, Timing(idle_s=0.33, interval_s=0.1), 0.4),
+        ({"rate": 10.0}, Timing(idle_phase_s=2.0), 2.0),
+        ({}, Timing(idle_phase_s=0.33, interval_s=0.1), 0.4),
         ({}, Timing(interval_s=0.4), 2.0),
     ],
 )

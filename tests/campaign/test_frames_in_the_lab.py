@@ -68,7 +68,7 @@ def run_ip(*arguments: str) -> Sabotage:
     """Run iproute2 in the switch's namespace; `{port}` is the port of the last VM."""
 
     def sabotage(testbed: NetnsTestbed) -> None:
-        port = testbed.topology.ports[0][-1].interface
+        port = testbed.topology.ports_by_pair[0][-1].interface
         command = [argument.format(port=port) for argument in arguments]
         subprocess.run(["ip", "-n", testbed.topology.switch_namespace, *command], check=True)
 
@@ -81,7 +81,7 @@ def flood_frames(**port_settings: str) -> Sabotage:
 
     def sabotage(testbed: NetnsTestbed) -> None:
         command = ["ip", "-n", testbed.topology.switch_namespace, "link", "set"]
-        for port in (device.interface for path in testbed.topology.ports for device in path):
+        for port in (device.interface for path in testbed.topology.ports_by_pair for device in path):
             options = ["type", "bridge_slave", *settings, "fdb_flush"]
             subprocess.run([*command, port, *options], check=True)
 
@@ -105,7 +105,7 @@ def foreign_sender() -> Iterator[Sabotage]:
 
     def sabotage(testbed: NetnsTestbed) -> None:
         python = ["ip", "netns", "exec", testbed.topology.switch_namespace, sys.executable]
-        port = testbed.topology.ports[0][-1].interface
+        port = testbed.topology.ports_by_pair[0][-1].interface
         processes.append(subprocess.Popen([*python, "-c", FOREIGN_SENDER, port]))
 
     try:

@@ -83,11 +83,11 @@ class ObservedTestbed(NetnsTestbed):
         switch = self.topology.switch_namespace
         return {
             "threads": [{"name": "a1 vcpu0", "tid": os.getpid()}],
-            "interfaces": [port.interface for port in self.topology.ports[0]],
+            "interfaces": [port.interface for port in self.topology.ports_by_pair[0]],
             "namespace": str(netlink.NETNS_DIR / switch),
         }
 
-    def forwarder_interfaces(self) -> dict[str, tuple[str, ...]]:
+    def interfaces_by_forwarding_agent(self) -> dict[str, tuple[str, ...]]:
         return {"g1": ("lo",)}
 
 

@@ -19,7 +19,7 @@ PRECISION = Precision(half_width=0.05, min_trials=6, max_trials=30)
 
 
 def test_searches_share_the_time_limit_unless_the_study_sets_one_for_them() -> None:
-    precision = Precision(time_limit_s=3600, min_trials=6)
+    precision = Precision(campaign_time_limit_s=3600, min_trials=6)
 
     def search_limit_s(search: SearchSpec, precision: Precision, treatments: int) -> float | None:
         return limit_search_time(search, precision, treatments).time_limit_s
@@ -73,7 +73,7 @@ def test_values_around_zero_or_below_expect_the_maximum_number_of_trials() -> No
 
 
 def test_trials_are_shortened_to_fit_the_minimum_number_into_the_time_limit() -> None:
-    precision = Precision(time_limit_s=60, min_trials=6)
+    precision = Precision(campaign_time_limit_s=60, min_trials=6)
     chosen = choose_load_duration([], 0.1, precision, 15)
     assert chosen < MIN_TRIAL_LENGTH_S
     assert 15 * 6 * (chosen + 0.1) <= 60
@@ -81,7 +81,7 @@ def test_trials_are_shortened_to_fit_the_minimum_number_into_the_time_limit() ->
 
 
 def test_a_time_limit_that_is_too_short_is_detected_before_the_campaign() -> None:
-    assert has_time_for_min_trials(Precision(time_limit_s=60), 10, None)
-    assert not has_time_for_min_trials(Precision(time_limit_s=60), 200, None)
-    assert not has_time_for_min_trials(Precision(time_limit_s=60), 10, 5.0)
+    assert has_time_for_min_trials(Precision(campaign_time_limit_s=60), 10, None)
+    assert not has_time_for_min_trials(Precision(campaign_time_limit_s=60), 200, None)
+    assert not has_time_for_min_trials(Precision(campaign_time_limit_s=60), 10, 5.0)
     assert has_time_for_min_trials(Precision(), 10_000, 10.0)

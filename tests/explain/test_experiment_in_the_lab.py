@@ -12,7 +12,7 @@ from rich.console import Console
 from tests import fixtures
 from tests.report.explanations import RECEIVER
 from vnetbench.commands import proof
-from vnetbench.commands.summaries import proof_file_path, read_summary, read_summary_without_proof
+from vnetbench.commands.summaries import proof_file_path, read_summary_with_experiments, read_summary_without_experiments
 from vnetbench.explain.model import CandidateCause, Explanation, Finding
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
@@ -42,12 +42,12 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
     monkeypatch.setattr(proof, "explain", lambda _: Explanation((), (finding,)))
 
     out = io.StringIO()
-    assert proof.run_proof(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
+    assert proof.run_proof(results, read_summary_with_experiments(results), (), Console(file=out, width=200)) == "finished"
     assert "Comparing link rate none and 1 MiB socket buffer with the original treatment" in out.getvalue()
-    recorded = read_summary_without_proof(proof_file_path(results))
+    recorded = read_summary_without_experiments(proof_file_path(results))
     assert [each.trial_count for each in recorded.treatments] == [8, 8, 8]
 
-    shaper, buffer = read_summary(results).experiments
+    shaper, buffer = read_summary_with_experiments(results).experiments
     assert (
         shaper.changed_levels == {"link_rate": "none"}
         and shaper.ratio.low is not None
@@ -56,5 +56,5 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
     assert buffer.ratio.high is not None and buffer.ratio.high < 2
 
     # A second call does not run it again.
-    assert proof.run_proof(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
+    assert proof.run_proof(results, read_summary_with_experiments(results), (), Console(file=out, width=200)) == "finished"
     assert "already has the proof" in out.getvalue()

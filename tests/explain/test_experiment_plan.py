@@ -17,7 +17,7 @@ from vnetbench.commands import proof
 from vnetbench.estimate.experiments import estimate_experiments, has_same_study
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.experiment_plan import plan_experiment
+from vnetbench.explain.experiment_plan import plan_first_possible_experiment
 from vnetbench.explain.model import CandidateCause, Explanation, Finding
 from vnetbench.study.model import Level, Plan, Study
 
@@ -44,7 +44,7 @@ def finding(*settings: dict[str, Level], typical: int = 0) -> Finding:
 
 
 def test_the_plan_has_the_treatment_and_a_variant_per_candidate(measured: CampaignSummary) -> None:
-    plan = plan_experiment(measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})])
+    plan = plan_first_possible_experiment(measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})])
     assert plan is not None
     base, first, second = (dict(each.factors) for each in plan.plan.treatments)
     assert {**base, "streams": 4} == first and {**base, "socket_buffer": 1048576} == second
@@ -53,7 +53,7 @@ def test_the_plan_has_the_treatment_and_a_variant_per_candidate(measured: Campai
 
 
 def test_the_plan_has_at_least_six_short_trials_of_the_same_study(measured: CampaignSummary) -> None:
-    plan = plan_experiment(measured, [finding({"streams": 4})])
+    plan = plan_first_possible_experiment(measured, [finding({"streams": 4})])
     assert plan is not None
     assert plan.study.precision.min_trials == plan.study.precision.max_trials >= 6
     assert plan.study.timing.duration_s is not None and plan.study.timing.duration_s <= 5
@@ -62,7 +62,7 @@ def test_the_plan_has_at_least_six_short_trials_of_the_same_study(measured: Camp
 
 def test_a_cpu_list_can_be_compared_with_a_word() -> None:
     study = 'title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n'
-    plan = plan_experiment(campaign(study, SimulatedTreatment()), [finding({"irq_cpus": "apart"})])
+    plan = plan_first_possible_experiment(campaign(study, SimulatedTreatment()), [finding({"irq_cpus": "apart"})])
     assert plan is not None
     assert [each.factors["irq_cpus"] for each in plan.plan.treatments] == ["1", "apart"]
 
@@ -72,13 +72,13 @@ def test_trials_last_as_long_as_in_the_campaign_up_to_a_maximum(
     measured: CampaignSummary, of_study: float | None, own: float
 ) -> None:
     timed = replace(measured, timing=replace(measured.timing, duration_s=of_study))
-    plan = plan_experiment(timed, [finding({"streams": 4})])
+    plan = plan_first_possible_experiment(timed, [finding({"streams": 4})])
     assert plan is not None and plan.study.timing.duration_s == own
 
 
 def test_more_streams_get_a_thread_each_in_both_treatments() -> None:
     study = 'title = "t"\n[factors]\nstreams = 1\nthreads = 1\n'
-    plan = plan_experiment(
+    plan = plan_first_possible_experiment(
         campaign(study, SimulatedTreatment()), [finding({"streams": 2, "threads": "auto"})]
     )
     assert plan is not None
@@ -87,26 +87,26 @@ def test_more_streams_get_a_thread_each_in_both_treatments() -> None:
 
 
 def test_the_baseline_of_a_switch_is_its_opposite(measured: CampaignSummary) -> None:
-    plan = plan_experiment(measured, [finding({"tso": "on"})])
+    plan = plan_first_possible_experiment(measured, [finding({"tso": "on"})])
     assert plan is not None
     assert [each.factors["tso"] for each in plan.plan.treatments] == ["off", "on"]
 
 
 def test_a_candidate_without_a_setting_is_skipped(measured: CampaignSummary) -> None:
-    plan = plan_experiment(measured, [finding({}), finding({}, {"streams": 4}, typical=1)])
+    plan = plan_first_possible_experiment(measured, [finding({}), finding({}, {"streams": 4}, typical=1)])
     assert plan is not None
     assert plan.treatment.index == 1 and [each.cause.name for each in plan.candidates] == ["cpu_quota"]
-    assert plan_experiment(measured, [finding({})]) is None
-    assert plan_experiment(measured, [finding({"streams": 1})]) is None  # it has that already
+    assert plan_first_possible_experiment(measured, [finding({})]) is None
+    assert plan_first_possible_experiment(measured, [finding({"streams": 1})]) is None  # it has that already
 
 
 def test_the_first_of_two_contradictory_settings_is_tested(measured: CampaignSummary) -> None:
-    plan = plan_experiment(measured, [finding({"streams": 4}, {"transport": "vsock"})])
+    plan = plan_first_possible_experiment(measured, [finding({"streams": 4}, {"transport": "vsock"})])
     assert plan is not None and len(plan.candidates) == 1
 
 
 def test_a_setting_shared_by_two_candidates_runs_once(measured: CampaignSummary) -> None:
-    plan = plan_experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
+    plan = plan_first_possible_experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
     assert plan is not None
     assert [each.cause.experiment_levels for each in plan.candidates] == [
         {"streams": 4},

@@ -12,7 +12,7 @@ from vnetbench.estimate.paired_ratios import combine_paired_ratios, estimate_pai
 from vnetbench.explain.experiment_verdicts import (
     apply_experiment_verdicts,
     experiment_verdict,
-    has_experiment,
+    has_experiment_on_levels,
 )
 from vnetbench.explain.model import CandidateCause
 from vnetbench.study.model import Level
@@ -107,4 +107,4 @@ def test_an_experiment_with_another_treatment_or_setting_is_ignored() -> None:
         replace(tried(1.9, 0.1), changed_levels={"streams": 8}),
     ):
         assert apply_experiment_verdicts(candidates(), LEVELS, [other]) == candidates()
-    assert has_experiment(LEVELS, [TRIED]) and not has_experiment({**LEVELS, "mtu": 9000}, [TRIED])
+    assert has_experiment_on_levels(LEVELS, [TRIED]) and not has_experiment_on_levels({**LEVELS, "mtu": 9000}, [TRIED])

@@ -15,7 +15,7 @@ import pytest
 from bench.corpus.store import read_labelled_runs
 from bench.corpus.test_data import PACKED_SUFFIX, TEST_CORPUS
 from tests.explain.comparisons.simulated import simulated
-from vnetbench.commands.summaries import read_summary_without_proof
+from vnetbench.commands.summaries import read_summary_without_experiments
 from vnetbench.estimate.summarize import estimate_metrics
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.model import CONFIDENCE_WORDS
@@ -57,7 +57,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Sequence[CampaignSumm
     for number, run in enumerate(read_labelled_runs(TEST_CORPUS)[::ONE_RUN_OF]):
         path = folder / run.path.name
         path.write_bytes(gzip.decompress(run.path.with_name(run.path.name + PACKED_SUFFIX).read_bytes()))
-        real = read_summary_without_proof(path)
+        real = read_summary_without_experiments(path)
         factors, scatter = {"streams": (1, 2, 4, 8), "mtu": (1500, 9000)}, 0.01 * number
         generator = np.random.default_rng(number)
         large = simulated(generator, factors, streams_of, noise=scatter, of_blocks=scatter)

@@ -9,13 +9,13 @@ import pytest
 from tests.report.campaigns import estimate
 from tests.report.frame_campaigns import forwarding_campaign, searched
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.idle_cpus import cpu_use_of_saturated_forwarders, idle_cpu_findings
+from vnetbench.explain.idle_cpus import cpu_use_of_saturated_forwarders, saturated_forwarder_findings
 
 pytestmark = pytest.mark.pure
 
 
 def findings(summary: CampaignSummary) -> tuple[str, ...]:
-    return tuple(finding.text for finding in idle_cpu_findings(summary))
+    return tuple(finding.text for finding in saturated_forwarder_findings(summary))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from tests.explain.campaigns import SimulatedTreatment, campaign
 from vnetbench.estimate.summary import TreatmentSummary
 from vnetbench.explain.explain import explain
-from vnetbench.explain.model_check import check_model
+from vnetbench.explain.model_check import find_model_agreement
 
 pytestmark = pytest.mark.pure
 
@@ -23,9 +23,9 @@ def treatment(evidence: dict[str, float]) -> TreatmentSummary:
 
 
 def test_the_window_model_is_compared_with_the_goodput() -> None:
-    result = check_model(treatment(WINDOW), "receive_window")
+    result = find_model_agreement(treatment(WINDOW), "receive_window")
     assert result is not None
-    assert result.details["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
+    assert result.modelled_and_measured_bps["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
     assert result.text == (
         "A window of 65.5 kB and a round-trip time of 4.45 ms allow 118 Mbit/s per stream. "
         "The measured goodput is 116 Mbit/s per stream."
@@ -33,30 +33,30 @@ def test_the_window_model_is_compared_with_the_goodput() -> None:
 
 
 def test_a_goodput_far_from_the_window_model_gives_no_check() -> None:
-    assert check_model(treatment({**WINDOW, "stream_goodput_bps": 50e6}), "receive_window") is None
+    assert find_model_agreement(treatment({**WINDOW, "stream_goodput_bps": 50e6}), "receive_window") is None
 
 
 def test_the_loss_models_are_compared_with_the_goodput() -> None:
-    result = check_model(treatment(LOSS), "path_loss")
+    result = find_model_agreement(treatment(LOSS), "path_loss")
     assert result is not None
-    assert result.details["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
+    assert result.modelled_and_measured_bps["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
     assert "with reno and" in result.text and "measured goodput is 60.0 Mbit/s per stream" in result.text
 
 
 @pytest.mark.parametrize("goodput_bps", [2.55e9, 30e6])
 def test_a_goodput_far_from_the_loss_models_gives_no_check(goodput_bps: float) -> None:
     # Spurious retransmissions of late packets: 931 Mbit/s by the model, and 2.55 Gbit/s measured.
-    assert check_model(treatment({**LOSS, "stream_goodput_bps": goodput_bps}), "path_loss") is None
+    assert find_model_agreement(treatment({**LOSS, "stream_goodput_bps": goodput_bps}), "path_loss") is None
 
 
 @pytest.mark.parametrize("missing", ["rtt_us", "in_flight_bytes", "stream_goodput_bps"])
 def test_a_missing_metric_gives_no_check(missing: str) -> None:
     known = {name: value for name, value in WINDOW.items() if name != missing}
-    assert check_model(treatment(known), "receive_window") is None
+    assert find_model_agreement(treatment(known), "receive_window") is None
 
 
 def test_causes_without_a_model_give_no_check() -> None:
-    assert check_model(treatment(WINDOW), "cpu_quota") is None
+    assert find_model_agreement(treatment(WINDOW), "cpu_quota") is None
 
 
 def test_the_finding_contains_the_model_of_its_first_candidate() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_local_agent
@@ -18,7 +18,7 @@ LOOPBACK_MTU = 65536
 class LoopbackTestbed:
     """Two agents on one kernel. There is nothing to set, so other levels are refused."""
 
-    rejected_frame_outcome = "unsent"
+    rejected_frame_outcome: Literal["lost", "unsent"] = "unsent"
 
     def __init__(self, label: str) -> None:
         self.endpoints: Sequence[Endpoint] = tuple(
@@ -47,7 +47,7 @@ class LoopbackTestbed:
     def observer_targets(self) -> None:
         """Return nothing to observe besides the machine."""
 
-    def forwarder_interfaces(self) -> Mapping[str, Sequence[str]]:
+    def interfaces_by_forwarding_agent(self) -> Mapping[str, Sequence[str]]:
         """Return no forwarders: the kernel hands the data over."""
         return {}
 
@@ -62,7 +62,7 @@ class LoopbackTestbed:
         """Refuse frames: the loopback is no Ethernet."""
         raise TreatmentRefused("the loopback carries no frames", where="lo", fix="use the lab netns")
 
-    def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+    def load_cpus_in_endpoint_numbering(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """Let both endpoints use every CPU of this machine."""
         return {endpoint.name: self.online_cpus for endpoint in self.endpoints}
 
@@ -90,5 +90,5 @@ class LoopbackLab:
         """Start both agents."""
         return LoopbackTestbed(name)
 
-    def remove_leftovers(self, prefix: str) -> None:
+    def remove_unfinished_testbeds(self, name_prefix: str) -> None:
         """Do nothing: agents end with the bench, and nothing else is created."""

@@ -63,7 +63,7 @@ def instrument(network: HostNetwork, monkeypatch: pytest.MonkeyPatch) -> Iterato
     with closing(LabInstrument(HostsLab(spec, "a test"), spec)) as created:
         yield created
     assert_hosts_are_restored(network)
-    assert leftovers.list_leftovers() == []
+    assert leftovers.list_agent_folder_records() == []
 
 
 def make_load(duration_s: float) -> TrialLoad:
@@ -109,7 +109,7 @@ def test_knobs_are_restored_after_a_link_was_down(network: HostNetwork, instrume
     ):
         instrument.measure(make_load(LONG_S), lambda: False)
     # The agent has not noticed: it still runs with its settings.
-    (leftover,) = leftovers.list_leftovers()
+    (leftover,) = leftovers.list_agent_folder_records()
     assert (leftover.host, leftover.is_own) == ("web-02", True)
     assert mtus(network) == [1500, 1400]
     with during_load(lambda: network.set_link(host, "up")):
@@ -120,7 +120,7 @@ def test_a_killed_remote_agent_costs_only_its_trial_and_leaves_nothing(
     network: HostNetwork, instrument: LabInstrument
 ) -> None:
     instrument.measure(make_load(0.2), lambda: False)
-    (web_02,) = [left.folder for left in leftovers.list_leftovers() if left.host == "web-02"]
+    (web_02,) = [left.folder for left in leftovers.list_agent_folder_records() if left.host == "web-02"]
     (agent,) = [pid for pid, folder in ssh_hosts.agents().items() if Path(folder).name == web_02]
     with during_load(lambda: ssh_hosts.kill(agent)), pytest.raises(TrialFailed, match=r"web-02.*killed"):
         instrument.measure(make_load(LONG_S), lambda: False)

@@ -39,7 +39,7 @@ def test_a_line_with_only_a_date_is_recognized(line: str, time: datetime) -> Non
     tracker = RunDateTracker()
 
     assert tracker.record_if_date_line(1, line)
-    assert tracker.run_start_time(2) == time
+    assert tracker.take_run_start_time(2) == time
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_a_day_and_a_time_on_separate_lines_belong_together() -> None:
     assert tracker.record_if_date_line(1, "Wed 11/05/2025")
     assert tracker.record_if_date_line(2, "12:00 PM")
 
-    assert tracker.run_start_time(4) == datetime(2025, 11, 5, 12, 0)
-    assert tracker.run_start_time(5) is None
+    assert tracker.take_run_start_time(4) == datetime(2025, 11, 5, 12, 0)
+    assert tracker.take_run_start_time(5) is None
 
 
 def test_a_day_without_a_time_is_no_start_time() -> None:
     tracker = RunDateTracker()
     assert tracker.record_if_date_line(1, "05.11.2025")
 
-    assert tracker.run_start_time(2) is None
+    assert tracker.take_run_start_time(2) is None
 
 
 def test_a_date_applies_only_to_the_run_behind_it() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.decoding import decode_lines
-from vnetbench.importers.esxtop import attach_host_counters, is_esxtop_header, read_counter_intervals
+from vnetbench.importers.esxtop import attach_host_counters_within_runs, is_esxtop_header, read_counter_intervals
 from vnetbench.importers.runs import RoundedValue, Run
 
 pytestmark = pytest.mark.pure
@@ -48,7 +48,7 @@ def test_only_relevant_columns_are_kept() -> None:
 def test_means_cover_the_intervals_within_a_run() -> None:
     log = _log(*((5 * i, value) for i, value in enumerate([99, 10, 20, 40, 80])))
 
-    (run,) = attach_host_counters(
+    (run,) = attach_host_counters_within_runs(
         [_run(NOON + timedelta(seconds=4), duration_s=12, omitted_s=1)], read_counter_intervals(log)
     )
 
@@ -59,7 +59,7 @@ def test_means_cover_the_intervals_within_a_run() -> None:
 
 
 def test_means_are_weighted_by_interval_length() -> None:
-    (run,) = attach_host_counters(
+    (run,) = attach_host_counters_within_runs(
         [_run(NOON, 100)], read_counter_intervals(_log((0, 99), (10, 10), (40, 50)))
     )
 
@@ -67,7 +67,7 @@ def test_means_are_weighted_by_interval_length() -> None:
 
 
 def test_the_first_interval_of_a_log_is_skipped() -> None:
-    (run,) = attach_host_counters(
+    (run,) = attach_host_counters_within_runs(
         [_run(NOON - timedelta(seconds=60), 61)], read_counter_intervals(_log((0, 99), (10, 10)))
     )
 
@@ -79,7 +79,7 @@ def test_the_first_interval_of_a_log_is_skipped() -> None:
 
 
 def test_a_run_without_a_date_gets_no_counters_and_a_remark() -> None:
-    (run,) = attach_host_counters([_run(None, 10)], read_counter_intervals(_log((0, 1), (5, 2))))
+    (run,) = attach_host_counters_within_runs([_run(None, 10)], read_counter_intervals(_log((0, 1), (5, 2))))
 
     assert run.metrics == {}
     assert run.remarks == (
@@ -88,7 +88,7 @@ def test_a_run_without_a_date_gets_no_counters_and_a_remark() -> None:
 
 
 def test_a_run_without_a_time_zone_uses_that_of_esxtop() -> None:
-    (run,) = attach_host_counters(
+    (run,) = attach_host_counters_within_runs(
         [_run(NOON.replace(tzinfo=None), 10)], read_counter_intervals(_log((0, 1), (5, 2), (10, 4)))
     )
 
@@ -100,7 +100,7 @@ def test_different_time_zones_of_log_and_run_are_converted() -> None:
     log = [line.replace("(UTC)(0)", "(Pacific Standard Time)(480)") for line in _log((0, 1), (5, 2), (10, 4))]
     east = timezone(timedelta(hours=2))
 
-    (run,) = attach_host_counters(
+    (run,) = attach_host_counters_within_runs(
         [_run(datetime(2025, 11, 5, 22, 0, 0, tzinfo=east), 10)], read_counter_intervals(log)
     )
 
@@ -110,7 +110,7 @@ def test_different_time_zones_of_log_and_run_are_converted() -> None:
 def test_overlapping_runs_get_their_own_means() -> None:
     runs = [_run(NOON + timedelta(seconds=at), 10) for at in (10, 0, 5)]
 
-    updated = attach_host_counters(runs, read_counter_intervals(_log(*((5 * i, 10 * i) for i in range(5)))))
+    updated = attach_host_counters_within_runs(runs, read_counter_intervals(_log(*((5 * i, 10 * i) for i in range(5)))))
 
     assert [run.other_results["esxtop: esx1: host busy %"] for run in updated] == ["35", "15", "25"]
 
@@ -118,7 +118,7 @@ def test_overlapping_runs_get_their_own_means() -> None:
 def test_a_metric_that_a_run_reports_itself_is_kept() -> None:
     run = _run(NOON, 10, {"host_cpu_percent": RoundedValue.exact(77.0)})
 
-    (updated,) = attach_host_counters([run], read_counter_intervals(_log((0, 1), (5, 2))))
+    (updated,) = attach_host_counters_within_runs([run], read_counter_intervals(_log((0, 1), (5, 2))))
 
     assert updated.metrics["host_cpu_percent"].value == 77.0
 
@@ -155,7 +155,7 @@ def test_a_log_of_another_program_is_refused() -> None:
         list(read_counter_intervals(["a,b", "1,2"]))
     assert not is_esxtop_header("streams,rate")
     assert is_esxtop_header(HEAD)
-    assert attach_host_counters([_run(NOON, 1)], iter(()))[0].remarks[0].endswith("log is empty.")
+    assert attach_host_counters_within_runs([_run(NOON, 1)], iter(()))[0].remarks[0].endswith("log is empty.")
 
 
 def test_thousands_of_columns_need_little_memory() -> None:
@@ -167,7 +167,7 @@ def test_thousands_of_columns_need_little_memory() -> None:
             yield ",".join([f'"11/05/2025 12:{i // 60:02}:{i % 60:02}"', '"50.00"', *['"12.34"'] * 5000])
 
     tracemalloc.start()
-    (run,) = attach_host_counters([_run(NOON, 299)], read_counter_intervals(lines()))
+    (run,) = attach_host_counters_within_runs([_run(NOON, 299)], read_counter_intervals(lines()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 

@@ -65,7 +65,7 @@ def test_a_missing_mapping_file_is_reported(tmp_path: Path) -> None:
 def test_host_counters_are_attached_by_time_in_any_order_of_logs() -> None:
     store = RunStore()
     log = [HEAD, *(f'"{NOON + timedelta(seconds=at):%m/%d/%Y %H:%M:%S}","{at}"' for at in (0, 5, 10, 15))]
-    store.add_host_counters("esxtop.csv", read_counter_intervals(log))
+    store.store_host_counters("esxtop.csv", read_counter_intervals(log))
     for started_at in (NOON, NOON + timedelta(seconds=5), None):
         store.add_item("a.log", _run(started_at))
 
@@ -77,7 +77,7 @@ def test_host_counters_are_attached_by_time_in_any_order_of_logs() -> None:
         {"esxtop: esx1: host busy %": "12.5"},
         {},
     ]
-    assert store.run_count_by_counter_log == {"esxtop.csv": 2}
+    assert store.run_count_by_esxtop_log == {"esxtop.csv": 2}
     assert "does not say when the run started" in runs[2].remarks[0]
     store.close()
 
@@ -91,7 +91,7 @@ def test_a_run_gets_the_counters_of_several_hosts() -> None:
             '"11/05/2025 12:00:00","1"',
             f'"11/05/2025 12:00:05","{busy}"',
         ]
-        store.add_host_counters(f"{host}.csv", read_counter_intervals(log))
+        store.store_host_counters(f"{host}.csv", read_counter_intervals(log))
 
     store.attach_host_counters_to_runs()
 

@@ -251,7 +251,7 @@ def test_imports_are_compared_by_their_common_factors(tmp_path: Path) -> None:
     assert comparison.changes[0].ratio.value == pytest.approx(2, rel=0.01)
     assert comparison.changes[0].is_significant
     assert [each.after for each in comparison.environment_differences if "mtu" in each.name] == ["9000"]
-    assert "1.2 from a.log" in comparison.import_notes[0]
+    assert "1.2 from a.log" in comparison.imported_log_notes[0]
 
 
 def test_a_label_can_be_any_text() -> None:

@@ -16,7 +16,7 @@ from vnetbench.importers.arithmetic import (
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.run_lines import MAX_FOREIGN_LINES_IN_RUN, take_run_line
 from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
-from vnetbench.importers.validation import validate_run
+from vnetbench.importers.validation import drop_invalid_levels_and_intervals
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure
@@ -61,7 +61,7 @@ def test_rounding_propagates_through_sums_and_quotients() -> None:
 
 
 def test_invalid_levels_become_other_results() -> None:
-    run = validate_run(build_run(factors={"streams": 4, "request_size": 1, "message_size": 0}))
+    run = drop_invalid_levels_and_intervals(build_run(factors={"streams": 4, "request_size": 1, "message_size": 0}))
 
     assert run.factors == {"streams": 4}
     assert run.other_results == {
@@ -73,13 +73,13 @@ def test_invalid_levels_become_other_results() -> None:
 def test_intervals_that_end_before_they_start_are_dropped() -> None:
     good, bad = ReportInterval(0, 1, {}), ReportInterval(2, 1, {})
 
-    assert validate_run(build_run(intervals=(good, bad))).intervals == (good,)
+    assert drop_invalid_levels_and_intervals(build_run(intervals=(good, bad))).intervals == (good,)
 
 
 @pytest.mark.parametrize("value", [math.inf, math.nan])
 def test_a_value_that_is_not_finite_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="not a finite number"):
-        validate_run(build_run(metrics={"goodput_bps": RoundedValue.exact(value)}))
+        drop_invalid_levels_and_intervals(build_run(metrics={"goodput_bps": RoundedValue.exact(value)}))
 
 
 def build_run(

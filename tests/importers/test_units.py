@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnetbench.importers.units import BITS_BY_UNIT, BYTES_BY_UNIT, parse_count, parse_rounded, parse_with_unit
+from vnetbench.importers.units import BITS_BY_UNIT, BYTES_BY_UNIT, parse_exact_count, parse_rounded, parse_with_unit
 
 pytestmark = pytest.mark.pure
 
@@ -41,7 +41,7 @@ def test_bit_units_are_powers_of_1000_and_byte_units_powers_of_1024() -> None:
 
 
 def test_a_count_is_exact() -> None:
-    assert parse_count("17").low == parse_count("17").high == 17
+    assert parse_exact_count("17").low == parse_exact_count("17").high == 17
 
 
 @pytest.mark.parametrize("text", ["", "-", ".", "1e999", "nan", "inf", "12 34", "0x10", "1" * 65, "1e99999"])

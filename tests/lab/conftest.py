@@ -20,5 +20,5 @@ def private_ssh_client(network: HostNetwork, monkeypatch: pytest.MonkeyPatch) ->
     yield
     assert ssh_hosts.folders() == []
     assert ssh_hosts.agents() == {}
-    assert leftovers.list_leftovers() == []
+    assert leftovers.list_agent_folder_records() == []
     assert current_process_identity() not in ssh_hosts.connections()

@@ -94,13 +94,13 @@ def test_groups_of_a_killed_bench_are_found_and_removed(hierarchy: CgroupHierarc
     bench = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert bench.stdout is not None
     assert bench.stdout.readline() == "limited\n"
-    assert "t-limited" not in control_groups.leftover_testbeds()
+    assert "t-limited" not in control_groups.testbeds_with_leftover_groups()
     bench.kill()
     bench.wait()
     assert len(groups(hierarchy, "t-limited")) == 2
     # As if everything with this /run had been killed: only the groups are left of the testbed.
     (registry.REGISTRY_FOLDER / "t-limited.json").unlink()
-    assert "t-limited" in control_groups.leftover_testbeds()
+    assert "t-limited" in control_groups.testbeds_with_leftover_groups()
     registry.remove_testbed("t-limited")
     assert groups(hierarchy, "t-limited") == []
 
@@ -243,9 +243,9 @@ def test_an_ended_bench_is_distinguished_from_a_process_with_its_id(
     ):
         (tmp_path / f"vnb.{name}.a1.{bench}").mkdir()
     monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
-    assert control_groups.leftover_testbeds() == {"t-gone", "t-gone-too"}
+    assert control_groups.testbeds_with_leftover_groups() == {"t-gone", "t-gone-too"}
     control_groups.remove_groups("t-gone")
-    assert control_groups.leftover_testbeds() == {"t-gone-too"}
+    assert control_groups.testbeds_with_leftover_groups() == {"t-gone-too"}
 
 
 def test_a_group_whose_process_does_not_end_is_reported(

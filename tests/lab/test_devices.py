@@ -150,11 +150,11 @@ def test_napi_threads_are_watched_while_they_exist(create: CreateTestbed, vswitc
     def watched_names() -> set[str]:
         return {str(thread["name"]) for thread in (testbed.observer_targets() or {})["threads"]}  # type: ignore[attr-defined]
 
-    receive_threads = {"a1 switch0", "b1 switch0", "b1 sink0"}
+    napi_threads = {"a1 switch0", "b1 switch0", "b1 sink0"}
     apply_levels(testbed, "frames", device_cpus="apart")
-    assert receive_threads <= watched_names()
+    assert napi_threads <= watched_names()
     apply_levels(testbed, "frames", device_cpus="any")
-    assert not receive_threads & watched_names()
+    assert not napi_threads & watched_names()
 
 
 def test_a_device_without_own_cpus_is_noted_or_refused(create: CreateTestbed) -> None:

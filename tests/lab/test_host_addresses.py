@@ -10,8 +10,8 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.hosts.addresses import (
     LoadInterface,
     PairHost,
-    choose_interfaces,
     choose_interfaces_of_one_machine,
+    choose_routed_interfaces,
     usable_addresses,
 )
 from vnetbench.lab.netlink import InterfaceAddress
@@ -53,7 +53,7 @@ def web_2(interface: str | None = None, address: str | None = None) -> PairHost:
 
 
 def test_by_default_load_uses_the_interface_of_the_ssh_connection() -> None:
-    found = choose_interfaces(web_1(), web_2())
+    found = choose_routed_interfaces(web_1(), web_2())
     assert found == (
         LoadInterface("ens160", "192.0.2.11", "", has_ipv6=True),
         LoadInterface("ens160", "192.0.2.12", "", has_ipv6=True),
@@ -62,20 +62,20 @@ def test_by_default_load_uses_the_interface_of_the_ssh_connection() -> None:
 
 def test_a_named_interface_decides_for_the_peer_too() -> None:
     for a, b in ((web_1(interface="ens192"), web_2()), (web_1(), web_2(address="10.0.0.12"))):
-        assert choose_interfaces(a, b) == (
+        assert choose_routed_interfaces(a, b) == (
             LoadInterface("ens192", "10.0.0.11", "2001:db8::b", has_ipv6=True),
             LoadInterface("ens192", "10.0.0.12", "2001:db8::c", has_ipv6=True),
         )
 
 
 def test_a_named_ipv6_address_is_the_address_for_load() -> None:
-    a, b = choose_interfaces(web_1(address="2001:db8::b"), web_2(address="2001:db8::c"))
+    a, b = choose_routed_interfaces(web_1(address="2001:db8::b"), web_2(address="2001:db8::c"))
     assert (a.interface, a.address, b.ipv6_address) == ("ens192", "2001:db8::b", "2001:db8::c")
 
 
 def test_the_bench_machine_uses_its_route_to_the_host() -> None:
     here = make_host(HostSpec("here", local=True), WEB_1)
-    for pair in (choose_interfaces(here, web_2()), reversed(choose_interfaces(web_2(), here))):
+    for pair in (choose_routed_interfaces(here, web_2()), reversed(choose_routed_interfaces(web_2(), here))):
         assert [interface.address for interface in pair] == ["192.0.2.11", "192.0.2.12"]
 
 
@@ -107,7 +107,7 @@ def test_link_local_and_temporary_addresses_are_ignored() -> None:
 )
 def test_an_interface_without_a_route_to_the_peer_is_refused_with_the_fix(a: PairHost, what: str) -> None:
     with pytest.raises(BenchError) as refused:
-        choose_interfaces(a, web_2(interface="ens192"))
+        choose_routed_interfaces(a, web_2(interface="ens192"))
     assert what in refused.value.what
     assert refused.value.where == "testbed.host web-01"
     assert refused.value.fix
@@ -117,7 +117,7 @@ def test_two_names_of_one_machine_are_refused() -> None:
     one = make_host(HostSpec("web-01", ssh="a"), WEB_1, "192.0.2.11", extra_routes={"192.0.2.11": "lo"})
     two = make_host(HostSpec("web-02", ssh="b"), WEB_1, "192.0.2.11", extra_routes={"192.0.2.11": "lo"})
     with pytest.raises(BenchError, match="both hosts of the pair are the same machine"):
-        choose_interfaces(one, two)
+        choose_routed_interfaces(one, two)
 
 
 def test_two_interfaces_of_one_machine_need_neither_routes_nor_addresses() -> None:

@@ -230,7 +230,7 @@ def test_the_configuration_of_the_user_applies_without_disturbing(network: HostN
     try:
         with closing(ssh.connect("busy-01", busy, "a-test")) as machine:
             found = deployment.survey_host(machine)
-            assert (found.user, found.is_root, found.ssh_address) == (
+            assert (found.user, found.is_root, found.address_reached_by_ssh) == (
                 "root",
                 True,
                 network.hosts["web-01"].vm.address,
@@ -295,7 +295,7 @@ def test_a_folder_of_another_user_is_neither_run_nor_removed(tmp_path: Path, *, 
         os.chown(folder, USER_ID, USER_ID)
     try:
         with closing(ssh.connect("web-01", "root@web-01", "a-test")) as machine:
-            assert not deployment.remove_agent(machine, name)
+            assert not deployment.remove_agent_if_installed(machine, name)
         assert not marker.exists()
         assert (folder / "journal").exists()
     finally:
@@ -333,13 +333,13 @@ def test_a_leftover_record_with_another_folder_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    leftover = leftovers.record_leftover(
+    leftover = leftovers.record_agent_folder(
         "vnetbench-root-0123456789ab", "web-01", "root@web-01", "a-test", "a test"
     )
-    assert leftovers.list_leftovers() == [leftover]
+    assert leftovers.list_agent_folder_records() == [leftover]
     (record,) = (tmp_path / "vnetbench/hosts").iterdir()
     record.write_text(record.read_text().replace(leftover.folder, folder))
-    assert leftovers.list_leftovers() == []
+    assert leftovers.list_agent_folder_records() == []
 
 
 def test_a_host_in_use_by_another_campaign_is_refused(
@@ -347,7 +347,7 @@ def test_a_host_in_use_by_another_campaign_is_refused(
 ) -> None:
     connected = hosts_testbed.connect_host(network.hosts["web-01"].spec, "a-test", "the first")
     try:
-        monkeypatch.setattr(leftovers.HostLeftover, "is_own", False)
+        monkeypatch.setattr(leftovers.AgentFolderRecord, "is_own", False)
         with pytest.raises(BenchError, match=r"another campaign uses this host \(process \d+: the first\)"):
             hosts_testbed.connect_host(network.hosts["web-01"].spec, "a-test", "the second")
     finally:
@@ -357,7 +357,7 @@ def test_a_host_in_use_by_another_campaign_is_refused(
 def test_two_campaigns_that_start_at_once_never_share_a_host(
     network: HostNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers.HostLeftover, "is_own", False)
+    monkeypatch.setattr(leftovers.AgentFolderRecord, "is_own", False)
     barrier = threading.Barrier(2, timeout=ssh_hosts.TIMEOUT_S)
     survey = deployment.survey_host
 

@@ -61,7 +61,7 @@ def test_without_netem_every_impairment_needs_a_delay_line(
 def test_a_line_takes_the_place_of_an_uplink_or_of_the_link_to_side_b() -> None:
     bridged = make_topology("t", NetnsShape(delay_line=True))
     assert bridged.vswitches == ("sw0", "sw1")
-    assert [ends.taps for ends in bridged.delay_lines] == [("up0", "up1")]
+    assert [ends.temporary_tap_names for ends in bridged.delay_lines] == [("up0", "up1")]
     assert bridged.rate_limited_devices == tuple(vm.device for vm in bridged.endpoints), (
         "rates are limited before the delay line"
     )
@@ -132,11 +132,11 @@ class RecordingLines:
 
 def test_a_reset_of_the_counters_sets_the_impairments_again(monkeypatch: pytest.MonkeyPatch) -> None:
     lines, link = RecordingLines(), ImpairedLink("t", make_topology("t", NetnsShape(delay_line=True)))
-    link.reset_counters()  # Without a line there is nothing to reset.
+    link.reset_counters_and_seeds()  # Without a line there is nothing to reset.
     monkeypatch.setattr(link, "_delay_lines", lines)
-    link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
+    link.set_delay_for_path_proof({"link_delay": 0.001, "link_loss": 0.01})
     assert lines.requests == [Impairments(0.001)]
-    link.reset_counters()
+    link.reset_counters_and_seeds()
     assert lines.requests == [Impairments(0.001)] * 2, "the reset sets the current impairments again"
 
 
@@ -150,7 +150,7 @@ def test_an_impairment_that_did_not_take_effect_is_reported_as_a_level(
     link = ImpairedLink("t", make_topology("t", NetnsShape(delay_line=True)))
     monkeypatch.setattr(link, "_delay_lines", Rounding())
     with pytest.raises(TreatmentRefused, match=r"link_loss = 0 % did not take effect: 0.2 % was read back"):
-        link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
+        link.set_delay_for_path_proof({"link_delay": 0.001, "link_loss": 0.01})
 
 
 def test_a_trial_resets_the_counters_before_its_load(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_a_trial_resets_the_counters_before_its_load(monkeypatch: pytest.MonkeyP
         agents: ClassVar[dict[str, object]] = {}
         endpoints = ()
 
-        def forwarder_interfaces(self) -> dict[str, tuple[str, ...]]:
+        def interfaces_by_forwarding_agent(self) -> dict[str, tuple[str, ...]]:
             return {}
 
         def reset_delay_line_counters(self) -> None:

@@ -162,7 +162,7 @@ def campaign(
         status=status,
         started_at="2026-03-21T09:30:00Z",
         elapsed_s=412.5,
-        required_precision=Precision(time_limit_s=600.0),
+        required_precision=Precision(campaign_time_limit_s=600.0),
         timing=Timing(),
         factors=tuple(factors),
         treatments=tuple(treatments),

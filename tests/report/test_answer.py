@@ -36,15 +36,15 @@ def jumbo_by_streams(mtu_gain: dict[int, float], trials: int = 9, spread: float 
 
 def test_the_headline_is_the_effect_of_the_two_level_factor_with_its_interval() -> None:
     answer = answer_question(jumbo_by_streams({1: 1.4, 4: 1.4, 16: 1.4}))
-    (headline,) = answer.headline
+    (headline,) = answer.headline_effect
     assert headline.startswith("Goodput is 1.4")
     assert "times as high with MTU 9000 as with MTU 1500 (95 % interval 1." in headline
     assert "The ratio is the mean of 3 pairs of treatments, which range from ×1." in headline
-    assert answer.sentences[0] == headline and headline not in answer.effects
+    assert answer.sentences[0] == headline and headline not in answer.other_effects
 
 
 def test_the_headline_reports_no_significant_difference_with_ratio_and_interval() -> None:
-    (headline,) = answer_question(jumbo_by_streams({1: 1.0, 4: 1.0, 16: 1.0})).headline
+    (headline,) = answer_question(jumbo_by_streams({1: 1.0, 4: 1.0, 16: 1.0})).headline_effect
     expected = "No significant difference in goodput between MTU 9000 and MTU 1500 (×1.00"
     assert headline.startswith(expected) and ", 95 % interval 0.99" in headline
 
@@ -65,7 +65,7 @@ def test_treatments_without_a_significant_difference_from_the_best_are_named() -
 
 
 def test_an_effect_that_depends_on_another_factor_is_given_for_each_of_its_levels() -> None:
-    effects = answer_question(jumbo_by_streams({1: 1.4, 4: 1.0, 16: 1.0})).effects
+    effects = answer_question(jumbo_by_streams({1: 1.4, 4: 1.0, 16: 1.0})).other_effects
     by_streams = next(text for text in effects if "by streams" in text)
     higher, not_significant = by_streams.split("; no significant difference with ")
     assert "higher with 1 stream ×1." in higher
@@ -107,11 +107,11 @@ def test_too_few_trials_support_no_claim() -> None:
         text.startswith("These treatments have too few trials in common with the best: ")
         for text in answer.best
     )
-    assert not any("significant" in text for text in (*answer.headline, *answer.best, *answer.effects))
+    assert not any("significant" in text for text in (*answer.headline_effect, *answer.best, *answer.other_effects))
     assert any("too few trials for an interval" in text for text in answer.caveats)
-    assert "(no interval, because there are too few trials)" in answer.headline[0]
+    assert "(no interval, because there are too few trials)" in answer.headline_effect[0]
     assert answer.best[0].startswith("Median goodput is highest with")
-    assert not any("no significant difference" in text for text in answer.effects)
+    assert not any("no significant difference" in text for text in answer.other_effects)
 
 
 def test_the_caveats_count_the_treatments_that_missed_the_requested_precision(jumbo: CampaignSummary) -> None:
@@ -131,13 +131,13 @@ def test_the_caveats_name_refused_failed_and_bimodal_treatments(jumbo: CampaignS
 def test_a_campaign_without_trials_has_no_answer(empty: CampaignSummary) -> None:
     answer = answer_question(empty)
     assert answer.best == ("No treatment was measured, so there is no answer.",)
-    assert answer.headline == answer.effects == ()
+    assert answer.headline_effect == answer.other_effects == ()
     assert answer.question == "Stopped at once"
 
 
 def test_a_single_treatment_is_not_compared(single: CampaignSummary) -> None:
     answer = answer_question(single)
-    assert len(answer.best) == 1 and answer.headline == answer.effects == ()
+    assert len(answer.best) == 1 and answer.headline_effect == answer.other_effects == ()
     assert answer.best[0].startswith("Goodput is ") and "treatment" not in answer.best[0]
 
 
@@ -158,7 +158,7 @@ def test_the_lowest_value_is_the_best_for_a_metric_that_should_be_low(requests: 
     assert any(
         text.startswith("The host spends the fewest cycles per transaction with ") for text in answer.best
     )
-    assert answer.headline[0].startswith("Latency (99 %) is 0.1")
+    assert answer.headline_effect[0].startswith("Latency (99 %) is 0.1")
     assert "goodput" not in " ".join(answer.sentences).lower()
 
 

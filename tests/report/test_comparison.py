@@ -118,7 +118,7 @@ def test_unmatched_and_unmeasured_treatments_are_listed(
     fewer = replace(jumbo_slower, treatments=jumbo_slower.treatments[1:])
     comparison = compare_campaigns(jumbo, fewer)
     assert [factors["streams"] for factors in comparison.only_before] == [1]
-    assert len(comparison.changes) + len(comparison.only_before) + len(comparison.unmeasured) == 20
+    assert len(comparison.changes) + len(comparison.only_before) + len(comparison.unmeasured_in_either) == 20
     text = " ".join(print_comparison(jumbo, fewer).split())
     assert "only in the first campaign: 1 stream, forward, MTU 1500" in text
     assert "not compared: 16 streams, reverse, MTU 1500 (before: failed, after: failed)" in text

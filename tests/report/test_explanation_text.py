@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from tests.report.explanations import COMMAND, EXPLANATION
 from vnetbench.explain.model import EvidenceItem, Explanation
-from vnetbench.explain.phrases import evidence_sentence_part
+from vnetbench.explain.phrases import supporting_evidence_phrase
 from vnetbench.report.text.evidence_text import format_evidence
 from vnetbench.report.text.explanation_text import ExplanationText, FindingHeadlines
 
@@ -66,8 +66,8 @@ def test_a_setting_prints_as_yes_or_no_and_a_count_as_a_whole_number() -> None:
     )
     assert evidence_line(off) == "GRO off yes yes supports yes"
     assert evidence_line(queues) == "receive queues 4 4 supports > 1"
-    assert evidence_sentence_part([off, queues]) == "GRO off, receive queues 4"
-    assert evidence_sentence_part([replace(off, value=0.5)]) == "GRO off in some trials"
+    assert supporting_evidence_phrase([off, queues]) == "GRO off, receive queues 4"
+    assert supporting_evidence_phrase([replace(off, value=0.5)]) == "GRO off in some trials"
 
 
 def test_value_and_threshold_each_have_a_readable_unit() -> None:

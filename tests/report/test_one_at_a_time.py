@@ -65,12 +65,12 @@ def test_each_ratio_to_the_baseline_has_an_interval(tuning: CampaignSummary) -> 
 
 def test_the_answer_gives_the_effect_of_each_change(tuning: CampaignSummary) -> None:
     answer = answer_question(merge_sparse_design_into_one_factor(tuning))
-    (headline,) = answer.headline
+    (headline,) = answer.headline_effect
     assert (
         headline.startswith("Goodput is 0.4")
         and "times as high with LRO off as with the baseline" in headline
     )
-    gain, no_change = answer.effects
+    gain, no_change = answer.other_effects
     assert gain.startswith("Goodput is 1.4") and "with MTU 9000 as with the baseline (95 % " in gain
     assert no_change.startswith(
         "No significant difference in goodput between MTU 9000, LRO off and the baseline (×"

@@ -87,7 +87,7 @@ def live_rows(
             state="precision" if streams in measured else "running",
             metrics={"goodput_bps": estimate} if streams in measured else {},
             is_running=streams in running,
-            last_trial=streams if streams in measured else 0,
+            last_trial_number=streams if streams in measured else 0,
         )
         for streams in range(1, count + 1)
     ]

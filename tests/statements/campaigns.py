@@ -75,7 +75,7 @@ def forwarded(
 def verdict(statement: str, summary: CampaignSummary) -> Verdict:
     """Return the campaign's verdict on a statement."""
     (result,) = [each for each in check_statements([summary]) if each.statement.id == statement]
-    (of_file,) = result.verdicts
+    (of_file,) = result.conclusive_or_all_verdicts
     return of_file
 
 

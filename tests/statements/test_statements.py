@@ -284,7 +284,7 @@ def test_imported_trials_are_compared_by_ranks() -> None:
         verdict("S05", simulated_campaign(rows, SimulationOptions(kind="imported"))).parts[0].evidence
     )
     assert evidence.state == SUPPORTED
-    assert evidence.base_levels == {"direction": "forward"} and evidence.compared_levels == {
+    assert evidence.differing_base_levels == {"direction": "forward"} and evidence.differing_compared_levels == {
         "direction": "reverse"
     }
 
@@ -329,9 +329,9 @@ def test_conclusive_files_decide() -> None:
     shows, refutes = CONCLUSIVE_CASES["S05"]
     silent = streams({1: 9.0})
     by_id = {each.statement.id: each for each in check_statements([silent, shows, refutes])}
-    assert [each.state for each in by_id["S05"].verdicts] == [SUPPORTED, REFUTED]
+    assert [each.state for each in by_id["S05"].conclusive_or_all_verdicts] == [SUPPORTED, REFUTED]
     assert by_id["S05"].state == REFUTED
-    assert len(by_id["S13"].verdicts) == 3 and by_id["S13"].state == INCONCLUSIVE
+    assert len(by_id["S13"].conclusive_or_all_verdicts) == 3 and by_id["S13"].state == INCONCLUSIVE
     (only,) = [each for each in check_statements([silent, shows]) if each.statement.id == "S05"]
     assert only.state == SUPPORTED
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vnetbench.errors import BenchError
 from vnetbench.study.factors.cpu_lists import format_cpu_list, parse_cpu_list
-from vnetbench.study.factors.guest_factors import ADAPTERS, ROLES
+from vnetbench.study.factors.guest_factors import ADAPTERS, GUEST_ROLES
 from vnetbench.study.factors.level_expressions import MAX_LEVELS, parse_levels
 from vnetbench.study.factors.registry import FACTORS, complete_levels, format_level, parse_level
 from vnetbench.study.model import Level
@@ -184,7 +184,7 @@ LEVEL_STRATEGIES: dict[str, st.SearchStrategy[Level]] = {
     "receive_mode": st.sampled_from(["discard", "copy"]),
     "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
     "adapter": st.sampled_from(ADAPTERS),
-    "role": st.sampled_from(ROLES),
+    "role": st.sampled_from(GUEST_ROLES),
     "guests": st.integers(1, 64),
     "vcpus": st.integers(1, 64),
     "vcpu_pin": st.one_of(st.sampled_from(["any", "spread"]), CPU_LISTS),

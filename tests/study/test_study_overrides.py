@@ -45,7 +45,7 @@ def test_an_override_can_set_a_key_of_a_section() -> None:
             "precision.min_trials=8",
         ),
     )
-    assert study.precision == Precision(half_width=0.05, min_trials=8, time_limit_s=60.0)
+    assert study.precision == Precision(half_width=0.05, min_trials=8, campaign_time_limit_s=60.0)
     assert study.timing.duration_s == 2.0
     assert study.testbed.uplink is True
 

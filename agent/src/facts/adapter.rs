@@ -72,8 +72,10 @@ pub fn identify_adapter_model(interface: &Interface) -> Option<String> {
     }
 }
 
-fn find_model_by_pci_id(ids: &str) -> Option<&'static str> {
-    let (_, model) = MODELS_BY_PCI_ID.iter().find(|(known, _)| *known == ids)?;
+fn find_model_by_pci_id(vendor_and_device: &str) -> Option<&'static str> {
+    let (_, model) = MODELS_BY_PCI_ID
+        .iter()
+        .find(|(known, _)| *known == vendor_and_device)?;
     Some(model)
 }
 

@@ -14,7 +14,7 @@ use vnetbench_system::error::{Error, Result};
 /// The request `guest.configure`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ConfigureRequest {
+pub struct GuestConfigureRequest {
     host_name: Option<String>,
     clock: Option<String>,
     #[serde(default)]
@@ -53,7 +53,7 @@ struct Adapter {
 }
 
 /// Configures the guest, regardless of its earlier configuration, and returns the facts about its interfaces.
-pub fn configure(request: ConfigureRequest) -> Result<Value> {
+pub fn configure(request: GuestConfigureRequest) -> Result<Value> {
     let address_lists: Vec<Vec<InterfaceAddress>> = request
         .interfaces
         .iter()

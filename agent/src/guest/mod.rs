@@ -30,7 +30,7 @@ const MAX_FILE_DESCRIPTORS: u64 = 1 << 20;
 /// Returns whether the kernel started this process from an initramfs.
 ///
 /// The first process of a container has PID 1 too, but another root file system.
-pub fn is_first_process() -> bool {
+pub fn is_initramfs_init() -> bool {
     let root = || Some(rustix::fs::statfs("/").ok()?.f_type as u64);
     rustix::process::getpid().is_init()
         && root().is_some_and(|kind| MEMORY_FILE_SYSTEM_MAGICS.contains(&kind))
@@ -38,7 +38,7 @@ pub fn is_first_process() -> bool {
 
 /// Runs the guest; never returns there. `serve` serves one host over standard input and output.
 pub fn run_guest(serve: fn() -> ExitCode) -> ExitCode {
-    if !is_first_process() {
+    if !is_initramfs_init() {
         eprintln!(
             "vnetbench-agent: init runs only as the first process (PID 1) of a guest's initramfs"
         );
@@ -87,15 +87,15 @@ fn serve_host(port: &HostPort, serve: fn() -> ExitCode) -> Result<()> {
             let _ = serve();
             std::process::exit(1)
         }
-        session => wait_for_session(session),
+        child => wait_for_serving_process(child),
     }
 }
 
 /// Waits for the process that serves a host. Also reaps orphans, as PID 1 must.
-fn wait_for_session(session: libc::pid_t) -> Result<()> {
+fn wait_for_serving_process(serving_process: libc::pid_t) -> Result<()> {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((process, status))) if process.as_raw_pid() == session => {
+            Ok(Some((process, status))) if process.as_raw_pid() == serving_process => {
                 if status.exit_status() == Some(0) {
                     return Ok(());
                 }

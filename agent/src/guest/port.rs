@@ -14,7 +14,7 @@ const VIRTIO_PORTS_FOLDER: &str = "/sys/class/virtio-ports";
 /// How long to wait for the port: the host announces its ports only after the driver is loaded.
 const PORT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time between two checks for a host. Polling is necessary: poll(2) returns at once on a port without a host.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
+const PORT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The open virtio port. It stays open, because the driver discards unread data of the host on the last close.
 pub struct HostPort(File);
@@ -37,14 +37,14 @@ impl HostPort {
                     kind: None,
                 });
             }
-            std::thread::sleep(POLL_INTERVAL);
+            std::thread::sleep(PORT_POLL_INTERVAL);
         }
     }
 
     /// Waits until a host opens its end of the port.
     pub fn wait_for_host(&self) {
         while !self.has_host() {
-            std::thread::sleep(POLL_INTERVAL);
+            std::thread::sleep(PORT_POLL_INTERVAL);
         }
     }
 

@@ -15,7 +15,7 @@ use super::folder::JournalFolder;
 
 const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 /// How long a running agent may take to restore all settings. Each setting may take the link down for seconds.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(45);
+const AGENT_RESTORE_TIMEOUT: Duration = Duration::from_secs(45);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The value of a knob before the agent changed any setting of its interface.
@@ -41,8 +41,8 @@ pub struct JournalFile {
     settings: Vec<OriginalSetting>,
 }
 
-/// The state of a journal that is to be restored.
-pub enum JournalState {
+/// A journal that is to be restored, or why there is nothing to restore.
+pub enum JournalToRestore {
     Entries(JournalFile),
     /// No knob was changed, or the agent never started.
     Nothing,
@@ -72,19 +72,19 @@ impl JournalFile {
         Ok(entries)
     }
 
-    /// Locks and reads the journal of a killed agent. Asks an agent that still runs to end, and waits for it.
-    pub fn lock_and_read(folder: &JournalFolder) -> Result<JournalState, String> {
+    /// Locks and reads the journal of a killed agent. First ends an agent that still runs (SIGTERM), and waits for it.
+    pub fn end_agent_and_read(folder: &JournalFolder) -> Result<JournalToRestore, String> {
         let Some(mut file) = folder.open_journal()? else {
-            return Ok(JournalState::Nothing);
+            return Ok(JournalToRestore::Nothing);
         };
-        lock_after_agent_exit(&file).map_err(|error| format!("{folder}: {error}"))?;
+        end_agent_and_lock(&file).map_err(|error| format!("{folder}: {error}"))?;
         let read_error = |error| format!("cannot read the journal in {folder}: {error}");
         if fstat(&file)
             .map_err(|error| read_error(error.into()))?
             .st_nlink
             == 0
         {
-            return Ok(JournalState::RestoredByAgent);
+            return Ok(JournalToRestore::RestoredByAgent);
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(read_error)?;
@@ -92,9 +92,9 @@ impl JournalFile {
             format!("line {line} of the journal in {folder} is invalid; restore the settings that it lists by hand, then remove the folder")
         })?;
         Ok(match head {
-            Some(head) if head.boot != read_boot_id() => JournalState::EarlierBoot,
-            _ if settings.is_empty() => JournalState::Nothing,
-            _ => JournalState::Entries(Self { file, settings }),
+            Some(head) if head.boot != read_boot_id() => JournalToRestore::EarlierBoot,
+            _ if settings.is_empty() => JournalToRestore::Nothing,
+            _ => JournalToRestore::Entries(Self { file, settings }),
         })
     }
 
@@ -158,9 +158,9 @@ fn parse_journal(text: &str) -> Result<(Option<JournalHeader>, Vec<OriginalSetti
     Ok((Some(head), settings.collect::<Result<_, _>>()?))
 }
 
-fn lock_after_agent_exit(file: &File) -> Result<(), String> {
-    let until = Instant::now() + LOCK_TIMEOUT;
-    let mut json = None;
+fn end_agent_and_lock(file: &File) -> Result<(), String> {
+    let until = Instant::now() + AGENT_RESTORE_TIMEOUT;
+    let mut signalled_agent = None;
     loop {
         match fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
@@ -174,13 +174,13 @@ fn lock_after_agent_exit(file: &File) -> Result<(), String> {
             .and_then(|lock| lock.pid)
             // The kernel reports -1 for a holder on another machine, and kill(-1) would signal all processes.
             .filter(|holder| holder.as_raw_pid() > 0);
-        if json.is_none()
+        if signalled_agent.is_none()
             && let Some(agent) = holder
         {
             kill_process(agent, Signal::TERM).map_err(|error| {
                 format!("the agent that uses it (process {agent}) cannot be ended: {error}")
             })?;
-            json = Some(agent);
+            signalled_agent = Some(agent);
         }
         if Instant::now() > until {
             return Err("the agent that uses it does not end".into());

@@ -33,7 +33,7 @@ impl JournalFolder {
     /// # Errors
     ///
     /// Returns a message for the user.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    pub fn open_validated(path: &Path) -> Result<Self, String> {
         let error_message = |reason: String| format!("{}: {reason}", path.display());
         let name = path.file_name().unwrap_or_default().to_os_string();
         if !name.to_string_lossy().starts_with(FOLDER_NAME_PREFIX) {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn open_error(path: &Path) -> String {
-        JournalFolder::open(path)
+        JournalFolder::open_validated(path)
             .map(drop)
             .expect_err("the folder is invalid")
     }
@@ -148,7 +148,7 @@ mod tests {
         let (parent, folder) = create_folders("files", "vnetbench-u-1", 0o700);
         std::fs::write(folder.join("journal"), "x").expect("a file");
         symlink("/", folder.join("link")).expect("a link");
-        let opened = JournalFolder::open(&folder.join(".")).expect("the folder is valid");
+        let opened = JournalFolder::open_validated(&folder.join(".")).expect("the folder is valid");
         opened.remove().expect("the folder is valid");
         assert!(!folder.exists());
         std::fs::remove_dir(parent).expect("nothing else is in it");
@@ -158,7 +158,7 @@ mod tests {
     fn a_folder_that_contains_a_folder_is_not_removed() {
         let (parent, folder) = create_folders("inner", "vnetbench-u-1", 0o700);
         std::fs::create_dir(folder.join("inner")).expect("a folder");
-        let opened = JournalFolder::open(&folder).expect("the folder is valid");
+        let opened = JournalFolder::open_validated(&folder).expect("the folder is valid");
         assert!(
             opened
                 .remove()

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use self::entries::{JournalFile, JournalState, OriginalSetting};
+use self::entries::{JournalFile, JournalToRestore, OriginalSetting};
 use self::folder::JournalFolder;
 use crate::knobs;
 use vnetbench_system::error::{Error, Result};
@@ -32,8 +32,8 @@ struct Journal {
 /// # Errors
 ///
 /// Returns a message for the user.
-pub fn start_journal(folder_path: &Path) -> std::result::Result<(), String> {
-    let folder = JournalFolder::open(folder_path)?;
+pub fn start_recording_settings(folder_path: &Path) -> std::result::Result<(), String> {
+    let folder = JournalFolder::open_validated(folder_path)?;
     let entries = JournalFile::create(&folder)?;
     handle_signals(&TERMINATION_SIGNALS, || restore_and_exit())
         .map_err(|error| format!("cannot wait for signals: {error}"))?;
@@ -50,7 +50,7 @@ pub fn start_journal(folder_path: &Path) -> std::result::Result<(), String> {
 ///
 /// All knobs are recorded at once, because setting one may change another. Settings are not restored while the returned
 /// guard lives, so that the caller can set the knob safely.
-pub fn record_original_settings(
+pub fn record_interface_settings_before_change(
     interface: Option<&str>,
     knob: &str,
 ) -> Result<Option<impl Drop + use<>>> {
@@ -64,7 +64,7 @@ pub fn record_original_settings(
         reason,
     };
     if !journal.entries.contains_interface(interface) {
-        let recorded = journal.entries.add(read_settings(interface));
+        let recorded = journal.entries.add(read_settings_for_restore(interface));
         recorded.map_err(|error| {
             knob_error(format!(
                 "cannot be set, because its original value cannot be recorded: {error}"
@@ -81,7 +81,7 @@ pub fn record_original_settings(
     Ok(Some(journal))
 }
 
-fn read_settings(interface: &str) -> Vec<OriginalSetting> {
+fn read_settings_for_restore(interface: &str) -> Vec<OriginalSetting> {
     let read_setting = |knob: &str| {
         let value = knobs::read_for_restore(knob, interface).ok()?;
         (!value.is_null()).then(|| OriginalSetting {
@@ -128,18 +128,18 @@ pub fn restore_from_folder(folder_path: &Path) -> ExitCode {
 
 fn try_restore_from_folder(folder_path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
     let as_lines = |error| vec![error];
-    let folder = JournalFolder::open(folder_path).map_err(as_lines)?;
-    let mut lines = match JournalFile::lock_and_read(&folder).map_err(as_lines)? {
-        JournalState::RestoredByAgent => {
+    let folder = JournalFolder::open_validated(folder_path).map_err(as_lines)?;
+    let mut lines = match JournalFile::end_agent_and_read(&folder).map_err(as_lines)? {
+        JournalToRestore::RestoredByAgent => {
             return Ok(vec![
                 "the agent was still running and has restored all settings".into(),
             ]);
         }
-        JournalState::EarlierBoot => {
+        JournalToRestore::EarlierBoot => {
             vec!["the machine has restarted, so no changed settings are left".into()]
         }
-        JournalState::Nothing => vec!["the agent had changed no settings".into()],
-        JournalState::Entries(entries) => match restore_settings(entries.original_settings()) {
+        JournalToRestore::Nothing => vec!["the agent had changed no settings".into()],
+        JournalToRestore::Entries(entries) => match restore_settings(entries.original_settings()) {
             (lines, failures) if !failures.is_empty() => return Err([lines, failures].concat()),
             (lines, _) if lines.is_empty() => {
                 vec!["all settings already have their original values".into()]

@@ -95,7 +95,7 @@ impl DirectionCoalescing {
     }
 
     /// Returns equal settings if the transmit value is 0: drivers that lack it, or share one value, report 0.
-    pub fn without_driver_default(self) -> Self {
+    pub fn with_rx_for_zero_tx(self) -> Self {
         if self.tx == CoalesceSetting::DelayUs(0) {
             Self::uniform(self.rx)
         } else {
@@ -189,10 +189,10 @@ mod tests {
         let (rx, none) = (CoalesceSetting::DelayUs(50), CoalesceSetting::DelayUs(0));
         let rx_only = DirectionCoalescing { rx, tx: none };
         assert_eq!(
-            rx_only.without_driver_default(),
+            rx_only.with_rx_for_zero_tx(),
             DirectionCoalescing::uniform(rx)
         );
         let tx_only = DirectionCoalescing { rx: none, tx: rx };
-        assert_eq!(tx_only.without_driver_default(), tx_only);
+        assert_eq!(tx_only.with_rx_for_zero_tx(), tx_only);
     }
 }

@@ -148,12 +148,12 @@ fn read_handler_name(folder: &Path) -> String {
 fn spread_interrupts(interrupts: &[Interrupt]) -> io::Result<Vec<CpuList>> {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     let online = CpuList::parse(&online).map_err(io::Error::other)?;
-    Ok(assign_round_robin(interrupts, &online))
+    Ok(assign_round_robin_per_handler(interrupts, &online))
 }
 
 /// Assigns CPUs round-robin, separately for each handler name. The receive and transmit interrupts of a queue thus share
 /// a CPU.
-fn assign_round_robin(interrupts: &[Interrupt], cpus: &CpuList) -> Vec<CpuList> {
+fn assign_round_robin_per_handler(interrupts: &[Interrupt], cpus: &CpuList) -> Vec<CpuList> {
     let cpus: Vec<usize> = cpus.iter().collect();
     let mut counts_by_name: HashMap<&str, usize> = HashMap::new();
     interrupts
@@ -192,7 +192,7 @@ mod tests {
             })
             .collect();
         let cpus = CpuList::parse("0-1").expect("valid");
-        let lists: Vec<String> = assign_round_robin(&interrupts, &cpus)
+        let lists: Vec<String> = assign_round_robin_per_handler(&interrupts, &cpus)
             .iter()
             .map(CpuList::to_string)
             .collect();

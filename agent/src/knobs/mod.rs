@@ -112,22 +112,22 @@ impl Knob {
             Self::Mtu => open()?.mtu().map(Value::from),
             Self::Switch { get, .. } => open()?.is_ethtool_switch_on(*get).map(Value::from),
             Self::Feature(name) => features::is_feature_on(&open()?, name).map(Value::from),
-            Self::Queues => queues::read_queue_count(&open()?).map(|queues| json!(queues)),
+            Self::Queues => queues::read_queues_per_direction(&open()?).map(|queues| json!(queues)),
             Self::Ring(direction) => {
                 rings::read_descriptors(&open()?, *direction).map(|descriptors| json!(descriptors))
             }
             Self::Coalesce => coalescing::read_coalescing(&open()?)
-                .map(DirectionCoalescing::without_driver_default)
+                .map(DirectionCoalescing::with_rx_for_zero_tx)
                 .map(values::coalescing_to_json),
             Self::IrqCpus => {
                 interrupts::read_irq_placement(&open()?).map(values::placement_to_json)
             }
-            Self::RpsCpus => receive_steering::read_rps_cpus(&open()?)
+            Self::RpsCpus => receive_steering::read_common_rps_cpus(&open()?)
                 .map(|list| json!(list.map(|list| list.to_string()))),
-            Self::NapiCpus => napi::read_napi_thread_cpus(&open()?)
+            Self::NapiCpus => napi::read_common_napi_thread_cpus(&open()?)
                 .map(|list| json!(list.map(|list| list.to_string()))),
             Self::NapiHasPriority => {
-                napi::read_realtime_priority(&open()?).map(|first| json!(first))
+                napi::read_common_realtime_priority(&open()?).map(|first| json!(first))
             }
             Self::Cpus => cpus::read_agent_cpus().map(|list| json!(list.to_string())),
             Self::Ports => Ok(json!(ports::format_configured_ports())),
@@ -153,7 +153,7 @@ impl Knob {
         let open = || Interface::open(interface.unwrap_or_default());
         Ok(match self {
             Self::Mtu => {
-                let mtu = values::parse_count(value)?;
+                let mtu = values::parse_positive_count(value)?;
                 open().and_then(|interface| interface.set_mtu(mtu))
             }
             Self::Switch { set, .. } => {
@@ -165,11 +165,11 @@ impl Knob {
                 open().and_then(|interface| features::set_feature(&interface, name, on))
             }
             Self::Queues => {
-                let queues = values::parse_count(value)?;
-                open().and_then(|interface| queues::set_queue_count(&interface, queues))
+                let queues = values::parse_positive_count(value)?;
+                open().and_then(|interface| queues::set_queues_per_direction(&interface, queues))
             }
             Self::Ring(direction) => {
-                let descriptors = values::parse_count(value)?;
+                let descriptors = values::parse_positive_count(value)?;
                 open().and_then(|interface| {
                     rings::set_descriptors(&interface, *direction, descriptors)
                 })
@@ -188,7 +188,7 @@ impl Knob {
             }
             Self::NapiCpus => {
                 let list = values::parse_cpu_list(value)?;
-                open().and_then(|interface| napi::set_napi_thread_cpus(&interface, &list))
+                open().and_then(|interface| napi::start_or_end_napi_threads(&interface, &list))
             }
             Self::NapiHasPriority => {
                 let first = values::parse_switch(value)?;
@@ -199,7 +199,7 @@ impl Knob {
                 cpus::set_agent_cpus(&list)
             }
             Self::Ports => {
-                ports::configure_ports(values::parse_ports(value)?);
+                ports::configure_ports(values::parse_port_range(value)?);
                 Ok(())
             }
         })

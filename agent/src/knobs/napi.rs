@@ -17,8 +17,8 @@ const NETDEV_A_NAPI_PID: u16 = 4;
 /// Returns the CPUs of the threads; an empty list if threaded NAPI is off.
 ///
 /// Returns `None` if the threads have different CPUs, or the kernel does not report the threads.
-pub fn read_napi_thread_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
-    if !has_threaded_napi(interface)? {
+pub fn read_common_napi_thread_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
+    if !is_threaded_napi_on(interface)? {
         return Ok(Some(CpuList::default()));
     }
     let Ok(threads) = list_napi_threads(interface) else {
@@ -33,9 +33,9 @@ pub fn read_napi_thread_cpus(interface: &Interface) -> io::Result<Option<CpuList
 }
 
 /// Starts the threads on these CPUs. An empty list ends the threads.
-pub fn set_napi_thread_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
+pub fn start_or_end_napi_threads(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
     let is_threaded = if cpus.is_empty() { "0" } else { "1" };
-    std::fs::write(interface.sysfs_path()?.join("threaded"), is_threaded)?;
+    std::fs::write(interface.sysfs_folder()?.join("threaded"), is_threaded)?;
     if !cpus.is_empty() {
         for thread in list_napi_threads(interface)? {
             cpus.apply_to(Some(thread))?;
@@ -47,8 +47,8 @@ pub fn set_napi_thread_cpus(interface: &Interface, cpus: &CpuList) -> io::Result
 /// Returns whether the threads run under the real-time policy SCHED_FIFO.
 ///
 /// Returns `None` if the threads have different policies, or the kernel does not report the threads.
-pub fn read_realtime_priority(interface: &Interface) -> io::Result<Option<bool>> {
-    if !has_threaded_napi(interface)? {
+pub fn read_common_realtime_priority(interface: &Interface) -> io::Result<Option<bool>> {
+    if !is_threaded_napi_on(interface)? {
         return Ok(Some(false));
     }
     let Ok(threads) = list_napi_threads(interface) else {
@@ -74,7 +74,7 @@ pub fn set_realtime_priority(interface: &Interface, has_priority: bool) -> io::R
     } else {
         (libc::SCHED_OTHER, 0)
     };
-    if !has_threaded_napi(interface)? && has_priority {
+    if !is_threaded_napi_on(interface)? && has_priority {
         return Err(io::Error::other(
             "threaded NAPI is off. Set napi_cpus first, which turns it on",
         ));
@@ -93,8 +93,8 @@ pub fn set_realtime_priority(interface: &Interface, has_priority: bool) -> io::R
 }
 
 /// Returns whether threaded NAPI is on. Fails with EOPNOTSUPP before Linux 5.12, which lacks it.
-fn has_threaded_napi(interface: &Interface) -> io::Result<bool> {
-    match std::fs::read_to_string(interface.sysfs_path()?.join("threaded")) {
+fn is_threaded_napi_on(interface: &Interface) -> io::Result<bool> {
+    match std::fs::read_to_string(interface.sysfs_folder()?.join("threaded")) {
         Ok(text) => Ok(text.trim() == "1"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
@@ -126,10 +126,13 @@ mod tests {
     fn threads_must_be_on_before_they_get_priority() {
         let lo = Interface::open("lo").expect("lo exists");
         assert_eq!(
-            read_napi_thread_cpus(&lo).expect("read"),
+            read_common_napi_thread_cpus(&lo).expect("read"),
             Some(CpuList::default())
         );
-        assert_eq!(read_realtime_priority(&lo).expect("read"), Some(false));
+        assert_eq!(
+            read_common_realtime_priority(&lo).expect("read"),
+            Some(false)
+        );
         assert!(set_realtime_priority(&lo, true).is_err());
     }
 }

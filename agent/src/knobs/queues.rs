@@ -30,12 +30,12 @@ pub struct Channels {
 
 impl Channels {
     /// Returns the number of queues in each direction; `None` if the directions differ.
-    fn queue_count(&self) -> Option<u32> {
+    fn queues_per_direction(&self) -> Option<u32> {
         let (rx, tx) = (self.rx + self.combined, self.tx + self.combined);
         (rx == tx).then_some(rx)
     }
 
-    fn max_queue_count(&self) -> u32 {
+    fn max_queues_per_direction(&self) -> u32 {
         if self.max_combined > 0 {
             self.max_combined
         } else {
@@ -46,7 +46,7 @@ impl Channels {
     /// Sets the number of queues in both directions.
     ///
     /// Drivers have either combined channels (virtio, most hardware) or separate ones (veth).
-    fn with_queue_count(mut self, queues: u32) -> Self {
+    fn with_queues_per_direction(mut self, queues: u32) -> Self {
         if self.max_combined > 0 {
             (self.combined, self.rx, self.tx) = (queues, 0, 0);
         } else {
@@ -74,33 +74,33 @@ fn set_channels(interface: &Interface, mut channels: Channels) -> io::Result<()>
 /// Returns the number of queues in each direction; `None` if the directions differ.
 ///
 /// A driver without channels has a fixed number of queues, which sysfs shows.
-pub fn read_queue_count(interface: &Interface) -> io::Result<Option<u32>> {
+pub fn read_queues_per_direction(interface: &Interface) -> io::Result<Option<u32>> {
     match read_channels(interface) {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
             interface.bus_device_path()?;
-            let [rx, tx] = ["rx-", "tx-"].map(|kind| interface.queue_count(kind));
+            let [rx, tx] = ["rx-", "tx-"].map(|kind| interface.count_queues(kind));
             let (rx, tx) = (rx?, tx?);
             Ok((rx == tx).then_some(rx))
         }
-        channels => Ok(channels?.queue_count()),
+        channels => Ok(channels?.queues_per_direction()),
     }
 }
 
 /// Sets the number of queues in both directions.
-pub fn set_queue_count(interface: &Interface, queues: u32) -> io::Result<()> {
+pub fn set_queues_per_direction(interface: &Interface, queues: u32) -> io::Result<()> {
     let change = || {
         let channels = read_channels(interface)?;
-        let max = channels.max_queue_count();
+        let max = channels.max_queues_per_direction();
         if queues > max {
             return Err(io::Error::other(format!(
                 "the driver supports at most {max} queues"
             )));
         }
-        set_channels(interface, channels.with_queue_count(queues))
+        set_channels(interface, channels.with_queues_per_direction(queues))
     };
     match change() {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            match read_queue_count(interface)? {
+            match read_queues_per_direction(interface)? {
                 Some(fixed) if fixed == queues => Ok(()),
                 Some(fixed) => Err(io::Error::other(format!(
                     "the adapter has {fixed} queues, and the driver does not support another number"
@@ -133,22 +133,22 @@ mod tests {
             tx: 2,
             ..Default::default()
         };
-        assert_eq!(combined.queue_count(), Some(4));
+        assert_eq!(combined.queues_per_direction(), Some(4));
         assert_eq!(
             (
-                combined.with_queue_count(2).queue_count(),
-                combined.with_queue_count(2).rx
+                combined.with_queues_per_direction(2).queues_per_direction(),
+                combined.with_queues_per_direction(2).rx
             ),
             (Some(2), 0)
         );
-        assert_eq!(separate.queue_count(), Some(2));
+        assert_eq!(separate.queues_per_direction(), Some(2));
         assert_eq!(
             (
-                separate.with_queue_count(3).queue_count(),
-                separate.with_queue_count(3).combined
+                separate.with_queues_per_direction(3).queues_per_direction(),
+                separate.with_queues_per_direction(3).combined
             ),
             (Some(3), 0)
         );
-        assert_eq!(Channels { rx: 1, ..separate }.queue_count(), None);
+        assert_eq!(Channels { rx: 1, ..separate }.queues_per_direction(), None);
     }
 }

@@ -7,9 +7,9 @@ use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::cpu_list::CpuList;
 
 /// Returns the CPUs; `None` if the receive queues differ. Fails with EOPNOTSUPP if the kernel lacks RPS.
-pub fn read_rps_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
+pub fn read_common_rps_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
     let mut lists = Vec::new();
-    for file in list_cpu_mask_files(interface)? {
+    for file in list_rps_cpus_files(interface)? {
         let mask = std::fs::read_to_string(&file)?;
         let list = CpuList::from_mask(&mask).ok_or_else(|| {
             io::Error::other(format!("{} does not contain a CPU mask", file.display()))
@@ -23,16 +23,16 @@ pub fn read_rps_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
 /// Sets the CPUs of every receive queue.
 pub fn set_rps_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
     let mask = cpus.to_mask();
-    for file in list_cpu_mask_files(interface)? {
+    for file in list_rps_cpus_files(interface)? {
         std::fs::write(file, &mask)?;
     }
     Ok(())
 }
 
 /// Returns the sysfs file of each receive queue.
-fn list_cpu_mask_files(interface: &Interface) -> io::Result<Vec<PathBuf>> {
+fn list_rps_cpus_files(interface: &Interface) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(interface.sysfs_path()?.join("queues"))? {
+    for entry in std::fs::read_dir(interface.sysfs_folder()?.join("queues"))? {
         let file = entry?.path().join("rps_cpus");
         if file.exists() {
             files.push(file);

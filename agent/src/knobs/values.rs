@@ -29,7 +29,7 @@ fn invalid_value_error(value: &Value, expected: &str) -> Error {
 }
 
 /// Parses a count of at least 1.
-pub fn parse_count(value: &Value) -> Result<u32> {
+pub fn parse_positive_count(value: &Value) -> Result<u32> {
     value
         .as_u64()
         .and_then(|n| u32::try_from(n).ok())
@@ -103,7 +103,7 @@ pub fn parse_placement(value: &Value) -> Result<IrqPlacement> {
 }
 
 /// Parses a port range; an empty string means any port.
-pub fn parse_ports(value: &Value) -> Result<AllowedPorts> {
+pub fn parse_port_range(value: &Value) -> Result<AllowedPorts> {
     let ports = value.as_str().and_then(ports::parse_configured_ports);
     ports
         .ok_or_else(|| invalid_value_error(value, "a port range first-last from 1024 on, or empty"))

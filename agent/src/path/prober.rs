@@ -13,8 +13,8 @@ use socket2::{SockAddr, Socket};
 
 use super::socket::{MAX_PACKET_BYTES, ip_udp_header_bytes, open_unfragmented};
 use super::wire::{
-    self, HEADER_BYTES, LONG_ANSWER_MAGIC, PROBE_MAGIC, SHORT_ANSWER_BYTES, SHORT_ANSWER_MAGIC,
-    Token,
+    self, HEADER_BYTES, PROBE_MAGIC, PROBE_SIZED_ANSWER_MAGIC, SMALL_ANSWER_BYTES,
+    SMALL_ANSWER_MAGIC, Token,
 };
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
@@ -25,7 +25,7 @@ const MAX_ANSWER_TIMEOUT_S: f64 = 60.0;
 /// The request `path.probe`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ProbeRequest {
+pub struct PathProbeRequest {
     from: IpAddr,
     to: IpAddr,
     port: u16,
@@ -43,7 +43,7 @@ struct ProbeResult {
 }
 
 /// Sends all probes, and keeps the shortest round-trip time: the first probe may include neighbour discovery.
-pub fn probe_path(request: ProbeRequest) -> Result<Value> {
+pub fn probe_path(request: PathProbeRequest) -> Result<Value> {
     let payload_bytes = checked_payload_bytes(&request)?;
     let socket = open_unfragmented(request.from, 0)?;
     let waker = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
@@ -85,9 +85,9 @@ pub fn probe_path(request: ProbeRequest) -> Result<Value> {
 }
 
 /// Checks the request, and returns the payload length that gives the requested packet size.
-fn checked_payload_bytes(request: &ProbeRequest) -> Result<usize> {
+fn checked_payload_bytes(request: &PathProbeRequest) -> Result<usize> {
     let bad = |message: String| Err(Error::BadParameter(message));
-    let min_bytes = ip_udp_header_bytes(request.to) + SHORT_ANSWER_BYTES;
+    let min_bytes = ip_udp_header_bytes(request.to) + SMALL_ANSWER_BYTES;
     if request.from.is_ipv4() != request.to.is_ipv4() {
         return bad("from and to must have the same IP version".into());
     }
@@ -120,9 +120,9 @@ fn exchange_probe(
 ) -> io::Result<()> {
     let sent = Instant::now();
     socket.send(probe)?;
-    let (mut long, mut short) = (false, false);
+    let (mut has_probe_sized, mut has_small) = (false, false);
     let mut ready = Vec::new();
-    while !(long && short) {
+    while !(has_probe_sized && has_small) {
         let waited = wait(
             &[(socket.as_fd(), PollFlags::IN)],
             &mut ready,
@@ -132,26 +132,28 @@ fn exchange_probe(
         if waited != WaitOutcome::Ready {
             return Ok(());
         }
-        let mut answer = [0; SHORT_ANSWER_BYTES];
+        let mut answer = [0; SMALL_ANSWER_BYTES];
         let length = match rustix::net::recv(socket, &mut answer, rustix::net::RecvFlags::TRUNC) {
             Ok((_, length)) => length,
             Err(rustix::io::Errno::AGAIN) => continue,
             Err(error) => return Err(error.into()),
         };
         match wire::read_header(&answer[..length.min(answer.len())]) {
-            Some((LONG_ANSWER_MAGIC, answered)) if answered == token && length == probe.len() => {
-                long = true;
+            Some((PROBE_SIZED_ANSWER_MAGIC, answered))
+                if answered == token && length == probe.len() =>
+            {
+                has_probe_sized = true;
                 result.reverse_works = true;
             }
-            Some((SHORT_ANSWER_MAGIC, answered))
-                if answered == token && length == SHORT_ANSWER_BYTES =>
+            Some((SMALL_ANSWER_MAGIC, answered))
+                if answered == token && length == SMALL_ANSWER_BYTES =>
             {
-                short = true;
+                has_small = true;
                 result.forward_works = true;
                 let errno = i32::from_be_bytes(
                     answer[HEADER_BYTES..]
                         .try_into()
-                        .expect("a short answer ends with four bytes"),
+                        .expect("a small answer ends with four bytes"),
                 );
                 if errno != 0 {
                     result.reason = explain_responder_error(errno);

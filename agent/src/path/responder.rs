@@ -1,4 +1,4 @@
-//! The responder: answers each probe with a datagram of the same length and with a short one.
+//! The responder: answers each probe with a datagram of the same length and with a small one.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use socket2::Socket;
 
 use super::socket::{MAX_PACKET_BYTES, open_unfragmented};
-use super::wire::{self, LONG_ANSWER_MAGIC, PROBE_MAGIC, SHORT_ANSWER_BYTES, SHORT_ANSWER_MAGIC};
+use super::wire::{
+    self, PROBE_MAGIC, PROBE_SIZED_ANSWER_MAGIC, SMALL_ANSWER_BYTES, SMALL_ANSWER_MAGIC,
+};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
@@ -24,14 +26,14 @@ const MAX_RESPONDERS: usize = 256;
 /// The request `path.listen`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ListenRequest {
+pub struct PathListenRequest {
     address: IpAddr,
 }
 
 /// The request `path.close`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CloseRequest {
+pub struct PathCloseRequest {
     path: String,
 }
 
@@ -47,7 +49,7 @@ pub struct PathResponders(Mutex<OpenResponders>);
 
 impl PathResponders {
     /// Starts a responder, and returns its name and port.
-    pub fn listen(&self, request: ListenRequest) -> Result<Value> {
+    pub fn listen(&self, request: PathListenRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if open.wakers.len() >= MAX_RESPONDERS {
             return Err(Error::BadParameter(format!(
@@ -75,7 +77,7 @@ impl PathResponders {
     }
 
     /// Ends a responder.
-    pub fn close(&self, request: CloseRequest) -> Result<Value> {
+    pub fn close(&self, request: PathCloseRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match open.wakers.remove(&request.path) {
             Some(waker) => {
@@ -108,14 +110,14 @@ fn answer_next_probe(socket: &Socket, buffer: &mut [u8]) -> rustix::io::Result<(
         return Ok(());
     };
     let token = *token;
-    wire::write_header(buffer, LONG_ANSWER_MAGIC, &token);
+    wire::write_header(buffer, PROBE_SIZED_ANSWER_MAGIC, &token);
     let errno = match sendto(socket, &buffer[..length], SendFlags::empty(), &from) {
         Ok(_) => 0,
         Err(error) => error.raw_os_error(),
     };
-    let mut short = [0; SHORT_ANSWER_BYTES];
-    wire::write_header(&mut short, SHORT_ANSWER_MAGIC, &token);
-    short[wire::HEADER_BYTES..].copy_from_slice(&errno.to_be_bytes());
-    sendto(socket, &short, SendFlags::empty(), &from)?;
+    let mut small = [0; SMALL_ANSWER_BYTES];
+    wire::write_header(&mut small, SMALL_ANSWER_MAGIC, &token);
+    small[wire::HEADER_BYTES..].copy_from_slice(&errno.to_be_bytes());
+    sendto(socket, &small, SendFlags::empty(), &from)?;
     Ok(())
 }

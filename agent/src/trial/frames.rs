@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::limits::{check_count, reject_parameter};
+use super::limits::{check_positive_count, reject_parameter};
 use vnetbench_frames::template::{self, MAX_FLOWS, MAX_VLAN_TAGS};
 use vnetbench_frames::{
-    FCS_BYTES, FrameBackend, FrameParameters, FrameSize, MAX_MIX_FRAMES, PacingMethod,
-    RejectedFrameHandling,
+    FCS_BYTES, FrameBackend, FrameParameters, FrameSize, MAX_MIX_SEQUENCE_FRAMES, PacingMethod,
+    RejectedFrameCounting,
 };
 use vnetbench_interfaces::interface;
 use vnetbench_system::error::Result;
 
 /// The largest frame that any adapter supports: 9216 bytes of payload with headers, tags and FCS.
-const MAX_FRAME_BYTES: usize = 9216 + 26;
+const MAX_FRAME_BYTES_WITH_FCS: usize = 9216 + 26;
 const MAX_FRAMES_PER_S: f64 = 100e6;
 const MIN_FRAMES_PER_S: f64 = 0.001;
 /// The highest VLAN id; 0 and 4095 are reserved (IEEE 802.1Q, 9.6).
@@ -40,7 +40,7 @@ pub struct FrameRequest {
     generator: Option<FrameBackend>,
     sink: Option<FrameBackend>,
     pacing: Option<PacingMethod>,
-    rejected_frames: Option<RejectedFrameHandling>,
+    rejected_frames: Option<RejectedFrameCounting>,
     settle_s: Option<f64>,
     shares_cpus: Option<bool>,
 }
@@ -87,7 +87,7 @@ pub fn build_frame_parameters(
         return reject_parameter("frames must be at least 1".into());
     }
     let flows = parameters.flows.unwrap_or(1);
-    check_count("flows", flows as usize, MAX_FLOWS as usize)?;
+    check_positive_count("flows", flows as usize, MAX_FLOWS as usize)?;
     let settle_s = parameters.settle_s.unwrap_or(DEFAULT_SETTLE_S);
     if !(0.0..=MAX_SETTLE_S).contains(&settle_s) {
         return reject_parameter(format!("settle_s must be between 0 and {MAX_SETTLE_S}"));
@@ -134,10 +134,10 @@ fn check_sizes(parameters: &FrameParameters) -> Result<()> {
         .map(|size| u64::from(size.weight))
         .sum();
     if parameters.sizes.iter().any(|size| size.weight == 0)
-        || !(1..=MAX_MIX_FRAMES as u64).contains(&weights)
+        || !(1..=MAX_MIX_SEQUENCE_FRAMES as u64).contains(&weights)
     {
         return reject_parameter(format!(
-            "frame_bytes needs at least one size; weights must be at least 1 and sum up to at most {MAX_MIX_FRAMES}"
+            "frame_bytes needs at least one size; weights must be at least 1 and sum up to at most {MAX_MIX_SEQUENCE_FRAMES}"
         ));
     }
     for FrameSize { bytes, .. } in &parameters.sizes {
@@ -149,7 +149,7 @@ fn check_sizes(parameters: &FrameParameters) -> Result<()> {
                  bytes ({FCS_BYTES} bytes FCS included), because it carries a number and a timestamp"
             ));
         }
-        check_count("frame_bytes", *bytes, MAX_FRAME_BYTES)?;
+        check_positive_count("frame_bytes", *bytes, MAX_FRAME_BYTES_WITH_FCS)?;
     }
     Ok(())
 }

@@ -17,9 +17,9 @@ use super::parameters::PartName;
 use super::ready::{ConnectionState, Ready};
 use super::registry::lock;
 use super::report::{InstrumentCost, TrialEnd};
-use super::running::{EndReason, LoadOutcome};
+use super::running::{LoadOutcome, TrialEndReason};
 use super::sampler::{CounterSources, Sampler};
-use super::server::Iperf3Server;
+use super::server::RemoteIperf3Server;
 use super::streams::Streams;
 use crate::rpc;
 use vnetbench_iperf3::parameters::TestParameters;
@@ -75,14 +75,14 @@ impl Conductor {
             connection_plan,
             ConnectionPlan::None | ConnectionPlan::Listener(..)
         );
-        let (mut streams, mut server) = (Streams::default(), Iperf3Server::default());
-        let connected = self.connect(connection_plan, &mut streams, &mut server);
+        let (mut streams, mut server) = (Streams::default(), RemoteIperf3Server::default());
+        let connected = self.connect_unless_stopped(connection_plan, &mut streams, &mut server);
         let mut sampler = Sampler::new(counter_sources, &streams.all, streams.load_threads());
         let outcome = match connected {
             Ok(true) => {
                 self.trial
                     .set_connection_state(ConnectionState::Done(streams.describe_ready_state()));
-                match self.wait_for_start() {
+                match self.wait_for_start_or_stop() {
                     Some((duration, started)) => {
                         match server.start(&streams.all, &self.make_end_callback()) {
                             Ok(()) => {
@@ -92,18 +92,21 @@ impl Conductor {
                                 let fault = FaultKind::Server.into_fault(&error);
                                 // Fails only if the request no longer waits.
                                 let _ = started.try_send(Err(error));
-                                LoadOutcome::never_started(EndReason::Fault(fault), &mut sampler)
+                                LoadOutcome::never_started(
+                                    TrialEndReason::Fault(fault),
+                                    &mut sampler,
+                                )
                             }
                         }
                     }
-                    None => LoadOutcome::never_started(EndReason::Stopped, &mut sampler),
+                    None => LoadOutcome::never_started(TrialEndReason::Stopped, &mut sampler),
                 }
             }
             Ok(false) => {
                 let stopped = Error::Trial(format!("trial {} was stopped", self.trial.name));
                 self.trial
                     .set_connection_state(ConnectionState::Failed(stopped));
-                LoadOutcome::never_started(EndReason::Stopped, &mut sampler)
+                LoadOutcome::never_started(TrialEndReason::Stopped, &mut sampler)
             }
             Err(error) => {
                 let fault = FaultKind::Connection.into_fault(&error);
@@ -115,18 +118,18 @@ impl Conductor {
                     // prepared has no `trial.end`.
                     return;
                 }
-                LoadOutcome::never_started(EndReason::Fault(fault), &mut sampler)
+                LoadOutcome::never_started(TrialEndReason::Fault(fault), &mut sampler)
             }
         };
         self.finish(streams, server, sampler, outcome);
     }
 
     /// Connects the streams and starts their threads. Returns false if the trial was stopped meanwhile.
-    fn connect(
+    fn connect_unless_stopped(
         &self,
         connection_plan: ConnectionPlan,
         streams: &mut Streams,
-        server: &mut Iperf3Server,
+        server: &mut RemoteIperf3Server,
     ) -> Result<bool> {
         let waker = &self.trial.waker;
         let (load, sockets) = match connection_plan {
@@ -152,7 +155,7 @@ impl Conductor {
                 let negotiated =
                     NegotiatedTest::connect(&route, *request, &load, waker, self.trial.timeout)?;
                 let sockets = negotiated.map(|(test, sockets)| {
-                    *server = Iperf3Server::Negotiated(test);
+                    *server = RemoteIperf3Server::Negotiated(test);
                     sockets
                 });
                 (load, sockets)
@@ -161,7 +164,7 @@ impl Conductor {
         let Some(sockets) = sockets else {
             return Ok(false);
         };
-        let Some(flows) = self.open_flows(&load, &sockets)? else {
+        let Some(flows) = self.open_flows_unless_stopped(&load, &sockets)? else {
             return Ok(false);
         };
         streams.create_socket_streams(&load, sockets, flows, &self.make_end_callback())?;
@@ -179,7 +182,7 @@ impl Conductor {
     /// Opens the datagram flows of the streams; the iterator is empty for other workloads.
     ///
     /// Returns `None` if the trial was stopped meanwhile.
-    fn open_flows(
+    fn open_flows_unless_stopped(
         &self,
         load: &Load,
         sockets: &[Socket],
@@ -203,7 +206,7 @@ impl Conductor {
     }
 
     /// Waits for `trial.start`. Returns `None` if the trial is stopped first.
-    fn wait_for_start(&self) -> Option<(Duration, SyncSender<Result<u64>>)> {
+    fn wait_for_start_or_stop(&self) -> Option<(Duration, SyncSender<Result<u64>>)> {
         loop {
             match self.messages.recv() {
                 Ok(ConductorMessage::Start { duration, started }) => {
@@ -219,7 +222,7 @@ impl Conductor {
     fn finish(
         &self,
         mut streams: Streams,
-        mut server: Iperf3Server,
+        mut server: RemoteIperf3Server,
         mut sampler: Sampler,
         outcome: LoadOutcome,
     ) {
@@ -233,12 +236,12 @@ impl Conductor {
             sample.transport = is_tcp.then(|| effective_options::read_transport(stream));
             sample.zero_copy = stream.zero_copy.get().copied();
             let frames = stream.frames.as_ref();
-            sample.frames = frames.map(|frames| frames.outcome(outcome.load_ended_at));
+            sample.frames = frames.map(|frames| frames.details(outcome.load_ended_at));
         }
         let reason = outcome.reason.name();
         let (fault_kind, fault) = match outcome.reason {
-            EndReason::Fault(fault) => (Some(fault.kind), fault.message),
-            EndReason::Done | EndReason::Stopped => (None, String::new()),
+            TrialEndReason::Fault(fault) => (Some(fault.kind), fault.message),
+            TrialEndReason::Done | TrialEndReason::Stopped => (None, String::new()),
         };
         let end = TrialEnd {
             trial: &self.trial.name,
@@ -249,7 +252,7 @@ impl Conductor {
             load_start_s: streams
                 .actual_part_start(PartName::Transfers.name())
                 .map(|after| after.as_secs_f64()),
-            drained: streams.have_drained(),
+            drained: streams.have_ended_with_data_read(),
             calls_sent: streams.all.iter().map(|s| s.counters.sent.calls()).sum(),
             calls_received: streams
                 .all
@@ -257,7 +260,7 @@ impl Conductor {
                 .map(|s| s.counters.received.calls())
                 .sum(),
             outstanding_at_end: outcome.outstanding,
-            unanswered: streams.unanswered_requests(outcome.load_ended_at),
+            unanswered: streams.count_unanswered_due_requests(outcome.load_ended_at),
             foreign_connections: streams.foreign_connections,
             port_counts: streams.other_frame_counts(),
             server,
@@ -272,7 +275,7 @@ impl Conductor {
         drop(sampler);
         drop(streams);
         self.registry.remove(&self.trial);
-        self.outbox.send_event(event);
+        self.outbox.send_undroppable_event(event);
     }
 }
 

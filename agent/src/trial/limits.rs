@@ -8,7 +8,7 @@ pub fn reject_parameter<T>(message: String) -> Result<T> {
 }
 
 /// Checks that a parameter is between 1 and `max`.
-pub fn check_count(name: &str, value: usize, max: usize) -> Result<()> {
+pub fn check_positive_count(name: &str, value: usize, max: usize) -> Result<()> {
     if (1..=max).contains(&value) {
         return Ok(());
     }

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::endpoint::{ConnectAddress, EndpointAddress};
-use super::limits::{check_count, reject_parameter};
+use super::limits::{check_positive_count, reject_parameter};
 use super::parameters::{self, PartName, WorkloadName};
-use super::requests::{PrepareRequest, parse_sample_interval};
+use super::requests::{TrialPrepareRequest, parse_sample_interval};
 use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_iperf3::trial;
 use vnetbench_streams::threads::ThreadPlan;
@@ -21,7 +21,7 @@ use vnetbench_traffic::{Load, LoadPart};
 pub const MAX_STREAMS_PER_TRIAL: usize = 1024;
 const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
 
-impl PrepareRequest {
+impl TrialPrepareRequest {
     /// Checks the request's load and returns it with the endpoint's address.
     pub fn build_load(&mut self) -> Result<(EndpointAddress, Load)> {
         let address = self.choose_endpoint_address()?;
@@ -39,7 +39,7 @@ impl PrepareRequest {
             ));
         }
         if let Some(bytes) = self.socket_buffer_bytes {
-            check_count("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
+            check_positive_count("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
         }
         let mut options = SocketOptions {
             buffer_bytes: self.socket_buffer_bytes,
@@ -48,7 +48,7 @@ impl PrepareRequest {
             ..SocketOptions::default()
         };
         if address.is_vsock() {
-            self.apply_vsock_limits()?;
+            self.reject_unsupported_for_vsock()?;
             options.transport = Transport::Vsock;
         }
         if self.workload == WorkloadName::UdpStream && options.transport == Transport::Mptcp {
@@ -60,7 +60,7 @@ impl PrepareRequest {
             WorkloadName::Mixed => self.build_mixed_load(secret, options)?,
             _ => self.build_single_part_load(secret, options)?,
         };
-        let address = match (address, self.derive_server_parameters(&load)?) {
+        let address = match (address, self.derive_iperf3_test_parameters(&load)?) {
             (EndpointAddress::Connect(route), Some(request)) => {
                 EndpointAddress::ConnectIperf3(route, request)
             }
@@ -87,7 +87,7 @@ impl PrepareRequest {
     }
 
     /// Returns the test to request if the other endpoint is an iperf3 server.
-    fn derive_server_parameters(&self, load: &Load) -> Result<Option<Box<TestParameters>>> {
+    fn derive_iperf3_test_parameters(&self, load: &Load) -> Result<Option<Box<TestParameters>>> {
         if !self.connect.is_some_and(ConnectAddress::is_to_iperf3) {
             return Ok(None);
         }
@@ -159,7 +159,7 @@ impl PrepareRequest {
             threads: self
                 .build_thread_plan(0, stream_count - request_count)?
                 .rotate_cpus(requests.threads.count.min(request_count)),
-            starts_after: mixed.idle,
+            starts_after: mixed.idle_before_transfers,
         };
         Ok(self.assemble_load(secret, options, vec![requests, transfers]))
     }
@@ -189,8 +189,8 @@ impl PrepareRequest {
         })
     }
 
-    /// Rejects what VSOCK lacks: the options of TCP, and discarding data in the kernel (MSG_TRUNC).
-    fn apply_vsock_limits(&mut self) -> Result<()> {
+    /// Rejects what VSOCK lacks: the options of TCP, and discarding data in the kernel (MSG_TRUNC). A sink copies instead.
+    fn reject_unsupported_for_vsock(&mut self) -> Result<()> {
         let request = &mut self.parameters;
         let is_discard = request
             .get("receive")

@@ -34,7 +34,7 @@ use self::lifecycle::ConnectionPlan;
 use self::message::ConductorMessage;
 use self::ready::{ConnectionState, Ready};
 use self::registry::{Trial, TrialRegistry, lock};
-use self::requests::{PrepareRequest, StartRequest, TrialRequest};
+use self::requests::{TrialNameRequest, TrialPrepareRequest, TrialStartRequest};
 use self::sampler::CounterSources;
 use crate::outbox::Outbox;
 use vnetbench_counters::{CounterScope, CycleScope, ProcessCycles};
@@ -84,7 +84,7 @@ impl Trials {
     ///
     /// Returns the trial and the answer of `trial.prepare`. The answer is `None` for an endpoint that connects: use
     /// [`Trial::wait_until_connected`].
-    pub fn prepare(&self, request: PrepareRequest) -> Result<(Arc<Trial>, Option<Value>)> {
+    pub fn prepare(&self, request: TrialPrepareRequest) -> Result<(Arc<Trial>, Option<Value>)> {
         let plan = request.into_plan()?;
         let mut by_name = lock(&self.registry.trials_by_name);
         check_capacity(&plan.trial, &by_name)?;
@@ -133,12 +133,12 @@ impl Trials {
     }
 
     /// Returns the trial that the request names.
-    pub fn find(&self, request: TrialRequest) -> Result<Arc<Trial>> {
+    pub fn find(&self, request: TrialNameRequest) -> Result<Arc<Trial>> {
         self.registry.find(&request.trial)
     }
 
     /// Asks a trial that is ready to start.
-    pub fn start(&self, request: StartRequest) -> Result<PendingStart> {
+    pub fn request_start(&self, request: TrialStartRequest) -> Result<PendingStart> {
         let duration = request.duration()?;
         let trial = self.registry.find(&request.trial)?;
         if trial.last_part_starts_after > Duration::ZERO && duration <= trial.last_part_starts_after
@@ -156,7 +156,7 @@ impl Trials {
     }
 
     /// Asks a trial to stop; its `trial.end` follows.
-    pub fn stop(&self, request: TrialRequest) -> Result<Value> {
+    pub fn request_stop(&self, request: TrialNameRequest) -> Result<Value> {
         let trial = self.registry.find(&request.trial)?;
         trial.waker.wake();
         trial.send_message(ConductorMessage::Stop);

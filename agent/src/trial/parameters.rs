@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::frames;
-use super::limits::{check_count, reject_parameter};
+use super::limits::{check_positive_count, reject_parameter};
 use vnetbench_counters::observer;
 use vnetbench_streams::datagram_header::{HEADER_BYTES, MAX_DATAGRAM_BYTES};
 use vnetbench_system::error::{Error, Result};
@@ -124,7 +124,7 @@ pub struct MixedWorkload {
     /// The transfers.
     pub transfers: (Workload, SocketOptions),
     /// How long requests run alone before the transfers start.
-    pub idle: Duration,
+    pub idle_before_transfers: Duration,
 }
 
 #[derive(Deserialize)]
@@ -203,7 +203,7 @@ pub fn parse_mixed(
     Ok(MixedWorkload {
         requests: part(WorkloadName::TcpRr, request_parameters)?,
         transfers: part(WorkloadName::TcpStream, request)?,
-        idle,
+        idle_before_transfers: idle,
     })
 }
 
@@ -242,7 +242,7 @@ fn build_tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> R
         mode: request.send.unwrap_or(SendMode::Copy),
         batch: request.send_batch.unwrap_or(1),
     };
-    check_count("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
+    check_positive_count("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
     if sending.batch > 1 && !sending.mode.is_batched() {
         return reject_parameter(
             "send_batch above 1 requires send = io_uring or io_uring_zerocopy".into(),
@@ -323,5 +323,5 @@ fn check_rate(rate_per_s: Option<f64>) -> Result<()> {
 
 fn choose_message_bytes(name: &str, request: Option<usize>, default: usize) -> Result<usize> {
     let bytes = request.unwrap_or(default);
-    check_count(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
+    check_positive_count(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
 }

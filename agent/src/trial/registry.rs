@@ -35,15 +35,15 @@ impl Trial {
     ///
     /// The conductor enforces the time limit.
     pub fn wait_until_connected(&self) -> Result<Value> {
-        self.wait_until(None)
+        self.wait_for_connection_until(None)
     }
 
     /// Waits until all streams are connected, at most for the trial's timeout, and returns the answer of `trial.ready`.
     pub fn wait_until_ready(&self) -> Result<Value> {
-        self.wait_until(Some(Instant::now() + self.timeout))
+        self.wait_for_connection_until(Some(Instant::now() + self.timeout))
     }
 
-    fn wait_until(&self, deadline: Option<Instant>) -> Result<Value> {
+    fn wait_for_connection_until(&self, deadline: Option<Instant>) -> Result<Value> {
         let mut connection = lock(&self.connection);
         loop {
             match &*connection {

@@ -12,7 +12,7 @@ use vnetbench_counters::{Counters, CpuWork, driver, observer};
 use vnetbench_frames::OtherFrameCounts;
 use vnetbench_iperf3::trial::ServerReport;
 use vnetbench_streams::datagrams::{DatagramCounts, PacingDeviation};
-use vnetbench_streams::frames::FrameOutcome;
+use vnetbench_streams::frames::FrameStreamDetails;
 use vnetbench_streams::{Role, ZeroCopyCounts};
 use vnetbench_system::histogram::{DurationDistribution, Histogram, HistogramCounts};
 use vnetbench_traffic::route::Transport;
@@ -77,7 +77,7 @@ pub struct StreamSample {
     pub bytes_acked: Option<u64>,
     /// Counters of the stream's protocol.
     #[serde(flatten)]
-    pub counters: StreamCounters,
+    pub counters: StreamSampleCounters,
     /// How the stream ended. Present in `trial.end`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
@@ -89,13 +89,13 @@ pub struct StreamSample {
     pub zero_copy: Option<ZeroCopyCounts>,
     /// The totals of a stream of frames. Present in `trial.end`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub frames: Option<FrameOutcome>,
+    pub frames: Option<FrameStreamDetails>,
 }
 
 /// The counters of one stream, by protocol and role.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub enum StreamCounters {
+pub enum StreamSampleCounters {
     /// A TCP, MPTCP or VSOCK stream.
     Tcp(TcpSample),
     /// A source of datagrams.
@@ -103,13 +103,13 @@ pub enum StreamCounters {
     /// A sink of datagrams.
     Sink(DatagramSinkSample),
     /// A source or sink of frames.
-    Frames(FrameSample),
+    Frames(StreamFrameCount),
 }
 
 /// The number of frames that a stream sent or received.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FrameSample {
+pub enum StreamFrameCount {
     /// Frames that a source sent.
     FramesSent(u64),
     /// Frames that a sink received.

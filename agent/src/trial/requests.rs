@@ -26,7 +26,7 @@ const MAX_DURATION_S: f64 = 7.0 * 24.0 * 3600.0;
 
 /// The request `trial.prepare`.
 #[derive(Deserialize)]
-pub struct PrepareRequest {
+pub struct TrialPrepareRequest {
     /// The trial's name.
     pub trial: String,
     /// The workload.
@@ -79,7 +79,7 @@ pub struct StreamRequest {
 /// A request that names a trial only, such as `trial.stop`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TrialRequest {
+pub struct TrialNameRequest {
     /// The trial's name.
     pub trial: String,
 }
@@ -87,13 +87,13 @@ pub struct TrialRequest {
 /// The request `trial.start`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StartRequest {
+pub struct TrialStartRequest {
     /// The trial's name.
     pub trial: String,
     duration_s: f64,
 }
 
-impl StartRequest {
+impl TrialStartRequest {
     /// Returns how long the load runs.
     pub fn duration(&self) -> Result<Duration> {
         parse_seconds("duration_s", self.duration_s, 0.0, MAX_DURATION_S)
@@ -126,7 +126,7 @@ pub struct TrialPlan {
     pub observer: observer::ObserverRequest,
 }
 
-impl PrepareRequest {
+impl TrialPrepareRequest {
     /// Checks the request and returns its plan.
     pub fn into_plan(mut self) -> Result<TrialPlan> {
         if self.trial.is_empty() || self.trial.len() > MAX_TRIAL_NAME_BYTES {
@@ -196,7 +196,7 @@ pub mod tests {
         for (key, value) in changes.as_object().expect("an object") {
             request[key] = value.clone();
         }
-        serde_json::from_value::<PrepareRequest>(request)
+        serde_json::from_value::<TrialPrepareRequest>(request)
             .expect("parameters")
             .into_plan()
     }

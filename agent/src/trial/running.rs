@@ -11,7 +11,7 @@ use super::message::ConductorMessage;
 use super::report::InstrumentCost;
 use super::sampler::{Sampler, Snapshot};
 use super::series::SamplingState;
-use super::server::Iperf3Server;
+use super::server::RemoteIperf3Server;
 use super::streams::Streams;
 use crate::outbox::Outbox;
 use vnetbench_counters::driver;
@@ -23,7 +23,7 @@ use vnetbench_system::priority::{RealTimeRank, set_realtime_priority};
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a trial ended.
-pub enum EndReason {
+pub enum TrialEndReason {
     /// The load ran for its whole duration.
     Done,
     /// A request stopped the trial.
@@ -32,7 +32,7 @@ pub enum EndReason {
     Fault(Fault),
 }
 
-impl EndReason {
+impl TrialEndReason {
     /// Returns the reason's name in the protocol.
     pub fn name(&self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl EndReason {
 /// The outcome of a trial's load.
 pub struct LoadOutcome {
     /// Why the trial ended.
-    pub reason: EndReason,
+    pub reason: TrialEndReason,
     /// The time from the start to the end of the load.
     pub duration: Duration,
     /// When the load ended.
@@ -62,7 +62,7 @@ pub struct LoadOutcome {
 
 impl LoadOutcome {
     /// Returns the outcome of a trial whose load never started.
-    pub fn never_started(reason: EndReason, sampler: &mut Sampler) -> Self {
+    pub fn never_started(reason: TrialEndReason, sampler: &mut Sampler) -> Self {
         Self {
             reason,
             duration: Duration::ZERO,
@@ -81,7 +81,7 @@ impl Conductor {
         &self,
         sampler: &mut Sampler,
         streams: &mut Streams,
-        server: &Iperf3Server,
+        server: &RemoteIperf3Server,
         duration: Duration,
         started: &SyncSender<Result<u64>>,
     ) -> LoadOutcome {
@@ -117,7 +117,7 @@ impl Conductor {
         let series = running.series;
         let load_end = running.load_end_state.unwrap_or_else(|| LoadEnd {
             at: Instant::now(),
-            outstanding: streams.unanswered_requests(ended),
+            outstanding: streams.count_unanswered_due_requests(ended),
             enforcement_cpu: Duration::ZERO,
         });
         LoadOutcome {
@@ -143,7 +143,7 @@ struct RunningTrial<'a> {
     outbox: &'a Outbox,
     sampler: &'a mut Sampler,
     streams: &'a mut Streams,
-    server: &'a Iperf3Server,
+    server: &'a RemoteIperf3Server,
     first_snapshot: &'a Snapshot,
     start: Instant,
     /// When to end the sources.
@@ -163,17 +163,20 @@ struct LoadEnd {
 
 impl RunningTrial<'_> {
     /// Waits for a message or the next due action, and performs what is due. Returns the reason if the trial ends.
-    fn handle_next_event(&mut self, messages: &Receiver<ConductorMessage>) -> Option<EndReason> {
+    fn handle_next_event(
+        &mut self,
+        messages: &Receiver<ConductorMessage>,
+    ) -> Option<TrialEndReason> {
         let remaining = self.next_due().saturating_duration_since(Instant::now());
         match messages.recv_timeout(remaining) {
             Ok(ConductorMessage::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                return Some(EndReason::Stopped);
+                return Some(TrialEndReason::Stopped);
             }
             // After the load ends, a broken stream counts as not drained: the other endpoint may have reached its own
             // drain limit and closed the connection.
             Ok(ConductorMessage::StreamEnded) if self.load_end_state.is_none() => {
                 if let Some(fault) = self.server.choose_fault(self.streams.first_fault()) {
-                    return Some(EndReason::Fault(fault));
+                    return Some(TrialEndReason::Fault(fault));
                 }
             }
             // Dropping a second start makes its request fail.
@@ -187,7 +190,7 @@ impl RunningTrial<'_> {
         if now >= self.series.next_sample_at()
             && let Some(fault) = self.take_due_sample(now)
         {
-            return Some(EndReason::Fault(fault));
+            return Some(TrialEndReason::Fault(fault));
         }
         // Both follow the sample due at the same time: it must not contain load of a later part, and ending the streams
         // would make it late.
@@ -216,7 +219,7 @@ impl RunningTrial<'_> {
         self.streams.issue_command(Command::EndSources);
         self.load_end_state = Some(LoadEnd {
             at: now,
-            outstanding: self.streams.unanswered_requests(self.load_end),
+            outstanding: self.streams.count_unanswered_due_requests(self.load_end),
             enforcement_cpu: Duration::ZERO,
         });
     }
@@ -242,13 +245,13 @@ impl RunningTrial<'_> {
         self.server.notify_load_end();
     }
 
-    fn end_reason(&self, now: Instant) -> Option<EndReason> {
+    fn end_reason(&self, now: Instant) -> Option<TrialEndReason> {
         self.load_end_state.as_ref()?;
         let have_ended = self.streams.have_ended() && self.server.is_finished();
         (have_ended || now >= self.load_end + DRAIN_TIMEOUT).then(|| {
             self.server
                 .missing_results_fault()
-                .map_or(EndReason::Done, EndReason::Fault)
+                .map_or(TrialEndReason::Done, TrialEndReason::Fault)
         })
     }
 }

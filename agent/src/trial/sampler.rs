@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::report::{
-    DatagramReading, DatagramSinkSample, DatagramSourceSample, FrameSample, SampleCounters,
-    StreamCounters, StreamSample, TcpSample,
+    DatagramReading, DatagramSinkSample, DatagramSourceSample, SampleCounters, StreamFrameCount,
+    StreamSample, StreamSampleCounters, TcpSample,
 };
-use super::socket_detail::MAX_DETAILED_STREAMS;
-use vnetbench_counters::driver::{self, DriverCounters};
+use super::socket_detail::MAX_DETAILED_PER_PART_ROLE;
+use vnetbench_counters::driver::{self, DriverCounterReader};
 use vnetbench_counters::load_thread::{self, LoadThread};
 use vnetbench_counters::observer::{self, Observer, ObserverReading};
 use vnetbench_counters::socket_memory::{self, DropMeter};
@@ -27,7 +27,7 @@ use vnetbench_system::histogram::{Histogram, HistogramCounts};
 pub struct CounterSources {
     sources: CounterReader,
     observer: Option<Observer>,
-    driver: Option<DriverCounters>,
+    driver: Option<DriverCounterReader>,
 }
 
 impl CounterSources {
@@ -37,7 +37,7 @@ impl CounterSources {
         Ok(Self {
             sources: CounterReader::open(scope)?,
             observer: observer.open()?,
-            driver: interface.map(DriverCounters::open),
+            driver: interface.map(DriverCounterReader::open),
         })
     }
 }
@@ -98,7 +98,7 @@ impl Sampler {
                 .or_insert(0);
             *count += 1;
             let meters = StreamMeters {
-                tcp: TcpMeter::new(*count <= MAX_DETAILED_STREAMS),
+                tcp: TcpMeter::new(*count <= MAX_DETAILED_PER_PART_ROLE),
                 drops: DropMeter::default(),
             };
             (Arc::clone(stream), meters)
@@ -171,7 +171,7 @@ impl Sampler {
 
     /// Reads the statistics of the interface's driver.
     pub fn read_driver(&self) -> Option<driver::DriverReading> {
-        self.sources.driver.as_ref().map(DriverCounters::read)
+        self.sources.driver.as_ref().map(DriverCounterReader::read)
     }
 
     /// Returns how the driver's statistics have changed since `then`.
@@ -201,7 +201,7 @@ impl Sampler {
 
     fn frame_delay(&self) -> Option<HistogramCounts> {
         let mut streams = self.streams.iter();
-        streams.find_map(|(stream, _)| stream.frames.as_ref()?.one_way_delays())
+        streams.find_map(|(stream, _)| stream.frames.as_ref()?.port_one_way_delays())
     }
 
     /// Returns what was counted from `then` to `now`.
@@ -288,8 +288,12 @@ fn add_frame_counters(streams: &[StreamSample], counters: &mut Counters) {
     let mut sums = [("frames_sent", None), ("frames_received", None)];
     for stream in streams {
         let (sum, frames) = match stream.counters {
-            StreamCounters::Frames(FrameSample::FramesSent(frames)) => (&mut sums[0].1, frames),
-            StreamCounters::Frames(FrameSample::FramesReceived(frames)) => (&mut sums[1].1, frames),
+            StreamSampleCounters::Frames(StreamFrameCount::FramesSent(frames)) => {
+                (&mut sums[0].1, frames)
+            }
+            StreamSampleCounters::Frames(StreamFrameCount::FramesReceived(frames)) => {
+                (&mut sums[1].1, frames)
+            }
             _ => continue,
         };
         *sum = Some(sum.unwrap_or(0) + frames);
@@ -305,21 +309,21 @@ fn stream_counters_between(
     role: Role,
     then: &StreamReading,
     now: &StreamReading,
-) -> StreamCounters {
+) -> StreamSampleCounters {
     match (then, now) {
         (StreamReading::Tcp(then), StreamReading::Tcp(now)) => {
-            StreamCounters::Tcp(TcpSample::between(role, then, now))
+            StreamSampleCounters::Tcp(TcpSample::between(role, then, now))
         }
         (StreamReading::Datagrams(then), StreamReading::Datagrams(now)) => match role {
-            Role::Source => StreamCounters::Source(DatagramSourceSample {
+            Role::Source => StreamSampleCounters::Source(DatagramSourceSample {
                 datagrams: now.counts.datagrams - then.counts.datagrams,
             }),
-            Role::Sink => StreamCounters::Sink(DatagramSinkSample::between(then, now)),
+            Role::Sink => StreamSampleCounters::Sink(DatagramSinkSample::between(then, now)),
         },
         (StreamReading::Frames(then), StreamReading::Frames(now)) => {
-            StreamCounters::Frames(match role {
-                Role::Source => FrameSample::FramesSent(now - then),
-                Role::Sink => FrameSample::FramesReceived(now - then),
+            StreamSampleCounters::Frames(match role {
+                Role::Source => StreamFrameCount::FramesSent(now - then),
+                Role::Sink => StreamFrameCount::FramesReceived(now - then),
             })
         }
         _ => unreachable!("a stream never changes its protocol"),

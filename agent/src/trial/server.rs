@@ -4,23 +4,23 @@ use std::mem;
 use std::sync::Arc;
 
 use super::fault::{Fault, FaultKind};
-use vnetbench_iperf3::trial::{NegotiatedTest, ServerReport, ServerTest};
+use vnetbench_iperf3::trial::{NegotiatedTest, RemoteServerTest, ServerReport};
 use vnetbench_streams::{OnEnd, Stream};
 use vnetbench_system::error::Result;
 
 /// The state of the iperf3 server at the other endpoint.
 #[derive(Default)]
-pub enum Iperf3Server {
+pub enum RemoteIperf3Server {
     /// The other endpoint is an agent.
     #[default]
     None,
     /// The test is negotiated and not started.
     Negotiated(NegotiatedTest),
     /// The test runs.
-    Running(ServerTest),
+    Running(RemoteServerTest),
 }
 
-impl Iperf3Server {
+impl RemoteIperf3Server {
     /// Starts the negotiated test. Calls `on_end` when the server ends it.
     pub fn start(&mut self, streams: &[Arc<Stream>], on_end: &OnEnd) -> Result<()> {
         *self = match mem::take(self) {
@@ -48,7 +48,7 @@ impl Iperf3Server {
     /// Returns the fault that ends the trial. The server's own message replaces `stream_fault` where it says more.
     pub fn choose_fault(&self, stream_fault: Option<Fault>) -> Option<Fault> {
         let server_message = match (self, &stream_fault) {
-            (Self::Running(test), Some(_)) => test.explain_stream_failure(),
+            (Self::Running(test), Some(_)) => test.wait_for_failure_reason(),
             (Self::Running(test), None) => test.failure_message(),
             (Self::None | Self::Negotiated(_), _) => None,
         };
@@ -70,7 +70,7 @@ impl Iperf3Server {
     /// Ends the test if it still runs, and returns the server's report.
     pub fn finish(&mut self, streams: &[Arc<Stream>]) -> Option<ServerReport> {
         match mem::take(self) {
-            Self::Running(test) => Some(ServerReport::new(test.finish()?, streams)),
+            Self::Running(test) => Some(ServerReport::new(test.finish_or_abort()?, streams)),
             Self::None | Self::Negotiated(_) => None,
         }
     }

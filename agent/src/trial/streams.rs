@@ -61,7 +61,7 @@ impl Streams {
             let stream = Stream::new(*id, *role, part.name, socket, timing, flows.next());
             self.all.push(Arc::new(stream));
         }
-        self.start(load, on_end)
+        self.start_threads(load, on_end)
     }
 
     /// Creates the streams of a `frames` load and starts their threads.
@@ -85,10 +85,10 @@ impl Streams {
                 ..stream
             }));
         }
-        self.start(load, on_end)
+        self.start_threads(load, on_end)
     }
 
-    fn start(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
+    fn start_threads(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
         for part in &load.parts {
             let commands = Arc::default();
             let started = part.start(&self.all[part.streams.clone()], &commands, on_end);
@@ -106,7 +106,7 @@ impl Streams {
                     let is_at_limit = error.raw_os_error() == Some(libc::EAGAIN);
                     let error = Error::system("start the streams' threads", error);
                     return Err(if is_at_limit {
-                        error.with_kind(ErrorKind::Threads)
+                        error.with_kind_if_none(ErrorKind::Threads)
                     } else {
                         error
                     });
@@ -125,7 +125,7 @@ impl Streams {
             frames.set_start(start);
         }
         if let Some(observer) = &self.port_observer {
-            observer.take_baseline();
+            observer.take_baseline_once();
         }
     }
 
@@ -158,7 +158,7 @@ impl Streams {
         }
         if command >= Command::EndSources {
             for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
-                frames.stop();
+                frames.stop_source();
             }
         }
     }
@@ -212,7 +212,9 @@ impl Streams {
 
     /// Returns the counts of other frames at the port; `None` unless the load is `frames`.
     pub fn other_frame_counts(&self) -> Option<OtherFrameCounts> {
-        self.port_observer.as_ref().map(OtherFrameObserver::counts)
+        self.port_observer
+            .as_ref()
+            .map(OtherFrameObserver::counts_since_baseline)
     }
 
     /// Returns whether all streams have ended.
@@ -221,7 +223,7 @@ impl Streams {
     }
 
     /// Returns whether all streams ended with all their data read.
-    pub fn have_drained(&self) -> bool {
+    pub fn have_ended_with_data_read(&self) -> bool {
         let has_drained =
             |stream: &Arc<Stream>| matches!(stream.end.get(), Some(StreamEnd::Drained));
         self.all.iter().all(has_drained)
@@ -241,13 +243,13 @@ impl Streams {
         Some(FaultKind::Stream.into_fault(message))
     }
 
-    /// Returns how many requests due before `deadline` have no response yet; `None` for loads without requests.
-    pub fn unanswered_requests(&self, deadline: Instant) -> Option<u64> {
+    /// Returns how many requests due before `due_before` have no response yet; `None` for loads without requests.
+    pub fn count_unanswered_due_requests(&self, due_before: Instant) -> Option<u64> {
         let mut timings = self.all.iter().filter_map(|s| s.timing.as_ref()).peekable();
         timings.peek()?;
         Some(
             timings
-                .map(|timing| timing.count_unanswered(deadline))
+                .map(|timing| timing.count_unanswered(due_before))
                 .sum(),
         )
     }

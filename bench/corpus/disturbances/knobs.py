@@ -33,7 +33,7 @@ def port_knobs(values: Values, sides: str = "ab") -> Disturbance:
 
     @contextmanager
     def disturb(target: DisturbanceTarget) -> Iterator[None]:
-        if not any(target.testbed.topology.ports):  # a direct connection has no switch
+        if not any(target.testbed.topology.ports_by_pair):  # a direct connection has no switch
             yield
             return
         agent = target.switch_agent()

@@ -17,7 +17,7 @@ def mtu_black_hole(mtu: int, from_s: float = 0.0, until_s: float | None = None) 
     @contextmanager
     def disturb(target: DisturbanceTarget) -> Iterator[None]:
         ports = [
-            target.testbed.topology.ports[end.pair - 1][-1]
+            target.testbed.topology.ports_by_pair[end.pair - 1][-1]
             for end in target.testbed.endpoints
             if end.side == "b"
         ]

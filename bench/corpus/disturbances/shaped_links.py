@@ -35,12 +35,12 @@ def bottleneck_devices(target: DisturbanceTarget, sides: str = "b") -> list[NetD
     else the interfaces of side a.
     """
     testbed = target.testbed.topology
-    uplinks = [port for ports in testbed.ports for port in ports if port.interface == UPLINK_END]
+    uplinks = [port for ports in testbed.ports_by_pair for port in ports if port.interface == UPLINK_END]
     if uplinks:
         return uplinks[:1]
     ports = [
         port
-        for path_ports in testbed.ports
+        for path_ports in testbed.ports_by_pair
         for port in path_ports
         if any(port.interface == end.name and end.side in sides for end in target.testbed.endpoints)
     ]

@@ -37,7 +37,7 @@ def single_transmit_queue() -> Disturbance:
 
 def _last_hops(target: DisturbanceTarget) -> list[tuple[str, str]]:
     """Return namespace and name of the interfaces that send packets to side b."""
-    if any(target.testbed.topology.ports):
+    if any(target.testbed.topology.ports_by_pair):
         return [(target.switch_namespace, vm.name) for vm in target.vms if vm.side == "b"]
     return [(vm.namespace, vm.interface) for vm in target.vms if vm.side == "a"]
 

@@ -11,26 +11,26 @@ from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
 
 
-def start_observer(label: str) -> AgentClient:
+def start_observer(testbed_name: str) -> AgentClient:
     """Start an agent on the bench's own host that records the host's counters."""
-    return start_local_agent("host", label)
+    return start_local_agent("host", testbed_name)
 
 
-def start_local_agent(endpoint: str, label: str) -> AgentClient:
+def start_local_agent(agent_name: str, testbed_name: str) -> AgentClient:
     """Start an agent on the bench's own host."""
-    agent = AgentClient(endpoint, spawn_agent([str(agent_binary_path()), "stdio"], label))
+    agent = AgentClient(agent_name, spawn_agent([str(agent_binary_path()), "stdio"], testbed_name))
     check_protocol_version(agent)
     return agent
 
 
 def start_agents_in_namespaces(
-    namespaces: Mapping[str, str], testbed: str, agents: dict[str, AgentClient]
+    namespaces: Mapping[str, str], testbed_name: str, agents: dict[str, AgentClient]
 ) -> None:
     """Start an agent in each network namespace.
 
     Args:
         namespaces: The namespace of each agent, by the agent's name.
-        testbed: The testbed's name, which marks the processes.
+        testbed_name: The testbed's name, which marks the processes.
         agents: Receives each agent as soon as its process runs, so that you can close it after an error.
 
     Raises:
@@ -39,7 +39,7 @@ def start_agents_in_namespaces(
     """
     for name, namespace in namespaces.items():
         command = ["ip", "netns", "exec", namespace, str(agent_binary_path()), "stdio"]
-        agents[name] = AgentClient(name, spawn_agent(command, testbed))
+        agents[name] = AgentClient(name, spawn_agent(command, testbed_name))
     for name in namespaces:
         check_protocol_version(agents[name])
 
@@ -57,10 +57,10 @@ def check_agent_binary() -> None:
         ) from error
 
 
-def spawn_agent(command: list[str], label: str) -> PipeTransport:
-    """Start `command` as an agent; `label` is its testbed's name. Raises BenchError."""
+def spawn_agent(command: list[str], testbed_name: str) -> PipeTransport:
+    """Start `command` as an agent; the process carries its testbed's name. Raises BenchError."""
     try:
-        return transport.spawn_process(command, label)
+        return transport.spawn_process(command, testbed_name)
     except OSError as error:
         raise BenchError(
             f"{command[0]} does not start: {error.strerror}",

@@ -37,12 +37,12 @@ class Transport(Protocol):
         """Close both directions and end the process that this transport started."""
 
 
-def spawn_process(command: Sequence[str], label: str) -> PipeTransport:
+def spawn_process(command: Sequence[str], testbed_name: str) -> PipeTransport:
     """Start an agent as a child process.
 
     Args:
         command: The program and its arguments.
-        label: The testbed's name, which marks the process in its environment.
+        testbed_name: The testbed's name, which marks the process in its environment.
 
     Raises:
         OSError: if the program does not start.
@@ -52,7 +52,7 @@ def spawn_process(command: Sequence[str], label: str) -> PipeTransport:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "VNETBENCH_TESTBED": label},
+        env={**os.environ, "VNETBENCH_TESTBED": testbed_name},
         start_new_session=True,  # The bench, not the agent, handles Ctrl-C of the terminal.
     )
     return PipeTransport(process)

@@ -10,13 +10,19 @@ from vnetbench.lab.cpus import assign_thread_cpus, parse_cpu_set
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.testbed import Testbed
 from vnetbench.study.factors.cpu_lists import format_cpu_list
-from vnetbench.study.factors.frame_factors import FRAME_LOAD, FRAME_SIZE, GENERATORS, UNPACED_LOAD, VLAN_TAGS
+from vnetbench.study.factors.frame_factors import (
+    FRAME_LOAD,
+    FRAME_SIZE,
+    GENERATORS_PER_DIRECTION,
+    UNPACED_LOAD,
+    VLAN_TAGS,
+)
 from vnetbench.study.factors.frame_sizes import parse_frame_mix, parse_throughput_share
 from vnetbench.study.factors.load_factors import (
     BIT_RATE,
     CONNECTIONS,
     DATAGRAM_SIZE,
-    RATE,
+    REQUEST_OR_DATAGRAM_RATE,
     THREAD_CPUS,
     TRANSPORT,
     VSOCK,
@@ -42,7 +48,7 @@ def list_streams(workload: str, factors: Mapping[str, Level], side: str = "a") -
     forward, reverse = count_streams_per_direction(factors)
     roles = ["source"] * forward + ["sink"] * reverse
     parts = [""] * len(roles)
-    if WORKLOADS[workload].has_load_parts:
+    if WORKLOADS[workload].has_requests_and_transfers:
         connections = int(factors[CONNECTIONS.name])
         roles = ["source"] * connections + roles
         parts = ["requests"] * connections + ["transfers"] * len(parts)
@@ -97,7 +103,7 @@ def needs_throughput_search(study: Study, factors: Mapping[str, Level]) -> bool:
     """Return whether a trial of these levels searches its load. With a load in frames/s it does not."""
     if study.search is None:
         return False
-    has_fixed_load = WORKLOADS[study.workload].has_fixed_load
+    has_fixed_load = WORKLOADS[study.workload].can_hold_throughput_share
     return not has_fixed_load or parse_throughput_share(factors[FRAME_LOAD.name]) is not None
 
 
@@ -105,12 +111,12 @@ def compute_idle_duration_s(workload: str, factors: Mapping[str, Level], timing:
     """Return how long `mixed` sends only requests before its load, in whole intervals; else 0."""
     if not WORKLOADS[workload].has_idle_phase:
         return 0.0
-    wanted_s = timing.idle_s
+    wanted_s = timing.idle_phase_s
     if wanted_s is None:
         per_s = (
             0.0
-            if factors[RATE.name] == "none"
-            else float(factors[RATE.name]) * int(factors[CONNECTIONS.name])
+            if factors[REQUEST_OR_DATAGRAM_RATE.name] == "none"
+            else float(factors[REQUEST_OR_DATAGRAM_RATE.name]) * int(factors[CONNECTIONS.name])
         )
         wanted_s = MIN_REQUESTS_FOR_P99 / per_s if per_s else MIN_IDLE_S
         # The first and the last interval are not evaluated.
@@ -119,7 +125,7 @@ def compute_idle_duration_s(workload: str, factors: Mapping[str, Level], timing:
 
 
 def _prepare_frame_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
-    load, generators = FRAME_LOAD.read_level(factors), int(factors[GENERATORS.name])
+    load, generators = FRAME_LOAD.read_level(factors), int(factors[GENERATORS_PER_DIRECTION.name])
     return {
         "workload": WORKLOADS[workload].agent_workload,
         "threads": 0,
@@ -152,10 +158,10 @@ def choose_thread_cpus(
         return _choose_frame_thread_cpus(workload, factors, testbed)
     streams = len(list_streams(workload, factors))
     # In `mixed`, `threads` applies to requests. Each transfer has its own thread.
-    transfers = streams - int(factors[CONNECTIONS.name]) if WORKLOADS[workload].has_load_parts else 0
+    transfers = streams - int(factors[CONNECTIONS.name]) if WORKLOADS[workload].has_requests_and_transfers else 0
     shared = streams - transfers
     count = min(int(str(parameters["threads"])) or shared, shared) + transfers
-    vms = testbed.load_cpus(factors)
+    vms = testbed.load_cpus_in_endpoint_numbering(factors)
     counts = dict.fromkeys(vms, count)
     return assign_thread_cpus(str(THREAD_CPUS.read_level(factors)), counts, testbed.endpoints, vms)
 
@@ -164,7 +170,7 @@ def _choose_frame_thread_cpus(
     workload: str, factors: Mapping[str, Level], testbed: Testbed
 ) -> dict[str, list[str]]:
     """Return the CPU lists for workloads of frames. Only sources have CPUs of their own."""
-    vms, level = testbed.load_cpus(factors), str(THREAD_CPUS.read_level(factors))
+    vms, level = testbed.load_cpus_in_endpoint_numbering(factors), str(THREAD_CPUS.read_level(factors))
     roles = {end.name: _list_endpoint_roles(end, workload, factors) for end in testbed.endpoints}
     counts = {name: own.count("source") for name, own in roles.items()}
     sources = {
@@ -204,5 +210,5 @@ def count_threads_with_cpu(factors: Mapping[str, Level], testbed: Testbed) -> in
     A spinning thread without its own CPU would take the time slices of another.
     """
     if any(endpoint.has_own_kernel for endpoint in testbed.endpoints):
-        return min(len(own) for own in testbed.load_cpus(factors).values())
+        return min(len(own) for own in testbed.load_cpus_in_endpoint_numbering(factors).values())
     return max(1, len(testbed.online_cpus) // len(testbed.endpoints))

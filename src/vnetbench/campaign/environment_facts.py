@@ -38,7 +38,7 @@ def read_endpoint_facts(testbed: Testbed, observer: AgentClient) -> dict[str, di
     queried = [e.name for number, e in enumerate(testbed.endpoints) if e.has_own_kernel or number < 2]
     agents = {
         "host": observer,
-        **{name: testbed.agents[name] for name in (*queried, *testbed.forwarder_interfaces())},
+        **{name: testbed.agents[name] for name in (*queried, *testbed.interfaces_by_forwarding_agent())},
     }
     pending = [(name, agent, agent.send("agent.facts")) for name, agent in agents.items()]
     return {name: agent.wait(future, "agent.facts") for name, agent, future in pending}

@@ -165,7 +165,7 @@ class LabInstrument:
         """See Instrument. Also removes testbeds whose creation was interrupted."""
         while self._testbeds:
             self._testbeds.popitem()[1].close()
-        self._lab.remove_leftovers(f"{self._label}-")
+        self._lab.remove_unfinished_testbeds(f"{self._label}-")
         self._close_observer()
 
     def _get_or_create_testbed(self, shape: Hashable) -> Testbed:

@@ -32,7 +32,7 @@ from vnetbench.lab.hosts import iperf3_server
 from vnetbench.lab.knobs import CPUS_KNOB, INTERFACE_KNOBS
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord
 from vnetbench.study.factors.cpu_lists import format_cpu_list
-from vnetbench.study.factors.testbed_factors import CPUS
+from vnetbench.study.factors.testbed_factors import VM_CPUS
 from vnetbench.study.model import TestbedSpec
 
 RETRY_TIMEOUT_S_BY_ERROR = {"busy": 60.0, "unreachable": 3.0}
@@ -119,7 +119,7 @@ class Iperf3Instrument:
             self._new_facts.testbed_descriptions[str(testbed)] = testbed.describe()
             self._new_facts.facts_by_subject["host"] = observer.call("agent.facts")
             self._new_facts.facts_by_subject[testbed.server.name] = {
-                "listens": testbed.server.listen_address, "address": testbed.server.address,
+                "listens": testbed.server.host_and_port, "address": testbed.server.address,
                 "iperf3": server_facts["version"],
                 "system": server_facts["system"],
             }  # fmt: skip
@@ -129,7 +129,7 @@ class Iperf3Instrument:
         self, load: TrialLoad, testbed: iperf3_server.Iperf3Testbed, agent: AgentClient
     ) -> dict[str, Any]:
         """Set the agent's CPUs, and return the settings of this endpoint as read back."""
-        cpus = select_local_cpus(str(CPUS.read_level(load.factors)), self._online)
+        cpus = select_local_cpus(str(VM_CPUS.read_level(load.factors)), self._online)
         agent.call("knob.set", interface=None, knob=CPUS_KNOB, value=format_cpu_list(cpus))
         interface_settings = agent.call(
             "knob.get", interface=testbed.local.interface, knobs=list(INTERFACE_KNOBS)
@@ -155,8 +155,8 @@ class Iperf3Instrument:
                 **common, **common_prepare_parameters(load.workload, load.factors),
                 "streams": list_streams(load.workload, load.factors),
                 "interface": testbed.local.interface, "secret": secrets.token_hex(16),
-                "connect": {"address": server.address, "port": server.port, "from": testbed.local.address,
-                            "protocol": "iperf3"},
+                "connect": {"address": server.address, "port": server.port,
+                            "from": testbed.local.source_address, "protocol": "iperf3"},
             }  # fmt: skip
             answer, wait_s = _call_with_retries(
                 agent, "trial.prepare", parameters, RETRY_TIMEOUT_S_BY_ERROR, should_abandon
@@ -196,7 +196,7 @@ def _contact_server(agent: AgentClient, testbed: iperf3_server.Iperf3Testbed) ->
     parameters: dict[str, Any] = {
         "address": server.address,
         "port": server.port,
-        "from": testbed.local.address,
+        "from": testbed.local.source_address,
     }
     try:
         answer, _ = _call_with_retries(

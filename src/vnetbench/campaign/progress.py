@@ -127,7 +127,7 @@ class CampaignProgress:
             )
             trials += remaining
             seconds += remaining * self.expected_trial_s(index)
-        limit = self.study.precision.time_limit_s
+        limit = self.study.precision.campaign_time_limit_s
         if limit is not None and seconds > (available_s := max(0.0, limit - self.elapsed_s)):
             trials, seconds = round(trials * available_s / seconds), available_s
         if self.running_treatment is not None:

@@ -125,7 +125,7 @@ class Campaign:
         progress = self.progress
         expected = progress.expected_trial_s(index)
         expected += self._max_pending_calibration_s(index)
-        limit = self._study.precision.time_limit_s
+        limit = self._study.precision.campaign_time_limit_s
         if not schedule.exceeds_time_limit(progress.elapsed_s, expected, limit):
             return False
         for left in progress.open_treatments():
@@ -175,7 +175,7 @@ class Campaign:
             study.workload,
             idle,
             known,
-            settle_s=(study.search or SearchSpec()).settle_s,
+            settle_s=(study.search or SearchSpec()).residual_frames_wait_s,
             step_series=self._make_step_series(index, block, interrupts),
         )
         failure = ""
@@ -263,7 +263,7 @@ class Campaign:
             precision, treatments, self._study.timing.duration_s, before_s
         ):
             warning = (
-                f"precision.time_limit = {precision.time_limit_s:g} s is too short for "
+                f"precision.time_limit = {precision.campaign_time_limit_s:g} s is too short for "
                 f"{precision.min_trials} "
                 f"trials of each of {treatments} treatments, so some treatments will have no interval"
             )

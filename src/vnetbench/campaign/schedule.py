@@ -43,10 +43,10 @@ def choose_load_duration(
     otherwise not allow the minimum number of trials for each of the `treatments`.
     """
     longest = MAX_TRIAL_LENGTH_S
-    if precision.time_limit_s is not None:
+    if precision.campaign_time_limit_s is not None:
         share = (
             TIME_LIMIT_SHARE_FOR_MIN_TRIALS
-            * precision.time_limit_s
+            * precision.campaign_time_limit_s
             / (treatment_count * precision.min_trials)
         )
         longest = min(MAX_TRIAL_LENGTH_S, max(MIN_LIMITED_TRIAL_S, share - setup_s))
@@ -87,10 +87,10 @@ def limit_search_time(search: SearchSpec, precision: Precision, treatment_count:
     if search.time_limit_s is not None:
         return search
     limit_s = MAX_SEARCH_S
-    if precision.time_limit_s is not None:
+    if precision.campaign_time_limit_s is not None:
         share = (
             TIME_LIMIT_SHARE_FOR_MIN_TRIALS
-            * precision.time_limit_s
+            * precision.campaign_time_limit_s
             / (treatment_count * precision.min_trials)
         )
         limit_s = min(MAX_SEARCH_S, max(MIN_SEARCH_S, MAX_STEP_SHARE_OF_SEARCH_TIME * share))
@@ -110,7 +110,7 @@ def median_steps_s(measured_s: Sequence[float], search: SearchSpec | None) -> fl
         return statistics.median(measured_s)
     return min(
         search.time_limit_s or MAX_SEARCH_S,
-        DEFAULT_STEP_COUNT * (search.step_s + search.settle_s + DEFAULT_SETUP_S),
+        DEFAULT_STEP_COUNT * (search.step_s + search.residual_frames_wait_s + DEFAULT_SETUP_S),
     )
 
 
@@ -121,11 +121,11 @@ def has_time_for_min_trials(
 
     `before_s` is the time for calibrations and steps.
     """
-    if precision.time_limit_s is None:
+    if precision.campaign_time_limit_s is None:
         return True
     shortest = duration_s or MIN_LIMITED_TRIAL_S
     trials_s = treatment_count * precision.min_trials * (shortest + DEFAULT_SETUP_S)
-    return before_s + trials_s <= precision.time_limit_s
+    return before_s + trials_s <= precision.campaign_time_limit_s
 
 
 def exceeds_time_limit(elapsed_s: float, next_trial_s: float, limit_s: float | None) -> bool:

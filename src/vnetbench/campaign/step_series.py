@@ -130,7 +130,7 @@ def _measure_max_load(steps: StepRunner, step_series: StepSeries) -> tuple[StepR
         step_s=wanted.step_s,
         confidence=wanted.confidence,
         time_limit_s=wanted.time_limit_s or MAX_SEARCH_S,
-        settle_s=wanted.settle_s,
+        settle_s=wanted.residual_frames_wait_s,
     )
 
 

@@ -40,7 +40,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, StepRecord
-from vnetbench.study.factors.frame_factors import GENERATORS
+from vnetbench.study.factors.frame_factors import GENERATORS_PER_DIRECTION
 from vnetbench.study.factors.load_factors import THREADS, TRANSPORT, VSOCK, WAITING
 from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level, SearchSpec
@@ -92,7 +92,7 @@ class TrialLoad:
 
     burst_frames: int | None = None
     """Workloads of frames: maximum number of frames per direction of a pair, sent at full rate."""
-    settle_s: float = SearchSpec.settle_s
+    settle_s: float = SearchSpec.residual_frames_wait_s
     """Workloads of frames: the trial ends when no frame has arrived for this long after the load."""
     step_series: StepSeries | None = None
     """Workloads of frames: the steps before the load, which determine its rate."""
@@ -146,9 +146,8 @@ def measure_trial(
         e.name: TrialEndpoint(testbed.agents[e.name], role_a if e.side == "a" else role_b, e.has_own_kernel)
         for e in testbed.endpoints
     }
-    participants |= {
-        name: TrialEndpoint(testbed.agents[name], OBSERVE) for name in testbed.forwarder_interfaces()
-    }
+    for name in testbed.interfaces_by_forwarding_agent():
+        participants[name] = TrialEndpoint(testbed.agents[name], OBSERVE)
     participants[HOST] = TrialEndpoint(observer, OBSERVE)
     testbed.reset_delay_line_counters()
     measurement = run_trial(
@@ -246,7 +245,7 @@ class _TrialPreparation:
         workload = {**self.common, **common_prepare_parameters(load.workload, load.factors)}
         if WORKLOADS[load.workload].carries_frames:
             burst = load.burst_frames
-            generators = int(load.factors[GENERATORS.name])
+            generators = int(load.factors[GENERATORS_PER_DIRECTION.name])
             workload |= {
                 "settle_s": load.settle_s,
                 "frames": None if burst is None else -(-burst // generators),
@@ -329,7 +328,7 @@ def _connect_pairs(testbed: Testbed, observer: AgentClient, load: TrialLoad, tri
     targets = [(observer, testbed.observer_targets())]
     targets += [
         (testbed.agents[name], {"interfaces": list(names)})
-        for name, names in testbed.forwarder_interfaces().items()
+        for name, names in testbed.interfaces_by_forwarding_agent().items()
     ]
     observing = [
         (agent, agent.send("trial.prepare", workload=OBSERVE, streams=[], watch=watch, **preparation.common))

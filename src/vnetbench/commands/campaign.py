@@ -139,7 +139,7 @@ def _tester_lock_if_needed(study: Study) -> AbstractContextManager[None]:
 
 def _print_leftovers(console: Console) -> None:
     """Print the files that a lost connection left on hosts."""
-    for left in leftovers.list_leftovers():
+    for left in leftovers.list_agent_folder_records():
         if left.is_own:
             console.print(
                 f"Left on a host: {left}. When the host is reachable, run: vnetbench lab clean",

@@ -35,7 +35,7 @@ from vnetbench.study.model import HostSpec, TestbedSpec
 from vnetbench.study.workloads import FRAMES, TCP_STREAM, UDP_STREAM
 
 CHECK_TRIAL_S = 0.3
-VSOCK_PATIENCE_S = 0.5
+VSOCK_PREPARE_TIMEOUT_S = 0.5
 VSOCK_LOOPBACK_CID = 1
 """VMADDR_CID_LOCAL (vsock(7))."""
 REQUIRED_CHECKS = ("agent", f"{VSWITCH.name} bridge")
@@ -43,7 +43,7 @@ REQUIRED_CHECKS = ("agent", f"{VSWITCH.name} bridge")
 REQUIRED_SERVER_CHECK = f"{DIRECTION.name} forward"
 WANTED_CONGESTION_CONTROLS = ("cubic", "bbr", "reno")
 
-BASE_TREATMENTS = (DoctorTreatment(REQUIRED_CHECKS[1], {}), DoctorTreatment(UDP_STREAM, {}, UDP_STREAM))
+DEFAULT_LEVEL_TREATMENTS = (DoctorTreatment(REQUIRED_CHECKS[1], {}), DoctorTreatment(UDP_STREAM, {}, UDP_STREAM))
 """A treatment of default levels for each workload; each factor adds its own (`Factor.doctor_treatments`)."""
 _IMPAIRMENT_TEXTS = {
     netem.BACKEND_NAME: "the kernel's netem",
@@ -77,12 +77,12 @@ def _run_machine_checks() -> Iterator[Check]:
     try:
         observer = start_observer("doctor")
         facts = observer.call("agent.facts")
-        vsock = _check_vsock(observer)
+        vsock = _check_vsock_loopback(observer)
         observer.close()
     except (AgentError, BenchError) as error:
         yield Check("agent", MISSING, str(error), "make install")
         return
-    yield from _check_machine_description(facts)
+    yield from _check_kernel_and_hardware(facts)
     yield vsock
     yield from map(_check_treatment, list_doctor_treatments())
     yield _check_frame_generation()
@@ -91,15 +91,15 @@ def _run_machine_checks() -> Iterator[Check]:
 
 def list_doctor_treatments() -> Iterator[DoctorTreatment]:
     """Yield the treatments to try: for each workload its default levels, then those of the factors."""
-    for base in BASE_TREATMENTS:
+    for base in DEFAULT_LEVEL_TREATMENTS:
         yield base
         for factor in FACTORS.values():
             yield from (check for check in factor.doctor_treatments if check.workload == base.workload)
 
 
-def _check_vsock(agent: AgentClient) -> Check:
+def _check_vsock_loopback(agent: AgentClient) -> Check:
     """Connect a stream over the VSOCK loopback, which no lab of namespaces uses."""
-    common = {"workload": "tcp_stream", "secret": secrets.token_hex(16), "timeout_s": VSOCK_PATIENCE_S}
+    common = {"workload": "tcp_stream", "secret": secrets.token_hex(16), "timeout_s": VSOCK_PREPARE_TIMEOUT_S}
 
     def prepare(trial: str, role: str, **transport: object) -> dict[str, Any]:
         streams = [{"id": 0, "role": role}]
@@ -118,7 +118,7 @@ def _check_vsock(agent: AgentClient) -> Check:
     return Check("VSOCK loopback", GOOD, "connected")
 
 
-def _check_machine_description(facts: Mapping[str, Any]) -> Iterator[Check]:
+def _check_kernel_and_hardware(facts: Mapping[str, Any]) -> Iterator[Check]:
     cpu = facts.get("cpu") or {}
     yield Check(
         "kernel", GOOD, f"Linux {facts['kernel']['release']} on {cpu.get('model') or 'an unknown CPU'}"

@@ -54,24 +54,31 @@ def check_host(console: Console, destination: str) -> int:
         return 0 if succeeded else 1
     print_check(
         console,
-        Check("clean-up", MISSING, f"left on the host: {connected.leftover}", "run vnetbench lab clean"),
+        Check(
+            "clean-up",
+            MISSING,
+            f"left on the host: {connected.agent_folder_record}",
+            "run vnetbench lab clean",
+        ),
     )
     return 1
 
 
 def _run_host_checks(host: ConnectedHost) -> Iterator[Check]:
     survey, facts = host.survey, host.agent.call("agent.facts")
-    yield Check("connection", GOOD, f"as {survey.user}, at {survey.ssh_address or 'an unknown address'}")
+    address = survey.address_reached_by_ssh or "an unknown address"
+    yield Check("connection", GOOD, f"as {survey.user}, at {address}")
     hypervisor = facts.get("hypervisor") or "no known hypervisor"
-    yield Check("machine", GOOD, f"Linux {facts['kernel']['release']}, {survey.machine}, on {hypervisor}")
-    yield Check("agent", GOOD, f"copied to {host.leftover.folder} and running")
+    release = facts["kernel"]["release"]
+    yield Check("machine", GOOD, f"Linux {release}, {survey.architecture}, on {hypervisor}")
+    yield Check("agent", GOOD, f"copied to {host.agent_folder_record.folder} and running")
     if survey.is_root:
         yield Check("settings", GOOD, "root can set all settings, and the bench restores them afterwards")
     else:
         fix = f"connect as root, or omit factors that change settings ({survey.user} is not root)"
         yield Check("settings", LIMITED, "the bench can set the CPUs of its agent only", fix)
     addresses = {address: interface for interface, address in usable_addresses(survey.address_listing)}
-    if interface := addresses.get(survey.ssh_address):
+    if interface := addresses.get(survey.address_reached_by_ssh):
         yield from _run_interface_checks(host, interface, facts)
 
 

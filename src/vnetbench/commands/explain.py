@@ -37,11 +37,11 @@ RESULTS_PATH_TYPE = click.Path(path_type=Path, dir_okay=False)
 )
 def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool) -> int:
     """Explain what limits each treatment of RESULTS: causes, evidence and what to change."""
-    from vnetbench.commands.summaries import read_summary
+    from vnetbench.commands.summaries import read_summary_with_experiments
     from vnetbench.commands.treatment_selection import select_treatments
     from vnetbench.report.export.campaign_json import explanation_json
 
-    summary = read_summary(results)
+    summary = read_summary_with_experiments(results)
     chosen = [index for selector in treatments for index in select_treatments(summary, selector)]
     is_interrupted, empty_proof_message = False, ""
     if prove:
@@ -49,7 +49,7 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
 
         status = run_proof(results, summary, chosen, Console(highlight=False, stderr=as_json))
         is_interrupted = status == INTERRUPTED
-        summary = read_summary(results)
+        summary = read_summary_with_experiments(results)
         if not (is_interrupted or summary.experiments):
             empty_proof_message = explain_empty_proof(results)
     narrative = _select_findings(summary, chosen)
@@ -89,7 +89,7 @@ def _print_explanation(summary: CampaignSummary, narrative: Narrative) -> None:
     from vnetbench.report.tables.text_table import TrimmedLines
     from vnetbench.report.text.explanation_text import ExplanationText
 
-    text = ExplanationText(narrative.explanation, tuple(_explanation_notes(summary, narrative)))
+    text = ExplanationText(narrative.findings_as_explanation, tuple(_explanation_notes(summary, narrative)))
     Console(highlight=False).print(TrimmedLines(text), crop=False)
 
 

@@ -30,7 +30,7 @@ from vnetbench.study.model import Level
 
 PROGRESS_BAR_DELAY_S = 2.0
 """A progress bar appears if reading takes longer than this."""
-_MAX_LISTED_SECTIONS = 8
+_MAX_LISTED_LOGS_OR_LINES = 8
 """Maximum number of lines or logs listed in a message. The results file lists all of them."""
 
 
@@ -59,7 +59,7 @@ def import_paths(
         with _progress_bar(total_file_bytes(paths)) as read:
             _read_logs(paths, store, mapping, read)
         _check_runs(store, paths, is_strict=is_strict)
-        chosen = _select_workloads(store, workload, output)
+        chosen = _select_workloads_to_write(store, workload, output)
         for each in chosen:
             _print_import_summary(
                 write_results(store, each, _output_path(store, paths, output, each), _format_title(paths))
@@ -69,7 +69,7 @@ def import_paths(
                 click.echo(f"Skipped {_format_run_count(count)} of the workload {name}.")
         for line in summary_lines(store):
             click.echo(line)
-        return 0 if store.is_complete else exit_codes.INPUT_PARTLY_READ
+        return 0 if store.is_fully_read else exit_codes.INPUT_PARTLY_READ
     finally:
         store.close()
 
@@ -79,22 +79,22 @@ def summary_lines(store: RunStore) -> Iterator[str]:
     total = store.complete_run_count + store.incomplete_run_count_by_failure.total()
     yield f"imported {store.complete_run_count} of {total} runs"
     for why, count in store.incomplete_run_count_by_failure.most_common():
-        yield f"  {count} not imported: {why} ({_format_failure_lines(store, why)})"
-    for log, attached_count in store.run_count_by_counter_log.items():
+        yield f"  {count} not imported: {why} ({_format_failed_line_numbers(store, why)})"
+    for log, attached_count in store.run_count_by_esxtop_log.items():
         yield f"{log}: attached its esxtop counters to {attached_count} of {store.complete_run_count} runs"
-    for log, original in list(store.original_by_duplicate_log.items())[:_MAX_LISTED_SECTIONS]:
+    for log, original in list(store.original_by_duplicate_log.items())[:_MAX_LISTED_LOGS_OR_LINES]:
         yield f"{log}: skipped, because it is a copy of {original}"
-    if len(store.original_by_duplicate_log) > _MAX_LISTED_SECTIONS:
+    if len(store.original_by_duplicate_log) > _MAX_LISTED_LOGS_OR_LINES:
         yield (
-            f"{len(store.original_by_duplicate_log) - _MAX_LISTED_SECTIONS} more copies skipped (the results "
+            f"{len(store.original_by_duplicate_log) - _MAX_LISTED_LOGS_OR_LINES} more copies skipped (the results "
             "file lists them)"
         )
     unread = [each for each in store.skipped_sections if not each.is_run and each.reason]
-    for each in unread[:_MAX_LISTED_SECTIONS]:
+    for each in unread[:_MAX_LISTED_LOGS_OR_LINES]:
         text = f": {each.first_text.strip()}" if each.first_text else ""
         yield f"not read: {_format_location(each)}: {each.reason}{text}"
-    if len(unread) > _MAX_LISTED_SECTIONS:
-        yield f"not read: {len(unread) - _MAX_LISTED_SECTIONS} more sections (the results file lists them)"
+    if len(unread) > _MAX_LISTED_LOGS_OR_LINES:
+        yield f"not read: {len(unread) - _MAX_LISTED_LOGS_OR_LINES} more sections (the results file lists them)"
     if store.unrecognized_line_count:
         first = next((each for each in store.skipped_sections if each.first_text), None)
         lines = f"{store.unrecognized_line_count} line{'' if store.unrecognized_line_count == 1 else 's'}"
@@ -104,10 +104,10 @@ def summary_lines(store: RunStore) -> Iterator[str]:
         yield f"{lines} from no supported tool.{where}"
 
 
-def _format_failure_lines(store: RunStore, failure: str) -> str:
+def _format_failed_line_numbers(store: RunStore, failure: str) -> str:
     """Return `lines 4101, 8816`, with the names of the logs if there are several."""
     failed_runs = [each for each in store.skipped_sections if each.is_run and each.reason == failure][
-        :_MAX_LISTED_SECTIONS
+        :_MAX_LISTED_LOGS_OR_LINES
     ]
     parts = []
     for log, runs in groupby(failed_runs, key=lambda each: each.log):
@@ -156,18 +156,18 @@ def _read_logs(
                 log.display_path, "the file is a workbook. Describe its columns with --mapping"
             )
         else:
-            _gather_text(log, store)
+            _store_runs_or_counters(log, store)
         if log.damage_description:
             store.add_unreadable_log(log.display_path, log.damage_description)
         store.finish_log(log.content_digest)
     store.attach_host_counters_to_runs()
 
 
-def _gather_text(log: LogSource, store: RunStore) -> None:
+def _store_runs_or_counters(log: LogSource, store: RunStore) -> None:
     lines = decode_lines(log.stream)
     first = next(lines, "")
     if is_esxtop_header(first):
-        store.add_host_counters(log.display_path, read_counter_intervals(chain([first], lines)))
+        store.store_host_counters(log.display_path, read_counter_intervals(chain([first], lines)))
         return
     for item in parse_log(chain([first], lines)):
         store.add_item(log.display_path, item)
@@ -184,21 +184,21 @@ def _read_mapping_file(path: Path) -> TableMapping:
 
 
 def _check_runs(store: RunStore, paths: Sequence[Path], *, is_strict: bool) -> None:
-    where = ", ".join(map(str, paths[:_MAX_LISTED_SECTIONS]))
+    where = ", ".join(map(str, paths[:_MAX_LISTED_LOGS_OR_LINES]))
     if not store.complete_run_count:
         summary = "\n".join(summary_lines(store))
         fix = "check that docs/importers.md lists the tool. A table needs --mapping"
         raise BenchError(
             f"the logs contain no complete run of a supported tool\n{summary}", where=where, fix=fix
         )
-    if is_strict and not store.is_complete:
+    if is_strict and not store.is_fully_read:
         summary = "\n".join(summary_lines(store))
         raise BenchError(
             f"some runs could not be read\n{summary}", where=where, fix="correct the logs, or omit --strict"
         )
 
 
-def _select_workloads(store: RunStore, requested: str | None, output: Path | None) -> list[str]:
+def _select_workloads_to_write(store: RunStore, requested: str | None, output: Path | None) -> list[str]:
     """Return the workloads to write, one results file each; raises BenchError for an invalid option."""
     run_counts = store.count_runs_by_workload()
     listed = ", ".join(f"{name} ({_format_run_count(count)})" for name, count in run_counts.items())

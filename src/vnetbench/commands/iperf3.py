@@ -38,7 +38,7 @@ def client(options: Sequence[str]) -> NoReturn:
     _exec_agent("iperf3-client", options)
 
 
-def _exec_agent(role: str, options: Sequence[str]) -> NoReturn:
+def _exec_agent(subcommand: str, options: Sequence[str]) -> NoReturn:
     """Replace this process with the agent in this role.
 
     Raises:
@@ -46,7 +46,7 @@ def _exec_agent(role: str, options: Sequence[str]) -> NoReturn:
     """
     binary = str(agent_binary_path())
     try:
-        os.execv(binary, [binary, role, *options])
+        os.execv(binary, [binary, subcommand, *options])
     except OSError as error:
         raise BenchError(
             f"cannot run the agent: {error.strerror}",

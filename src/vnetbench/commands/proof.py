@@ -8,11 +8,11 @@ from pathlib import Path
 from rich.console import Console
 
 from vnetbench.commands.campaign import resume_campaign, run_plan
-from vnetbench.commands.summaries import proof_file_path, read_summary_without_proof
+from vnetbench.commands.summaries import proof_file_path, read_summary_without_experiments
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import has_same_study, study_hash
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.experiment_plan import ExperimentPlan, plan_experiment
+from vnetbench.explain.experiment_plan import ExperimentPlan, plan_first_possible_experiment
 from vnetbench.explain.explain import explain
 from vnetbench.results.records import FINISHED
 from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
@@ -39,7 +39,7 @@ def run_proof(results: Path, summary: CampaignSummary, chosen: Sequence[int], co
     findings = explain(summary).findings
     if chosen:
         findings = tuple(each for each in findings if set(each.treatment_indices) & set(chosen))
-    planned = plan_experiment(summary, findings)
+    planned = plan_first_possible_experiment(summary, findings)
     if planned is None:
         raise BenchError(
             "no candidate cause can be tested by an experiment from this machine",
@@ -59,7 +59,7 @@ def explain_empty_proof(results: Path) -> str:
     """Return the message for a finished proof that has no trials to compare."""
     path = proof_file_path(results)
     reasons = [
-        reason for treatment in read_summary_without_proof(path).treatments for reason in treatment.failures
+        reason for treatment in read_summary_without_experiments(path).treatments for reason in treatment.failures
     ]
     what = f"the proof file has nothing to compare ({(reasons or ['it has no trials'])[0]})"
     fix = "correct the cause, remove the proof file, and run explain --prove again"
@@ -67,7 +67,7 @@ def explain_empty_proof(results: Path) -> str:
 
 
 def _continue_proof(path: Path, summary: CampaignSummary, console: Console) -> str:
-    proof = read_summary_without_proof(path)
+    proof = read_summary_without_experiments(path)
     if not has_same_study(proof, summary):
         raise BenchError(
             f"this proof file belongs to another study (SHA-256 {study_hash(proof)}…, "

@@ -31,11 +31,11 @@ def show(name: str, as_json: bool) -> None:
     """Show a published table with its source and test conditions."""
     from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
     from vnetbench.report.export.campaign_json import campaign_json
-    from vnetbench.report.tables.reference_table import reference_table
+    from vnetbench.report.tables.reference_table import published_values_table
     from vnetbench.report.tables.text_table import TrimmedLines
 
     summary = reference_summary(name.removeprefix(REFERENCE_PREFIX))
     if as_json:
         click.echo(campaign_json(summary))
     else:
-        Console(highlight=False).print(TrimmedLines(reference_table(summary)))
+        Console(highlight=False).print(TrimmedLines(published_values_table(summary)))

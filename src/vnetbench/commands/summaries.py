@@ -13,7 +13,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.results.file import ResultsFile
 
 
-def read_summary(path: Path) -> CampaignSummary:
+def read_summary_with_experiments(path: Path) -> CampaignSummary:
     """Return the estimates of a results file or of a published table (`reference:NAME`).
 
     Experiments of a proof file next to the results file are included if both are of the same study.
@@ -23,11 +23,11 @@ def read_summary(path: Path) -> CampaignSummary:
     """
     if str(path).startswith(REFERENCE_PREFIX):
         return reference_summary(str(path).removeprefix(REFERENCE_PREFIX))
-    summary, proof_file = read_summary_without_proof(path), proof_file_path(path)
+    summary, proof_file = read_summary_without_experiments(path), proof_file_path(path)
     if not proof_file.exists():
         return summary
     try:
-        proof = read_summary_without_proof(proof_file)
+        proof = read_summary_without_experiments(proof_file)
     except BenchError as error:
         return replace(
             summary, proof_note=f"the proof file {proof_file.name} is not used, because {error.what}"
@@ -47,7 +47,7 @@ def read_summary(path: Path) -> CampaignSummary:
     return replace(summary, proof_note=note)
 
 
-def read_summary_without_proof(path: Path) -> CampaignSummary:
+def read_summary_without_experiments(path: Path) -> CampaignSummary:
     """Return the estimates of a results file without its proof file; raises BenchError."""
     file = ResultsFile.open_to_read(path)
     try:

@@ -20,7 +20,7 @@ from vnetbench.lab.netns import holder
 from vnetbench.lab.netns.testbed import create_testbed
 from vnetbench.lab.netns.topology import NetnsShape, namespace_name
 from vnetbench.study.factors.registry import FACTORS, complete_levels, parse_level
-from vnetbench.study.factors.testbed_factors import PAIRS, VSWITCH
+from vnetbench.study.factors.testbed_factors import VM_PAIRS, VSWITCH
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import suggest_fix
 
@@ -28,8 +28,8 @@ from vnetbench.study.problems import suggest_fix
 def create(testbed_name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:
     """Create a testbed and verify its path. It stays until `lab down`."""
     levels = complete_levels(dict(_parse_setting(setting) for setting in settings))
-    _enter_namespaces(create=True)
-    shape = NetnsShape(str(VSWITCH.read_level(levels)), int(PAIRS.read_level(levels)), uplink)
+    _enter_testbed_namespaces(create=True)
+    shape = NetnsShape(str(VSWITCH.read_level(levels)), int(VM_PAIRS.read_level(levels)), uplink)
     testbed = create_testbed(testbed_name, shape, "lab up")
     try:
         effective = testbed.apply(levels, TestbedSpec(uplink=uplink, shaper=shaper))
@@ -51,8 +51,8 @@ def create(testbed_name: str, settings: Sequence[str], uplink: bool, shaper: str
 
 def print_testbeds() -> None:
     """Print the testbeds of this machine and the leftovers on hosts."""
-    entries = registry.list_testbeds() if _enter_namespaces() else []
-    on_hosts = leftovers.list_leftovers()
+    entries = registry.list_testbeds() if _enter_testbed_namespaces() else []
+    on_hosts = leftovers.list_agent_folder_records()
     if not entries and not on_hosts:
         click.echo("There are no testbeds.")
         return
@@ -78,7 +78,7 @@ def print_testbeds() -> None:
 
 def execute(testbed_name: str, endpoint: str, command: Sequence[str]) -> None:
     """Replace this process with a command that runs on an endpoint of a testbed."""
-    _require_namespaces(testbed_name)
+    _enter_namespaces_or_fail(testbed_name)
     guests = registry.find_testbed(testbed_name).description.get("guests")
     if isinstance(guests, list) and endpoint in guests:
         raise BenchError(
@@ -112,7 +112,7 @@ def remove(names: Sequence[str], remove_all: bool) -> int:
         )
     if remove_all:
         return 0 if _remove_unused() else 1
-    _require_namespaces(names[0])
+    _enter_namespaces_or_fail(names[0])
     is_clean = True
     for name in names:
         entry = registry.find_testbed(name)
@@ -139,9 +139,9 @@ def clean() -> int:
 
 def _clean_hosts() -> bool:
     """Remove leftovers on hosts, and return whether all that are not in use are gone."""
-    ssh.remove_leftovers()
+    ssh.remove_leftover_socket_folders()
     is_clean = True
-    for left in leftovers.list_leftovers():
+    for left in leftovers.list_agent_folder_records():
         if left.is_in_use:
             click.echo(f"Kept {left}, because process {left.owner.split(':')[0]} uses it.")
             continue
@@ -169,8 +169,8 @@ def _remove(testbed_name: str) -> bool:
 
 def _remove_unused() -> bool:
     """Remove all testbeds that no campaign uses, and return whether all of them are gone."""
-    if not _enter_namespaces():
-        ended = registry.terminate_orphan_processes()
+    if not _enter_testbed_namespaces():
+        ended = registry.terminate_processes_without_holder()
         click.echo(f"Ended {ended} of removed testbeds." if ended else "No testbed needs to be removed.")
         return True
     entries = registry.list_testbeds()
@@ -190,7 +190,7 @@ def _end_empty_holder() -> None:
         holder.stop_holder()
 
 
-def _enter_namespaces(*, create: bool = False) -> bool:
+def _enter_testbed_namespaces(*, create: bool = False) -> bool:
     """Enter the namespaces of the user's testbeds; return False if there are none and `create` is False."""
     if privilege.has_root():
         return True
@@ -206,8 +206,8 @@ def _enter_namespaces(*, create: bool = False) -> bool:
     return True
 
 
-def _require_namespaces(testbed_name: str) -> None:
-    if not _enter_namespaces():
+def _enter_namespaces_or_fail(testbed_name: str) -> None:
+    if not _enter_testbed_namespaces():
         raise BenchError(
             f"there is no testbed named {testbed_name}",
             fix=f"create the testbed: vnetbench lab up {testbed_name}",

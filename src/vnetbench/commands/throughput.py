@@ -14,7 +14,7 @@ from rich.console import Console
 from vnetbench.commands import exit_codes
 from vnetbench.results.records import INTERRUPTED
 from vnetbench.study.factors.frame_factors import FRAME_SIZE
-from vnetbench.study.factors.guest_factors import ADAPTER, ROLE
+from vnetbench.study.factors.guest_factors import ADAPTER, GUEST_ROLE
 from vnetbench.study.factors.load_factors import DIRECTION
 from vnetbench.study.factors.testbed_factors import VSWITCH
 
@@ -34,7 +34,7 @@ max_trials = 1
 """
 """The default study. Options change it as `--set` does."""
 
-_FACTOR_OPTIONS = (VSWITCH, ADAPTER, ROLE, DIRECTION, FRAME_SIZE)
+_FACTOR_OPTIONS = (VSWITCH, ADAPTER, GUEST_ROLE, DIRECTION, FRAME_SIZE)
 _SEARCH_OPTIONS = ("loss", "method", "width", "trial")
 
 
@@ -97,7 +97,7 @@ def _format_overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
     overrides = []
     if options[ADAPTER.name]:
         overrides.append("testbed.lab=qemu")
-        options = {**options, ROLE.name: options[ROLE.name] or "router"}
+        options = {**options, GUEST_ROLE.name: options[GUEST_ROLE.name] or "router"}
     overrides += [
         f"{factor.name}={options[factor.name]}" for factor in _FACTOR_OPTIONS if options[factor.name]
     ]

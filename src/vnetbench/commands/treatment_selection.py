@@ -23,16 +23,16 @@ _PIECE = re.compile(r'((?:(?<==)"[^"]*"|[^,])*),')
 class _FactorText:
     """A factor and the text of its level."""
 
-    factor: str
-    text: str
+    factor_name: str
+    level_text: str
 
     @property
     def is_quoted(self) -> bool:
-        return len(self.text) > 1 and self.text[0] == self.text[-1] == '"'
+        return len(self.level_text) > 1 and self.level_text[0] == self.level_text[-1] == '"'
 
     @property
-    def is_text(self) -> bool:
-        return find_factor(self.factor).value_type.is_free_text
+    def is_free_text(self) -> bool:
+        return find_factor(self.factor_name).value_type.is_free_text
 
 
 def select_treatments(summary: CampaignSummary, selector: str) -> list[int]:
@@ -60,13 +60,13 @@ def _parse_levels(summary: CampaignSummary, selector: str) -> dict[str, Level]:
     factor_texts = list(_split_selector(summary, selector))
     levels: dict[str, Level] = {}
     for position, each in enumerate(factor_texts):
-        if each.factor in levels:
+        if each.factor_name in levels:
             raise _make_selector_error(
-                f"{each.factor} is given twice", "use one --treatment option for each treatment"
+                f"{each.factor_name} is given twice", "use one --treatment option for each treatment"
             )
-        if each.is_text and not each.is_quoted:
-            _check_unambiguous(summary, factor_texts[position:])
-        levels[each.factor] = _parse_level(each)
+        if each.is_free_text and not each.is_quoted:
+            _check_label_level_unambiguous(summary, factor_texts[position:])
+        levels[each.factor_name] = _parse_level(each)
     return levels
 
 
@@ -83,43 +83,43 @@ def _split_selector(summary: CampaignSummary, selector: str) -> Iterator[_Factor
             if last is not None:
                 yield last
             last = _FactorText(name, text)
-        elif last is None or (equals and not last.is_text):
+        elif last is None or (equals and not last.is_free_text):
             fix = suggest_fix(name, [*own, *FACTORS], otherwise=_format_selector_help(summary))
             raise _make_selector_error(f'"{name}" is not a factor', fix)
         else:
-            last = replace(last, text=f"{last.text},{piece}")
+            last = replace(last, text=f"{last.level_text},{piece}")
     if last is not None:
         yield last
 
 
 def _parse_level(factor_text: _FactorText) -> Level:
-    kind = allow_unspecified(find_factor(factor_text.factor).value_type)
-    text = factor_text.text[1:-1] if factor_text.is_quoted else factor_text.text
+    kind = allow_unspecified(find_factor(factor_text.factor_name).value_type)
+    text = factor_text.level_text[1:-1] if factor_text.is_quoted else factor_text.level_text
     try:
         return kind.parse(text)
     except BenchError as error:
         several = len(parse_levels(kind, text).levels_with_positions)
         if several > 1:
             what = (
-                f"{factor_text.factor}={text} has {several} levels, but a treatment has one level per factor"
+                f"{factor_text.factor_name}={text} has {several} levels, but a treatment has one level per factor"
             )
             raise _make_selector_error(what, "use one --treatment option for each treatment") from error
         raise _make_selector_error(
-            f"{factor_text.factor}: {error.what}", error.fix or f"write {kind.expected_form}"
+            f"{factor_text.factor_name}: {error.what}", error.fix or f"write {kind.expected_form}"
         ) from error
 
 
-def _check_unambiguous(summary: CampaignSummary, factor_texts: list[_FactorText]) -> None:
+def _check_label_level_unambiguous(summary: CampaignSummary, factor_texts: list[_FactorText]) -> None:
     """Raise BenchError if a label could also contain the factors after it: a label may be any text."""
     first, *others = factor_texts
-    known = {str(each.factors.get(first.factor)) for each in summary.treatments}
-    text = first.text
+    known = {str(each.factors.get(first.factor_name)) for each in summary.treatments}
+    text = first.level_text
     for other in others:
-        text = f"{text},{other.factor}={other.text}"
+        text = f"{text},{other.factor_name}={other.level_text}"
         if text in known:
             raise _make_selector_error(
-                f'the selector is ambiguous, because {first.factor} may be "{first.text}" or "{text}"',
-                f"put the level in double quotes: '{first.factor}=\"{text}\"'",
+                f'the selector is ambiguous, because {first.factor_name} may be "{first.level_text}" or "{text}"',
+                f"put the level in double quotes: '{first.factor_name}=\"{text}\"'",
             )
 
 

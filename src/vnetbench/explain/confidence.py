@@ -14,9 +14,9 @@ class ConfidenceLevel:
 
     word: str
     min_score: float
-    correct_finding_count: int
+    correct_corpus_run_count: int
     """Runs of the development corpus whose first candidate had this word and was right."""
-    finding_count: int
+    corpus_run_count: int
     """Runs of the development corpus whose first candidate had this word."""
 
 

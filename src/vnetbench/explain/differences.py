@@ -97,12 +97,12 @@ class TreatmentDifference:
     factor: str
     slower: TreatmentLimit
     faster: TreatmentLimit
-    ratio: float
+    larger_over_smaller_ratio: float
     """Larger deciding metric over the smaller one."""
     law: LimitLaw | None
 
     @property
-    def changed_metrics(self) -> tuple[tuple[str, float], ...]:
+    def clearly_changed_metrics_and_ratios(self) -> tuple[tuple[str, float], ...]:
         """Evidence metrics with disjoint ranges over the trials, and their ratios, largest change first."""
         slower, faster = self.slower.treatment, self.faster.treatment
         ratios = _median_ratios(_evidence_medians(slower), _evidence_medians(faster), EVIDENCE_METRICS)
@@ -118,12 +118,12 @@ def difference_findings(summary: CampaignSummary, limits: Sequence[TreatmentLimi
     largest: dict[str, TreatmentDifference] = {}
     for difference in _find_differences(summary, limits):
         known = largest.get(difference.factor)
-        if known is None or (difference.law is not None, difference.ratio) > (
+        if known is None or (difference.law is not None, difference.larger_over_smaller_ratio) > (
             known.law is not None,
-            known.ratio,
+            known.larger_over_smaller_ratio,
         ):
             largest[difference.factor] = difference
-    for difference in sorted(largest.values(), key=lambda each: -each.ratio):
+    for difference in sorted(largest.values(), key=lambda each: -each.larger_over_smaller_ratio):
         yield _difference_finding(summary, difference)
 
 
@@ -133,7 +133,7 @@ def _find_differences(
     metric = summary.deciding_metric
     medians = {limit.treatment.index: _evidence_medians(limit.treatment) for limit in limits}
     for factor, one, other in _pairs_differing_in_one_factor(summary, limits):
-        ratio = _larger_over_smaller_median(one.treatment, other.treatment, metric)
+        ratio = _disjoint_larger_over_smaller_median(one.treatment, other.treatment, metric)
         if ratio >= MIN_REPORTED_RATIO:
             slower, faster = _worse_and_better(one, other, metric)
             law = _matching_law(factor, slower, faster, ratio, medians)
@@ -171,7 +171,7 @@ def _worse_and_better(
     return by_value[0], by_value[1]
 
 
-def _larger_over_smaller_median(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
+def _disjoint_larger_over_smaller_median(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
     """Return the larger median over the smaller one; 1 if the ranges of the trials overlap."""
     values = [each.trial_values(metric) for each in (one, other)]
     if not all(values) or min(map(min, values)) <= 0:
@@ -251,10 +251,10 @@ def _difference_finding(summary: CampaignSummary, difference: TreatmentDifferenc
         treatment_indices=(slower.index, faster.index),
         details={
             "factor": difference.factor,
-            "ratio": difference.ratio,
+            "ratio": difference.larger_over_smaller_ratio,
             "limits": [difference.slower.cause_name, difference.faster.cause_name],
             "law": None if difference.law is None else difference.law.metric_that_stays_constant,
-            "changed_metrics": dict(difference.changed_metrics),
+            "changed_metrics": dict(difference.clearly_changed_metrics_and_ratios),
             **_packet_cost_details(difference),
         },
     )
@@ -287,9 +287,9 @@ def _reason_sentences(difference: TreatmentDifference) -> str:
     if difference.slower.cause_name != difference.faster.cause_name:
         slower, faster = _limiting_cause_clause(difference.slower), _limiting_cause_clause(difference.faster)
         sentences.append(f"The limit changes from {slower} to {faster}.")
-    if difference.changed_metrics:
+    if difference.clearly_changed_metrics_and_ratios:
         changes = []
-        for name, _ in difference.changed_metrics[:_MAX_NAMED_METRICS]:
+        for name, _ in difference.clearly_changed_metrics_and_ratios[:_MAX_NAMED_METRICS]:
             before, after = _format_both_medians(difference, name)
             changes.append(f"{metric_label(name)} (from {before} to {after})")
         subject = "The largest change is" if len(changes) == 1 else "The largest changes are"

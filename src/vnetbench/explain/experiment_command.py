@@ -28,7 +28,7 @@ from vnetbench.study.model import Level
 
 STUDY_PLACEHOLDER = "STUDY"
 """Replaces the study's path in a command if the campaign has no study file."""
-NO_CHANGE_LEVELS = ("none",)
+LEVELS_THAT_REMOVE_SETTING = ("none",)
 """Levels that remove something a study may set, such as a shaper."""
 _SENDER, _RECEIVER = 0, 1
 _CPU_CAUSE_ENDPOINTS: Mapping[str, tuple[int, ...]] = {
@@ -57,7 +57,7 @@ def build_experiment_command(
             return {
                 name: level
             }, f"measure the treatment again with {name} = {format_level(name, level)}{before}"
-        thread_setting = _thread_setting(present, cause, name)
+        thread_setting = _thread_per_stream_setting(present, cause, name)
         if command := _build_command(summary, treatment, present, cause, name, level, thread_setting):
             return {name: level, **thread_setting}, command
     return {}, ""
@@ -71,7 +71,7 @@ def study_placeholder_note(command: str) -> str:
     return f"{STUDY_PLACEHOLDER} is a file with the study's text. To write it, run: {extract}"
 
 
-def level_without_setting(present: Mapping[str, Level], name: str, level: Level) -> Level | None:
+def level_before_setting(present: Mapping[str, Level], name: str, level: Level) -> Level | None:
     """Return a factor's level in the treatment before it is set to `level`; None if it is unknown.
 
     A switch at its system default had the opposite level, because the treatment does not have `level` yet.
@@ -83,13 +83,13 @@ def _applicable_settings(
     summary: CampaignSummary, present: Mapping[str, Level], cause: Cause
 ) -> Iterator[tuple[str, Level]]:
     """Yield the settings that testbed and workload support and that the treatment does not have yet."""
-    if cause.name in _CPU_CAUSE_ENDPOINTS and not _has_several_cpus(present, cause):
+    if cause.name in _CPU_CAUSE_ENDPOINTS and not _can_use_several_cpus(present, cause):
         return
     for name, wanted in cause.experiment_levels.items():
         factor = FACTORS[name]
         if not factor.has_workload(summary.workload) or not backend_has_factor(summary.testbed_backend, name):
             continue
-        if _would_share_threads(present, cause, name):
+        if _would_new_streams_share_threads(present, cause, name):
             name, wanted = "threads", _ONE_THREAD_PER_STREAM
         current = present.get(name)
         if wanted == TWICE_LEVEL:
@@ -97,55 +97,55 @@ def _applicable_settings(
                 continue
         else:
             level = wanted
-        if level != current and not (name == "cpus" and _has_exclusive_cpus(present)):
+        if level != current and not (name == "cpus" and _has_no_shared_vm_cpus(present)):
             yield name, level
 
 
-def _would_share_threads(present: Mapping[str, Level], cause: Cause, name: str) -> bool:
+def _would_new_streams_share_threads(present: Mapping[str, Level], cause: Cause, name: str) -> bool:
     """Return whether additional streams would share the existing threads, because their number is fixed."""
     threads = present.get("threads")
     return (
-        _is_thread_setting(cause, name)
+        _is_setting_for_more_threads(cause, name)
         and isinstance(threads, int)
         and threads < sum(count_streams_per_direction(present))
     )
 
 
-def _thread_setting(present: Mapping[str, Level], cause: Cause, name: str) -> dict[str, Level]:
+def _thread_per_stream_setting(present: Mapping[str, Level], cause: Cause, name: str) -> dict[str, Level]:
     """Return the `threads` level with which additional streams get threads of their own.
 
     It leaves the treatment's own streams unchanged: each has its own thread already.
     """
     is_fixed = isinstance(present.get("threads"), int)
-    return {"threads": _ONE_THREAD_PER_STREAM} if is_fixed and _is_thread_setting(cause, name) else {}
+    return {"threads": _ONE_THREAD_PER_STREAM} if is_fixed and _is_setting_for_more_threads(cause, name) else {}
 
 
-def _is_thread_setting(cause: Cause, name: str) -> bool:
+def _is_setting_for_more_threads(cause: Cause, name: str) -> bool:
     """Return whether the setting aims at more threads. For other causes the same factors add flows."""
     return cause.name in _THREAD_CAUSES and name in ("streams", "connections")
 
 
-def _has_several_cpus(present: Mapping[str, Level], cause: Cause) -> bool:
+def _can_use_several_cpus(present: Mapping[str, Level], cause: Cause) -> bool:
     """Return whether an affected endpoint may use several CPUs, or its number of CPUs is unknown."""
     endpoint_vms = {"forward": (0, 1), "reverse": (1, 0)}.get(str(present.get("direction", "forward")))
     vms = {endpoint_vms[end] for end in _CPU_CAUSE_ENDPOINTS[cause.name]} if endpoint_vms else {0, 1}
-    return any(all(count > 1 for count in _cpu_counts_for_cause(vm, present, cause)) for vm in vms)
+    return any(all(count > 1 for count in _cpu_counts_of_vm_threads(vm, present, cause)) for vm in vms)
 
 
-def _cpu_counts_for_cause(vm: int, present: Mapping[str, Level], cause: Cause) -> Iterator[int]:
+def _cpu_counts_of_vm_threads(vm_index_in_pair: int, present: Mapping[str, Level], cause: Cause) -> Iterator[int]:
     """Yield the number of CPUs for the threads of a pair's first (0) or second (1) VM, per factor."""
     for name in ("cpus", "thread_cpus"):
         level = str(present.get(name, ""))
         if level.endswith(" each"):
             yield int(level.split()[0])
         elif level[:1].isdigit() and name not in cause.experiment_levels:
-            yield len(parse_cpu_list(level.split("/")[-vm]))
+            yield len(parse_cpu_list(level.split("/")[-vm_index_in_pair]))
     guests = {"guest-to-guest": (0, 1), "guest-to-host": (0,)}.get(str(present.get("role")), ())
-    if "vcpus" in present and vm in guests:
+    if "vcpus" in present and vm_index_in_pair in guests:
         yield int(present["vcpus"])
 
 
-def _has_exclusive_cpus(present: Mapping[str, Level]) -> bool:
+def _has_no_shared_vm_cpus(present: Mapping[str, Level]) -> bool:
     """Return whether no two VMs share a CPU. The setting `1 each` would then change nothing but the CPUs."""
     level = str(present.get("cpus"))
     if level.endswith(" each"):
@@ -179,8 +179,8 @@ def _build_command(
         for factor in summary.factors
         if factor.name in treatment.factors and (len(factor.levels) > 1 or factor.name in override_keys)
     }
-    baseline = level_without_setting(present, name, level)
-    if baseline is None and level in NO_CHANGE_LEVELS:
+    baseline = level_before_setting(present, name, level)
+    if baseline is None and level in LEVELS_THAT_REMOVE_SETTING:
         return ""  # a new testbed has this level already
     levels[name] = (level,) if baseline is None else (baseline, level)
     levels |= {factor: (factor_level,) for factor, factor_level in thread_setting.items()}
@@ -188,7 +188,7 @@ def _build_command(
         override for override, key in zip(summary.overrides, override_keys, strict=True) if key not in FACTORS
     ]
     settings += [f"{key}={format_levels(key, factor_levels)}" for key, factor_levels in levels.items()]
-    if not _is_valid_study(summary, settings, levels):
+    if not _is_valid_with_exact_levels(summary, settings, levels):
         return ""
     path = summary.study_path or STUDY_PLACEHOLDER
     output = f"{Path(path).stem}-{cause.name}.vnb"
@@ -196,7 +196,7 @@ def _build_command(
     return shlex.join(words)
 
 
-def _is_valid_study(
+def _is_valid_with_exact_levels(
     summary: CampaignSummary, settings: list[str], levels: Mapping[str, tuple[Level, ...]]
 ) -> bool:
     """Return whether the changed study is valid and has exactly these levels."""

@@ -13,7 +13,7 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.paired_ratios import min_blocks_for_paired_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.experiment_command import level_without_setting
+from vnetbench.explain.experiment_command import level_before_setting
 from vnetbench.explain.model import REPRESENTATIVE_INDEX_KEY, CandidateCause, Finding
 from vnetbench.quantity import format_exact_duration
 from vnetbench.study.factors.registry import FACTORS, format_levels
@@ -38,7 +38,7 @@ class ExperimentPlan:
     candidates: tuple[CandidateCause, ...]
 
 
-def plan_experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> ExperimentPlan | None:
+def plan_first_possible_experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> ExperimentPlan | None:
     """Plan an experiment for the first finding with testable candidates; return None if there is none.
 
     The experiment tests up to MAX_TESTED_CANDIDATES candidates, or fewer if no single study can have all
@@ -46,7 +46,7 @@ def plan_experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> Ex
     """
     by_index = {treatment.index: treatment for treatment in summary.treatments}
     for finding in findings:
-        candidates = _testable_candidates(finding)
+        candidates = _first_untested_candidates(finding)
         treatment = by_index.get(int(str(finding.details.get(REPRESENTATIVE_INDEX_KEY, -1))))
         while candidates and treatment is not None:
             plan = _plan_candidates(summary, treatment, candidates)
@@ -56,7 +56,7 @@ def plan_experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> Ex
     return None
 
 
-def _testable_candidates(finding: Finding) -> tuple[CandidateCause, ...]:
+def _first_untested_candidates(finding: Finding) -> tuple[CandidateCause, ...]:
     """Return the first candidates with different settings and without an experiment."""
     by_setting: dict[frozenset[tuple[str, Level]], CandidateCause] = {}
     for each in finding.candidates:
@@ -69,7 +69,7 @@ def _plan_candidates(
     summary: CampaignSummary, treatment: TreatmentSummary, candidates: tuple[CandidateCause, ...]
 ) -> ExperimentPlan | None:
     """Plan an experiment with all these candidates; return None if no valid study has their settings."""
-    baseline = _baseline_levels(summary, treatment, candidates)
+    baseline = _levels_before_candidate_settings(summary, treatment, candidates)
     if baseline is None:
         return None
     planned = [baseline, *({**baseline, **candidate.cause.experiment_levels} for candidate in candidates)]
@@ -85,7 +85,7 @@ def _plan_candidates(
     return ExperimentPlan(study, Plan(treatments, make_plan(study, None).seed), treatment, candidates)
 
 
-def _baseline_levels(
+def _levels_before_candidate_settings(
     summary: CampaignSummary, treatment: TreatmentSummary, candidates: Sequence[CandidateCause]
 ) -> dict[str, Level] | None:
     """Return the treatment's levels, including all factors that the experiment changes.
@@ -95,7 +95,7 @@ def _baseline_levels(
     present, baseline = all_levels(summary, treatment), dict(treatment.factors)
     for candidate in candidates:
         for name, level in candidate.cause.experiment_levels.items():
-            before = level_without_setting(present, name, level)
+            before = level_before_setting(present, name, level)
             if before is None or before == level:
                 return None
             baseline[name] = before

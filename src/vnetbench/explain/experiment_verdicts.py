@@ -34,12 +34,12 @@ def apply_experiment_verdicts(
     """
     return tuple(
         sorted(
-            (_apply_verdict(each, levels, experiments) for each in candidates), key=_verdict_and_score_rank
+            (_apply_verdict(each, levels, experiments) for each in candidates), key=_verdict_and_gain_rank
         )
     )
 
 
-def has_experiment(levels: Mapping[str, Level], experiments: Sequence[Experiment]) -> bool:
+def has_experiment_on_levels(levels: Mapping[str, Level], experiments: Sequence[Experiment]) -> bool:
     """Return whether an experiment tested a treatment with these levels."""
     return any(_has_same_levels(each, levels) for each in experiments)
 
@@ -65,7 +65,7 @@ def experiment_verdict(ratio: Ratio, metric: str) -> str:
     return REFUTED if improvement.high < MIN_CONFIRMING_RATIO else INCONCLUSIVE
 
 
-def _verdict_and_score_rank(candidate: CandidateCause) -> tuple[int, float]:
+def _verdict_and_gain_rank(candidate: CandidateCause) -> tuple[int, float]:
     if candidate.experiment_result is None or candidate.confidence not in (CONFIRMED, REFUTED):
         return 0, 0.0
     if candidate.confidence == REFUTED:

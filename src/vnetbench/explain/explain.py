@@ -10,14 +10,14 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.findings import comparison_findings
 from vnetbench.explain.differences import difference_findings
 from vnetbench.explain.evidence_bars import evidence_bar_chart
-from vnetbench.explain.experiment_verdicts import apply_experiment_verdicts, has_experiment
-from vnetbench.explain.idle_cpus import idle_cpu_findings
+from vnetbench.explain.experiment_verdicts import apply_experiment_verdicts, has_experiment_on_levels
+from vnetbench.explain.idle_cpus import saturated_forwarder_findings
 from vnetbench.explain.limits import (
     NO_LIMIT_CAUSE_NAME,
     UNEXPLAINED_CAUSE_NAME,
     TreatmentLimit,
     add_experiment_commands,
-    choose_representative_limit,
+    choose_median_score_limit,
     find_treatment_limits,
     group_limits_by_cause,
 )
@@ -29,8 +29,8 @@ from vnetbench.explain.model import (
     Explanation,
     Finding,
 )
-from vnetbench.explain.model_check import check_model
-from vnetbench.explain.phrases import evidence_sentence_part, format_metric
+from vnetbench.explain.model_check import find_model_agreement
+from vnetbench.explain.phrases import supporting_evidence_phrase, format_metric
 from vnetbench.explain.rules import get_cause
 from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS_KEY, sample_size_findings
 from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
@@ -51,7 +51,7 @@ def explain(summary: CampaignSummary) -> Explanation:
         *comparison_findings(summary),
         *difference_findings(summary, limits),
         *sample_size_findings(summary),
-        *idle_cpu_findings(summary),
+        *saturated_forwarder_findings(summary),
     ]
     findings.sort(key=lambda finding: not _precludes_limits(finding, len(limits)))
     capitalized = tuple(replace(finding, text=capitalize_sentence(finding.text)) for finding in findings)
@@ -68,17 +68,17 @@ def _precludes_limits(finding: Finding, measured_treatment_count: int) -> bool:
     )
 
 
-def _is_every_treatment_ambiguous(finding: Finding, measured: int) -> bool:
+def _is_every_treatment_ambiguous(finding: Finding, measured_treatment_count: int) -> bool:
     """Return whether each measured treatment has two trials with different limits."""
     ambiguous = finding.details.get(AMBIGUOUS_TREATMENTS_KEY)
-    return isinstance(ambiguous, list) and 0 < measured == len(ambiguous)
+    return isinstance(ambiguous, list) and 0 < measured_treatment_count == len(ambiguous)
 
 
-def _ambiguous_limits_sentences(findings: Sequence[Finding], measured: int) -> tuple[str, ...]:
+def _ambiguous_limits_sentences(findings: Sequence[Finding], measured_treatment_count: int) -> tuple[str, ...]:
     """Return the answer if each treatment has two trials with different limits."""
-    if not any(_is_every_treatment_ambiguous(each, measured) for each in findings):
+    if not any(_is_every_treatment_ambiguous(each, measured_treatment_count) for each in findings):
         return ()
-    subject = "The two trials" if measured == 1 else "In every treatment, the two trials"
+    subject = "The two trials" if measured_treatment_count == 1 else "In every treatment, the two trials"
     return (f"{subject} have different values and limits, so the limit is unknown.",)
 
 
@@ -126,9 +126,9 @@ class _LimitGroup:
 def _build_limit_group(summary: CampaignSummary, limits: Sequence[TreatmentLimit]) -> _LimitGroup:
     """Choose the representative: a treatment with an experiment, otherwise the one with the median score."""
     tested = (
-        each for each in limits if has_experiment(all_levels(summary, each.treatment), summary.experiments)
+        each for each in limits if has_experiment_on_levels(all_levels(summary, each.treatment), summary.experiments)
     )
-    representative = next(tested, choose_representative_limit(limits))
+    representative = next(tested, choose_median_score_limit(limits))
     candidates = tuple(add_experiment_commands(summary, representative))
     levels = all_levels(summary, representative.treatment)
     return _LimitGroup(
@@ -136,14 +136,14 @@ def _build_limit_group(summary: CampaignSummary, limits: Sequence[TreatmentLimit
     )
 
 
-def _main_limit_sentences(groups: Sequence[_LimitGroup], measured: int) -> Iterator[str]:
+def _main_limit_sentences(groups: Sequence[_LimitGroup], measured_treatment_count: int) -> Iterator[str]:
     """Yield the answer for the largest group. The findings contain the evidence and the advice."""
     if not groups:
         yield "No treatment has been measured yet, so there is nothing to explain."
         return
     group = groups[0]
     count, first = len(group.limits), group.top_candidate
-    where = "" if count == measured else f" in {count} of {format_count_with_noun(measured, 'treatment')}"
+    where = "" if count == measured_treatment_count else f" in {count} of {format_count_with_noun(measured_treatment_count, 'treatment')}"
     if group.cause_name == NO_LIMIT_CAUSE_NAME:
         yield f"The network delivered the whole offered load{where}."
     elif first is None:
@@ -179,12 +179,12 @@ def _limit_finding(summary: CampaignSummary, group: _LimitGroup, measured_treatm
         text = f"{treatments}no cause fits the evidence well enough. {reason}".rstrip()
     else:
         kind = "instrument" if first.cause.family == "instrument" else "limit"
-        text = f"{treatments}{first.cause.description} ({_candidate_cause_clause(summary, group, first)})."
-        text += f" Evidence: {evidence_sentence_part(first.evidence)}."
+        text = f"{treatments}{first.cause.description} ({_confidence_clause(summary, group, first)})."
+        text += f" Evidence: {supporting_evidence_phrase(first.evidence)}."
         if not first.cause.is_fault and first.confidence != "possible":
             text += " This is normal for an unpaced load."
-        if check := check_model(representative.treatment, first.cause.name):
-            text, details = f"{text} {check.text}", {**details, "law": dict(check.details)}
+        if check := find_model_agreement(representative.treatment, first.cause.name):
+            text, details = f"{text} {check.text}", {**details, "law": dict(check.modelled_and_measured_bps)}
     return Finding(
         kind=kind,
         text=capitalize_sentence(text),
@@ -197,7 +197,7 @@ def _limit_finding(summary: CampaignSummary, group: _LimitGroup, measured_treatm
     )
 
 
-def _candidate_cause_clause(summary: CampaignSummary, group: _LimitGroup, first: CandidateCause) -> str:
+def _confidence_clause(summary: CampaignSummary, group: _LimitGroup, first: CandidateCause) -> str:
     """Return the confidence. An experiment confirms a cause only for the treatment that it tested."""
     if first.confidence != CONFIRMED or len(group.limits) == 1:
         return first.confidence

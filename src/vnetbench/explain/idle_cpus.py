@@ -45,7 +45,7 @@ class ForwarderCpuUse:
         return 100 - max_busy >= MIN_IDLE_PERCENT
 
 
-def idle_cpu_findings(summary: CampaignSummary) -> Iterator[Finding]:
+def saturated_forwarder_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield one finding about all treatments that a guest limits; nothing if there are none."""
     forwarders = cpu_use_of_saturated_forwarders(summary)
     if not forwarders:

@@ -57,7 +57,7 @@ def group_limits_by_cause(limits: Sequence[TreatmentLimit]) -> tuple[tuple[Treat
     return tuple(sorted(map(tuple, groups.values()), key=len, reverse=True))
 
 
-def choose_representative_limit(group: Sequence[TreatmentLimit]) -> TreatmentLimit:
+def choose_median_score_limit(group: Sequence[TreatmentLimit]) -> TreatmentLimit:
     """Return the limit with the median score among limits with the same first candidate."""
     if not group[0].candidates:
         return group[0]

@@ -21,9 +21,9 @@ MetricMedians = Mapping[str, float]
 class _ThroughputModel:
     """A model of a stream's goodput under one limit."""
 
-    metrics: Sequence[str]
+    input_metrics: Sequence[str]
     """Metrics that the model needs."""
-    check: Callable[[MetricMedians], ModelAgreement | None]
+    find_agreement: Callable[[MetricMedians], ModelAgreement | None]
     """Compares the measured goodput with the model; returns None if they disagree."""
 
 
@@ -33,21 +33,21 @@ class ModelAgreement:
 
     text: str
     """Complete sentences."""
-    details: Mapping[str, float]
+    modelled_and_measured_bps: Mapping[str, float]
     """Modelled and measured goodput, bit/s."""
 
 
-def check_model(treatment: TreatmentSummary, cause: str) -> ModelAgreement | None:
+def find_model_agreement(treatment: TreatmentSummary, cause: str) -> ModelAgreement | None:
     """Return the check of a cause's model; None without a model, its metrics, or agreement."""
     if (model := _MODELS_BY_CAUSE.get(cause)) is None:
         return None
-    values = {name: trials for name in model.metrics if (trials := treatment.evidence_values(name))}
-    if len(values) < len(model.metrics) or median(values["rtt_us"]) <= 0:
+    values = {name: trials for name in model.input_metrics if (trials := treatment.evidence_values(name))}
+    if len(values) < len(model.input_metrics) or median(values["rtt_us"]) <= 0:
         return None
-    return model.check({name: median(trials) for name, trials in values.items()})
+    return model.find_agreement({name: median(trials) for name, trials in values.items()})
 
 
-def _check_window_model(medians: MetricMedians) -> ModelAgreement | None:
+def _find_window_model_agreement(medians: MetricMedians) -> ModelAgreement | None:
     window, rtt_us, goodput = (medians[name] for name in _WINDOW_MODEL_METRIC_NAMES)
     if not tcp_window.is_goodput_consistent_with_window(goodput, window, rtt_us):
         return None
@@ -60,7 +60,7 @@ def _check_window_model(medians: MetricMedians) -> ModelAgreement | None:
     return ModelAgreement(text, {"window_law_bps": model, _STREAM_GOODPUT_METRIC: goodput})
 
 
-def _check_loss_model(medians: MetricMedians) -> ModelAgreement | None:
+def _find_loss_model_agreement(medians: MetricMedians) -> ModelAgreement | None:
     percent, mss, rtt_us, goodput = (medians[name] for name in _LOSS_MODEL_METRIC_NAMES)
     ratio = percent / 100
     if not 0 < ratio < 1 or not loss.is_rate_consistent_with_loss(goodput, mss, rtt_us, ratio):
@@ -80,6 +80,6 @@ def _check_loss_model(medians: MetricMedians) -> ModelAgreement | None:
 _WINDOW_MODEL_METRIC_NAMES = ("in_flight_bytes", "rtt_us", _STREAM_GOODPUT_METRIC)
 _LOSS_MODEL_METRIC_NAMES = ("path_loss_percent", "mss_bytes", "rtt_us", _STREAM_GOODPUT_METRIC)
 _MODELS_BY_CAUSE: Mapping[str, _ThroughputModel] = {
-    **dict.fromkeys(WINDOW_CAUSES, _ThroughputModel(_WINDOW_MODEL_METRIC_NAMES, _check_window_model)),
-    "path_loss": _ThroughputModel(_LOSS_MODEL_METRIC_NAMES, _check_loss_model),
+    **dict.fromkeys(WINDOW_CAUSES, _ThroughputModel(_WINDOW_MODEL_METRIC_NAMES, _find_window_model_agreement)),
+    "path_loss": _ThroughputModel(_LOSS_MODEL_METRIC_NAMES, _find_loss_model_agreement),
 }

@@ -37,7 +37,7 @@ class LoadDelivery:
     @property
     def unit_noun(self) -> str:
         """The counted unit: `transactions`, `datagrams` or `frames`."""
-        nouns = {each.achieved_rate_metric: each.counted_noun for each in WORKLOADS.values()}
+        nouns = {each.achieved_rate_metric: each.measured_unit_noun for each in WORKLOADS.values()}
         return f"{nouns[self.delivered_metric]}s"
 
     @property

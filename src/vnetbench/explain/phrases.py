@@ -39,13 +39,13 @@ def format_metric(name: str, value: float) -> str:
     """Format a metric's value with its unit: `99.1 % of one CPU`, a count `4`, or a setting `yes`."""
     unit = metric_unit(name)
     if unit == YES_OR_NO_UNIT:
-        return format_yes_no(value)
+        return format_yes_no_median(value)
     return f"{value:.0f}" if is_plain_count(unit, value) else format_value(value, unit)
 
 
-def format_yes_no(value: float) -> str:
+def format_yes_no_median(median: float) -> str:
     """Format the median of a metric that is 0 or 1 in each trial. Other values mean that trials differ."""
-    return {0.0: "no", 1.0: "yes"}.get(value, "in some trials")
+    return {0.0: "no", 1.0: "yes"}.get(median, "in some trials")
 
 
 def is_plain_count(unit: str, *values: float) -> bool:
@@ -53,7 +53,7 @@ def is_plain_count(unit: str, *values: float) -> bool:
     return unit == "1" and all(float(each).is_integer() and abs(each) < _MAX_PLAIN_COUNT for each in values)
 
 
-def evidence_sentence_part(evidence: Sequence[EvidenceItem]) -> str:
+def supporting_evidence_phrase(evidence: Sequence[EvidenceItem]) -> str:
     """Format the first items that support a cause: `sending thread's CPU 99.1 % of one CPU`."""
     supporting = [item for item in evidence if item.role == "supports"]
     return ", ".join(_evidence_item_text(item) for item in supporting[:_MAX_EVIDENCE_ITEMS])

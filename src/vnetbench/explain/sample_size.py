@@ -12,7 +12,7 @@ from vnetbench.explain.scoring import rank_causes
 from vnetbench.quantity import format_exact_share
 from vnetbench.wording.factor_text import format_count_with_noun
 
-MAX_TRIAL_VALUE_RATIO = 1.3
+MAX_RATIO_OF_AGREEING_TRIALS = 1.3
 """Largest ratio of two trials at which they predict the next trial."""
 AMBIGUOUS_TREATMENTS_KEY = "ambiguous"
 """Key in the finding's details: indices of treatments with two trials that differ in value and limit."""
@@ -38,7 +38,7 @@ def sample_size_findings(summary: CampaignSummary) -> Iterator[Finding]:
     fewest = min_trials_for_interval(summary.required_precision.confidence, has_more_analyses=False)
     needed = f"at least {fewest}" if counts[-1] < fewest else "more trials"
     share = format_exact_share(summary.required_precision.confidence)
-    ambiguous = [each.index for each in few if _is_ambiguous(summary, each)]
+    ambiguous = [each.index for each in few if _has_two_disagreeing_trials(summary, each)]
     text = f"{subject} too few trials for an interval ({trials}). "
     text += f"A {share} interval of the median needs {needed}."
     if ambiguous:
@@ -59,14 +59,14 @@ def sample_size_findings(summary: CampaignSummary) -> Iterator[Finding]:
     )
 
 
-def _is_ambiguous(summary: CampaignSummary, treatment: TreatmentSummary) -> bool:
+def _has_two_disagreeing_trials(summary: CampaignSummary, treatment: TreatmentSummary) -> bool:
     """Return whether the treatment has two trials that differ in value and limit."""
     metric = summary.deciding_metric
     points = [point for point in treatment.points if metric in point.values]
     if len(points) != 2:
         return False
     values = [point.values[metric] for point in points]
-    if max(values) <= MAX_TRIAL_VALUE_RATIO * min(values):
+    if max(values) <= MAX_RATIO_OF_AGREEING_TRIALS * min(values):
         return False
     return len({_top_cause_of_trial(summary, point) for point in points}) == 2
 

@@ -23,9 +23,9 @@ MIN_SCORE_TO_EXPLAIN_OTHERS = 0.5
 """Score from which a cause explains the less specific causes that its rule lists."""
 _MAX_EXPLAINED_CAUSE_SCORE_SHARE = 0.9
 """An explained cause scores at most this share of the cause that explains it."""
-_PENALTY_SHARE_FOR_MISSING_COUNTER = 0.03
+_PENALTY_SHARE_WITHOUT_CONTRADICTING_COUNTER = 0.03
 """Share of the penalty that applies when a contradicting counter is missing."""
-_MIN_TRIAL_SHARE_FOR_FULL_CONFIDENCE = 0.7
+_MIN_SHARE_OF_AGREEING_TRIALS = 0.7
 """Trials agree if at least this share of them scores half of the median or more."""
 _SCORE_TIE_MARGIN = 0.1
 """Two scores with a smaller difference are tied."""
@@ -71,7 +71,7 @@ def rank_causes(
             cause=applicable[name].cause,
             score=scores[name],
             confidence=confidence,
-            evidence=tuple(_evidence_items(applicable[name], trials)),
+            evidence=tuple(_decisive_evidence_items(applicable[name], trials)),
         )
         for name, confidence in zip(names, confidences, strict=True)
     ]
@@ -113,7 +113,7 @@ def score_pattern(pattern: EvidencePattern, evidence: TrialEvidence) -> float | 
         score *= degree ** (weight / total_weight)
     for condition in pattern.contradicts:
         degree = _condition_degree(condition, evidence)
-        score *= 1 - condition.weight * (_PENALTY_SHARE_FOR_MISSING_COUNTER if degree is None else degree)
+        score *= 1 - condition.weight * (_PENALTY_SHARE_WITHOUT_CONTRADICTING_COUNTER if degree is None else degree)
     return score
 
 
@@ -159,10 +159,10 @@ def _count_demotions(
         and other not in rules[name].explains
         and name not in rules[other].explains
     ]
-    return int(agreement < _MIN_TRIAL_SHARE_FOR_FULL_CONFIDENCE) + int(bool(rivals))
+    return int(agreement < _MIN_SHARE_OF_AGREEING_TRIALS) + int(bool(rivals))
 
 
-def _evidence_items(rule: CauseRule, trials: Sequence[TrialEvidence]) -> Iterator[EvidenceItem]:
+def _decisive_evidence_items(rule: CauseRule, trials: Sequence[TrialEvidence]) -> Iterator[EvidenceItem]:
     """Yield the decisive metrics of the best pattern.
 
     These are all requirements, the strongest alternative, and each contradicting condition that holds in

@@ -32,7 +32,7 @@ MAX_UNPACKED_BYTES = 4 * 2**30
 """Bytes that all archives of one import may unpack to."""
 
 _READ_BUFFER_BYTES = 2**16
-_MAX_ZIP_BYTES_IN_MEMORY = 2**24
+_SPOOL_TO_DISK_ABOVE_BYTES = 2**24
 _ARCHIVE_SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"PK\x03\x04", "zip"),
     (0, b"\x1f\x8b", "gz"),
@@ -230,7 +230,7 @@ def _find_logs_in_zip(
     name: str, stream: BufferedReader[_DamageTolerantStream], budget: UnpackBudget, remaining_depth: int
 ) -> Iterator[LogSource | UnreadableFile]:
     # The list of members is at the end of a zip, and not every stream can seek there.
-    with SpooledTemporaryFile(_MAX_ZIP_BYTES_IN_MEMORY) as whole:
+    with SpooledTemporaryFile(_SPOOL_TO_DISK_ABOVE_BYTES) as whole:
         shutil.copyfileobj(stream, whole, _READ_BUFFER_BYTES)
         with zipfile.ZipFile(whole) as archive:
             logs = [

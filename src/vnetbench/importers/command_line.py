@@ -32,7 +32,7 @@ _WRAPPER_PROGRAMS = (
 )
 """Programs that run another program."""
 _WRAPPER_OPTIONS_WITH_VALUE = ("-n", "-c", "-C", "-N", "-m", "-u", "/affinity")
-_MAX_COMMAND_CHARACTERS = 4096
+_MAX_SEARCHED_LINE_CHARACTERS = 4096
 """Longest line, in characters, that is searched for a command line."""
 
 
@@ -64,7 +64,7 @@ def find_command_line(line: str, programs: Collection[str]) -> CommandLine | Non
     Without a prompt the program must come first, with an option or nothing behind it. Lines of output start
     with program names too (`iperf3: error - …`, `iperf 3.12`).
     """
-    if len(line) > _MAX_COMMAND_CHARACTERS:
+    if len(line) > _MAX_SEARCHED_LINE_CHARACTERS:
         return None
     lower = line.lower()
     if not any(program in lower for program in programs):

@@ -75,7 +75,7 @@ class RunDateTracker:
         self._date_line_number = line_number
         return True
 
-    def run_start_time(self, first_run_line: int) -> datetime | None:
+    def take_run_start_time(self, first_run_line: int) -> datetime | None:
         """Return when the run on this line started, and forget the date.
 
         None if no date precedes it closely.
@@ -96,13 +96,13 @@ def _parse_date_line(line: str) -> tuple[date | None, time | None] | None:
     if fields is None:
         return None
     try:
-        day = _parse_date(fields) if "year" in fields else None
+        day = _parse_unambiguous_date(fields) if "year" in fields else None
         return None if "year" in fields and day is None else (day, _parse_time(fields))
     except ValueError:
         return None
 
 
-def _parse_date(fields: Mapping[str, str | None]) -> date | None:
+def _parse_unambiguous_date(fields: Mapping[str, str | None]) -> date | None:
     """Return the day; None if it is ambiguous.
 
     `05/11/2025` is in November in Berlin, and in May in Boston.

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 from typing import Protocol
 
 READ_CHUNK_BYTES = 2**18
-MAX_LINE_BYTES = 2**24
+SPLIT_LINES_ABOVE_BYTES = 2**24
 """A longer line is split into pieces of this length."""
 
 _LINE_END_PATTERN = re.compile(r"\r\n|\r|\n")
@@ -49,7 +49,7 @@ def decode_lines(stream: ByteStream) -> Iterator[str]:
             rest = data[complete:]
         else:
             rest, encoding = yield from _decode_mixed_lines(data, encoding, is_last=False)
-        if len(rest) >= MAX_LINE_BYTES:
+        if len(rest) >= SPLIT_LINES_ABOVE_BYTES:
             yield _remove_control_characters(_decode_line(rest, encoding))
             rest = b""
     if rest:

@@ -26,12 +26,12 @@ def match_sender_runs_to_receiver_runs(runs: Sequence[RunSummary]) -> dict[int, 
     everything that both report: factors, duration and goodput.
     """
     return {
-        **_match_by_connection([run for run in runs if run.connection]),
-        **_match_by_whole_log([run for run in runs if not run.connection]),
+        **_match_senders_by_connection([run for run in runs if run.first_connection_addresses]),
+        **_match_senders_by_whole_log([run for run in runs if not run.first_connection_addresses]),
     }
 
 
-def _match_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
+def _match_senders_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
     """Match runs of equal connections.
 
     Ports are reused over time, so factors and durations must agree as well.
@@ -40,13 +40,13 @@ def _match_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
     """
     by_connection: dict[tuple[str, str], list[RunSummary]] = defaultdict(list)
     for run in runs:
-        by_connection[run.tool, run.connection].append(run)
+        by_connection[run.tool, run.first_connection_addresses].append(run)
     matches: dict[int, int] = {}
     for candidates in by_connection.values():
         while one := next((run for run in candidates if run.reported_by), None):
             candidates.remove(one)
             others = (each for each in candidates if each.reported_by != one.reported_by)
-            other = next((each for each in others if _may_share_connection(one, each)), None)
+            other = next((each for each in others if _do_factors_and_durations_agree(one, each)), None)
             if other is not None:
                 candidates.remove(other)
                 received, sent = (one, other) if one.reported_by == RECEIVER else (other, one)
@@ -54,7 +54,7 @@ def _match_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
     return matches
 
 
-def _match_by_whole_log(runs: Sequence[RunSummary]) -> dict[int, int]:
+def _match_senders_by_whole_log(runs: Sequence[RunSummary]) -> dict[int, int]:
     runs_by_log: dict[tuple[str, str, str], list[RunSummary]] = defaultdict(list)
     for run in runs:
         runs_by_log[run.log_name, run.tool, run.reported_by].append(run)
@@ -92,7 +92,7 @@ def _do_logs_match(sender_runs: Sequence[RunSummary], receiver_runs: Sequence[Ru
     return len(sender_runs) == len(receiver_runs) and all(map(_do_runs_match, sender_runs, receiver_runs))
 
 
-def _may_share_connection(one: RunSummary, other: RunSummary) -> bool:
+def _do_factors_and_durations_agree(one: RunSummary, other: RunSummary) -> bool:
     durations = one.duration_s or 0.0, other.duration_s or 0.0
     return _have_consistent_factors(one.factors, other.factors) and _is_close(
         *durations, _DURATION_TOLERANCE_IF_SAME_CONNECTION

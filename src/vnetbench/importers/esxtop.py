@@ -86,7 +86,7 @@ def read_counter_intervals(lines: Iterable[str]) -> Iterator[tuple[datetime, dic
         yield time.replace(tzinfo=zone), {name: value for name, value in values if value is not None}
 
 
-def attach_host_counters(
+def attach_host_counters_within_runs(
     runs: Sequence[Run], counters: HostCounterIntervals, *, is_only_host: bool = True
 ) -> list[Run]:
     """Return the runs with the mean counters of the intervals that lie entirely within each run.

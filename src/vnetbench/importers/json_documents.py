@@ -25,7 +25,7 @@ class JsonBuffer:
     """Chunks of many lines each, because a separate line takes twice the memory of its text."""
     _recent_lines: list[str] = field(default_factory=list)
     """The lines after the last chunk."""
-    _complete_character_count: int = 0
+    _complete_values_character_count: int = 0
     """Number of characters up to which all values are complete. The brackets open there are open now."""
     character_count: int = 0
 
@@ -42,18 +42,18 @@ class JsonBuffer:
         ):  # Nearly all lines have no bracket, so they get the fast path.
             value = line.rstrip()
             if value.endswith(",") and value.count('"') % 2 == 0:
-                self._complete_character_count = start + len(value) - 1
+                self._complete_values_character_count = start + len(value) - 1
             return None
         for token in _TOKEN_PATTERN.finditer(line):
             mark = token[0]
             if mark in "{[":
                 self._open_brackets.append(mark)
-                self._complete_character_count = start + token.end()
+                self._complete_values_character_count = start + token.end()
             elif mark in "}]" and self._open_brackets:
                 self._open_brackets.pop()
-                self._complete_character_count = start + token.end()
+                self._complete_values_character_count = start + token.end()
             elif mark == ",":
-                self._complete_character_count = start + token.start()
+                self._complete_values_character_count = start + token.start()
             if not self._open_brackets:
                 self._recent_lines[-1] = line[: token.end()]
                 return line[token.end() :]
@@ -71,7 +71,7 @@ class JsonBuffer:
     def parse_truncated(self) -> Any:
         """Return the complete part of a document that was cut off. Raises ValueError if there is none."""
         closing = "".join(_CLOSING_BRACKETS[mark] for mark in reversed(self._open_brackets))
-        return parse_json(self._take_text()[: self._complete_character_count] + closing)
+        return parse_json(self._take_text()[: self._complete_values_character_count] + closing)
 
     def _take_text(self) -> str:
         text = "\n".join([*self._joined_chunks, *self._recent_lines])

@@ -14,7 +14,7 @@ from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import StartsRun, TextReader
 from vnetbench.importers.run_lines import take_run_line
 from vnetbench.importers.runs import CUT_OFF_FAILURE, Run
-from vnetbench.importers.validation import validate_run
+from vnetbench.importers.validation import drop_invalid_levels_and_intervals
 
 
 @dataclass
@@ -55,10 +55,10 @@ class LineReport(ABC):
         return find_command_line(line, cls.programs)
 
     @abstractmethod
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this run."""
 
-    def may_accept(self, line: str) -> bool:
+    def belongs_unless_run_starts(self, line: str) -> bool:
         """Return whether the line belongs to this run unless another run starts with it."""
         return False
 
@@ -87,17 +87,17 @@ class LineReport(ABC):
 def make_report_reader(report_type: type[LineReport]) -> TextReader:
     """Return a reader that fills reports of this type and validates their runs."""
 
-    def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
+    def read_next_report(lines: LogLines, starts_run: StartsRun) -> list[Run]:
         report = report_type(report_type.parse_command(lines.peek_line() or ""), lines.last_taken_number + 1)
         if report.command is not None:
             lines.take_line()
 
         def belongs_to_run(line: str) -> bool:
-            return report.accepts(line) or (report.may_accept(line) and not starts_run(lines))
+            return report.belongs_to_run(line) or (report.belongs_unless_run_starts(line) and not starts_run(lines))
 
         while (line := take_run_line(lines, starts_run, belongs_to_run)) is not None:
             report.last_line = lines.last_taken_number
             report.add(line)
-        return [validate_run(run) for run in report.build_runs()]
+        return [drop_invalid_levels_and_intervals(run) for run in report.build_runs()]
 
-    return TextReader(report_type.tool, report_type.starts_run, read_runs)
+    return TextReader(report_type.tool, report_type.starts_run, read_next_report)

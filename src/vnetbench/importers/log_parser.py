@@ -28,7 +28,7 @@ _RATE_UNIT_PATTERN = re.compile(
     r"(?i)\b(?:[kmgt]?i?b(?:it|yte)?s?(?:/s(?:ec)?|ps)|throughput|trans(?:actions)?/s)"
 )
 _NUMBER_PATTERN = re.compile(r"\d+(?:[.,]\d+)?")
-_MAX_INSPECTED_CHARACTERS = 1000
+_UNRECOGNIZED_LINE_INSPECTION_CHARACTERS = 1000
 """Characters of an unrecognized line that are inspected."""
 
 _INNER_LINE_PATTERN_BY_FORMAT = {
@@ -81,7 +81,7 @@ def parse_log(source: Iterable[str], readers: LogReaders = READERS) -> Iterator[
         if pending is not None:
             yield pending
             pending = None
-        start_time = dates.run_start_time(item.first_line)
+        start_time = dates.take_run_start_time(item.first_line)
         needs_date = isinstance(item, Run) and not item.started_at and start_time is not None
         yield replace(item, started_at=start_time) if isinstance(item, Run) and needs_date else item
     if pending is not None:
@@ -123,7 +123,7 @@ def _parse_items(lines: LogLines, readers: LogReaders, dates: RunDateTracker) ->
 
 
 def _make_one_line_section(line_number: int, line: str) -> UnrecognizedSection:
-    text = line[:_MAX_INSPECTED_CHARACTERS]
+    text = line[:_UNRECOGNIZED_LINE_INSPECTION_CHARACTERS]
     may_be_result = len(_NUMBER_PATTERN.findall(text)) > 2 and _RATE_UNIT_PATTERN.search(text) is not None
     return UnrecognizedSection(line_number, line_number, text, may_be_result=may_be_result)
 
@@ -136,7 +136,7 @@ def _read_text_runs(lines: LogLines, reader: TextReader, starts_run: StartsRun) 
     )
     lines.hide_lines_after(last_line)
     try:
-        for run in reader.read_runs(lines, starts_run):
+        for run in reader.read_next_report(lines, starts_run):
             is_too_long = lines.last_taken_number >= last_line and run.last_line >= last_line
             yield (
                 replace(
@@ -166,31 +166,31 @@ class _DocumentSection:
     def read(self, lines: LogLines, starts_run: StartsRun) -> Iterator[LogItem]:
         """Yield the document's runs. A line that is no document after all counts as unrecognized."""
         first_line, opening = lines.last_taken_number + 1, lines.peek_line() or ""
-        rest = self._add_line_to_buffer(lines.take_line())
+        rest = self._add_line_and_return_rest(lines.take_line())
         is_indented = (lines.peek_line() or "")[:1].isspace()
         while rest is None:
-            rest = self._add_inner_lines_to_buffer(lines)
+            rest = self._add_inner_lines_and_return_rest(lines)
             if rest is not None or (line := lines.peek_line()) is None:
                 break
             is_next_document = is_indented and line.startswith(opening[:1]) and not line.startswith("</")
             if is_next_document or starts_run(lines):
                 break
-            rest = self._add_line_to_buffer(lines.take_line())
+            rest = self._add_line_and_return_rest(lines.take_line())
         yield from self._read_buffer(
             first_line, lines.last_taken_number, opening, is_complete=rest is not None
         )
         if rest is not None and rest.strip(" ,"):
             lines.put_back_rest_of_line(rest)
 
-    def _add_inner_lines_to_buffer(self, lines: LogLines) -> str | None:
+    def _add_inner_lines_and_return_rest(self, lines: LogLines) -> str | None:
         """Take the lines that are clearly inside. These are nearly all lines, so this path must be fast."""
         for line in lines.take_while(_INNER_LINE_PATTERN_BY_FORMAT[self.document_format]):
-            rest = self._add_line_to_buffer(line)
+            rest = self._add_line_and_return_rest(line)
             if rest is not None:
                 return rest
         return None
 
-    def _add_line_to_buffer(self, line: str) -> str | None:
+    def _add_line_and_return_rest(self, line: str) -> str | None:
         rest = self.buffer.add_line_and_return_rest(line)
         if self.buffer.character_count > MAX_DOCUMENT_CHARACTERS:
             self.buffer.discard_text()
@@ -236,7 +236,7 @@ class _DocumentSection:
         )
         if reader is not None:
             try:
-                yield from reader.read_runs(document, first_line, last_line)
+                yield from reader.read_runs_of_document(document, first_line, last_line)
             except _MALFORMED_LOG_ERRORS as error:
                 yield UnreadableSection(first_line, last_line, _format_reader_error(reader.tool, error))
         elif isinstance(document, list) and document and all(isinstance(each, dict) for each in document):

@@ -40,14 +40,14 @@ class PackedIntervals(Sequence[ReportInterval]):
         return number
 
     def append_interval(
-        self, format_index: int, start_s: float, end_s: float, packed_numbers: Iterable[float]
+        self, format_index: int, start_s: float, end_s: float, values_and_half_widths: Iterable[float]
     ) -> None:
         """Append an interval. `packed_numbers` are from `pack_value`, in the order of the format's names."""
         self._format_column.append(format_index)
         self._times.append(start_s)
         self._times.append(end_s)
         self._offsets.append(len(self._numbers))
-        self._numbers.extend(packed_numbers)
+        self._numbers.extend(values_and_half_widths)
 
     def copy_last_times_to_preceding(self, interval_count: int) -> None:
         """Copy the last interval's times to the `interval_count` intervals before it: its streams."""
@@ -59,7 +59,7 @@ class PackedIntervals(Sequence[ReportInterval]):
         """Replace every format, because the direction or the stream may be known only at the end of a run."""
         self._formats = [replace_format(each) for each in self._formats]
 
-    def sum_over_streams(self, value_name: str, direction: str) -> float:
+    def sum_all_streams_intervals(self, value_name: str, direction: str) -> float:
         """Return the sum of a value over all intervals of all streams together, without omitted ones."""
         positions = {
             number: each.value_names.index(value_name)
@@ -102,11 +102,11 @@ class PackedIntervals(Sequence[ReportInterval]):
         return (self[row] for row in range(len(self)))
 
 
-PackedNumbers = tuple[float, ...]
+ValuesAndHalfWidths = tuple[float, ...]
 """Numbers of values in a row, two for each: the value, and how far rounding may reach."""
 
 
-def pack_value(value: RoundedValue) -> PackedNumbers:
+def pack_value_and_half_width(value: RoundedValue) -> ValuesAndHalfWidths:
     """Return the two numbers that are stored for a value: the value, and how far rounding may reach."""
     return value.value, value.high - value.value
 

@@ -21,7 +21,7 @@ class TextReader:
     starts_run: StartsRun
     """Whether the next line starts a run of this tool. The parser asks this for every line outside a run,
     so it must be cheap."""
-    read_runs: Callable[[LogLines, StartsRun], list[Run]]
+    read_next_report: Callable[[LogLines, StartsRun], list[Run]]
     """Takes the lines of one run and returns it. It returns several runs where the tool reports several at
     once. It takes no line after the run. The second argument says whether the next line starts a run of any
     tool: a run that is incomplete by then was cut off."""
@@ -38,5 +38,5 @@ class DocumentReader:
     """`json` or `xml`."""
     matches_document: Callable[[Any], bool]
     """Whether a document (a dict or an Element) is from this tool."""
-    read_runs: Callable[[Any, int, int], list[Run]]
+    read_runs_of_document: Callable[[Any, int, int], list[Run]]
     """Returns the runs in a document, given the document, its first line and its last line."""

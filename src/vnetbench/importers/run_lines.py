@@ -12,7 +12,7 @@ MAX_FOREIGN_LINES_IN_RUN = 8
 
 def take_run_line(
     lines: LogLines,
-    starts_run: Callable[[LogLines], bool],
+    starts_any_run: Callable[[LogLines], bool],
     belongs_to_run: Callable[[str], object],
     max_foreign_lines: int = MAX_FOREIGN_LINES_IN_RUN,
 ) -> str | None:
@@ -24,7 +24,7 @@ def take_run_line(
     while (line := lines.peek_line()) is not None:
         if belongs_to_run(line):
             return lines.take_line()
-        if starts_run(lines) or len(foreign) > max_foreign_lines:
+        if starts_any_run(lines) or len(foreign) > max_foreign_lines:
             break
         foreign.append(lines.take_line())
     for line in reversed(foreign):

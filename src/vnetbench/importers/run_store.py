@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.esxtop import HostCounterIntervals, attach_host_counters
+from vnetbench.importers.esxtop import HostCounterIntervals, attach_host_counters_within_runs
 from vnetbench.importers.log_parser import LogItem, UnrecognizedSection
 from vnetbench.importers.runs import Run
 from vnetbench.study.factors.registry import check_factor_workload, find_factor, format_level
@@ -63,7 +63,7 @@ class RunSummary:
     """ISO 8601 as in the log, so with or without a time zone."""
     goodput_bps: float | None
     duration_s: float | None
-    connection: str = ""
+    first_connection_addresses: str = ""
 
 
 class _StoreState(NamedTuple):
@@ -93,7 +93,7 @@ class RunStore:
     unreadable_section_or_log_count: int = 0
     """Number of unreadable sections and logs, and of sections that look like results of an unknown tool."""
     unrecognized_line_count: int = 0
-    run_count_by_counter_log: dict[str, int] = field(default_factory=dict)
+    run_count_by_esxtop_log: dict[str, int] = field(default_factory=dict)
     """Logs of host counters, with the number of runs that got counters from each."""
     original_by_duplicate_log: dict[str, str] = field(default_factory=dict)
     """Logs that are ignored as copies, each with the log that it is a copy of."""
@@ -108,7 +108,7 @@ class RunStore:
         self._db.execute(_CREATE_COUNTER_TABLE)
 
     @property
-    def is_complete(self) -> bool:
+    def is_fully_read(self) -> bool:
         """Whether all runs, and everything that looks like one, could be read."""
         return not self.incomplete_run_count_by_failure and not self.unreadable_section_or_log_count
 
@@ -166,23 +166,23 @@ class RunStore:
         self.unreadable_section_or_log_count += 1
         self._add_skipped(SkippedSection(log_name, 0, 0, reason, False))
 
-    def add_host_counters(self, log_name: str, counters: HostCounterIntervals) -> None:
+    def store_host_counters(self, esxtop_log_name: str, counters: HostCounterIntervals) -> None:
         """Store the counters of a host until `attach_host_counters`."""
-        self.run_count_by_counter_log[log_name] = 0
-        rows = ((log_name, time.isoformat(), json.dumps(values)) for time, values in counters)
+        self.run_count_by_esxtop_log[esxtop_log_name] = 0
+        rows = ((esxtop_log_name, time.isoformat(), json.dumps(values)) for time, values in counters)
         self._db.executemany("INSERT INTO host_counters VALUES (?, ?, ?)", rows)
 
     def attach_host_counters_to_runs(self) -> None:
         """Add host counters to the runs of the same time. Call this once, after all logs are read."""
-        is_only_host = len(self.run_count_by_counter_log) == 1
-        for log in self.run_count_by_counter_log:
+        is_only_host = len(self.run_count_by_esxtop_log) == 1
+        for log in self.run_count_by_esxtop_log:
             for first in range(1, self._last_run_id() + 1, _RUNS_PER_BATCH):
                 ids = range(first, min(first + _RUNS_PER_BATCH, self._last_run_id() + 1))
                 runs = [self.load_log_name_and_run(run_id)[1] for run_id in ids]
-                updated = attach_host_counters(runs, self._load_host_counters(log), is_only_host=is_only_host)
+                updated = attach_host_counters_within_runs(runs, self._load_host_counters(log), is_only_host=is_only_host)
                 rows = [(_serialize_run(run), run_id) for run_id, run in zip(ids, updated, strict=True)]
                 self._db.executemany("UPDATE run SET run = ? WHERE id = ?", rows)
-                self.run_count_by_counter_log[log] += sum(
+                self.run_count_by_esxtop_log[log] += sum(
                     after.other_results != before.other_results
                     for after, before in zip(updated, runs, strict=True)
                 )
@@ -243,9 +243,9 @@ class RunStore:
         (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()
         return int(last)
 
-    def _load_host_counters(self, log: str) -> HostCounterIntervals:
+    def _load_host_counters(self, esxtop_log_name: str) -> HostCounterIntervals:
         rows = self._db.execute(
-            "SELECT time, counters FROM host_counters WHERE log = ? ORDER BY rowid", (log,)
+            "SELECT time, counters FROM host_counters WHERE log = ? ORDER BY rowid", (esxtop_log_name,)
         )
         return ((datetime.fromisoformat(time), json.loads(values)) for time, values in rows)
 
@@ -271,7 +271,7 @@ class RunStore:
                 log_name, run.tool, run.workload, json.dumps({**run.factors, **self.fixed_factors}),
                 run.reported_by, run.started_at.isoformat() if run.started_at else None,
                 run.metrics["goodput_bps"].value if "goodput_bps" in run.metrics else None,
-                run.duration_s, run.connection, _serialize_run(run),
+                run.duration_s, run.first_connection_addresses, _serialize_run(run),
             ),
         )  # fmt: skip
 

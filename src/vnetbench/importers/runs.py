@@ -73,7 +73,7 @@ class Run:
     """Has no time zone if the log names none."""
     reported_by: str = ""
     """The endpoint that wrote the log: `sender`, `receiver`, or empty if it has the results of both."""
-    connection: str = ""
+    first_connection_addresses: str = ""
     """Addresses and ports of the first connection, side a first. The log of the other endpoint has the
     same."""
     command: str = ""

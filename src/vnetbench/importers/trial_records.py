@@ -52,7 +52,7 @@ def build_trial(run: Run, log: str, position: TrialPosition) -> TrialRecord:
         effective={IMPORTED_LOG_KEY: run_details(run, log)},
         endpoints=tuple(
             EndpointRecord(direction, OBSERVE, {}, samples)
-            for direction, samples in sorted(_build_samples(run).items())
+            for direction, samples in sorted(_build_samples_by_direction(run).items())
         ),
         notes=run.remarks,
     )
@@ -75,7 +75,7 @@ def run_details(run: Run, log: str) -> dict[str, object]:
     }
 
 
-def _build_samples(run: Run) -> dict[str, tuple[Sample, ...]]:
+def _build_samples_by_direction(run: Run) -> dict[str, tuple[Sample, ...]]:
     """Return samples by direction, in the order of the log.
 
     Intervals are joined to stay below MAX_SAMPLES_PER_DIRECTION.
@@ -141,11 +141,11 @@ def _build_sample(sequence: int, groups: Sequence[Sequence[ReportInterval]], run
         by_stream[interval.stream_number].append(interval)
     combined = by_stream.pop(None, None)
     if combined is None:
-        values = _combine_successive_values(
+        values = _sum_additive_values(
             each.values for intervals in by_stream.values() for each in intervals
         )
     else:
-        values = _combine_simultaneous_values(combined)
+        values = _merge_intervals_of_stream(combined)
     first, last = groups[0][0], groups[-1][0]
     return Sample(
         seq=sequence,
@@ -153,15 +153,15 @@ def _build_sample(sequence: int, groups: Sequence[Sequence[ReportInterval]], run
         interval_s=sum(group[0].end_s - group[0].start_s for group in groups),
         bytes_sent=0,
         bytes_received=0,
-        counters={**_format_counters(values), **({OMITTED_SAMPLE_COUNTER: 1.0} if first.is_omitted else {})},
+        counters={**_build_counters_with_bounds(values), **({OMITTED_SAMPLE_COUNTER: 1.0} if first.is_omitted else {})},
         streams=tuple(
-            _build_stream_sample(stream, _combine_simultaneous_values(intervals), run)
+            _build_stream_sample(stream, _merge_intervals_of_stream(intervals), run)
             for stream, intervals in by_stream.items()
         ),
     )
 
 
-def _combine_simultaneous_values(intervals: Sequence[ReportInterval]) -> dict[str, RoundedValue]:
+def _merge_intervals_of_stream(intervals: Sequence[ReportInterval]) -> dict[str, RoundedValue]:
     """Return the values of one stream's intervals joined into one: sums of counts, means of the others."""
     if len(intervals) == 1:
         return dict(intervals[0].values)
@@ -170,10 +170,10 @@ def _combine_simultaneous_values(intervals: Sequence[ReportInterval]) -> dict[st
     means = {
         name: mean_value(each[name] for each in values) for name in names if name not in _ADDITIVE_VALUE_NAMES
     }
-    return _combine_successive_values(values) | means
+    return _sum_additive_values(values) | means
 
 
-def _combine_successive_values(values: Iterable[Mapping[str, RoundedValue]]) -> dict[str, RoundedValue]:
+def _sum_additive_values(values: Iterable[Mapping[str, RoundedValue]]) -> dict[str, RoundedValue]:
     terms = list(values)
     return {
         name: sum_values(each[name] for each in terms)
@@ -182,7 +182,7 @@ def _combine_successive_values(values: Iterable[Mapping[str, RoundedValue]]) -> 
     }
 
 
-def _format_counters(values: Mapping[str, RoundedValue]) -> dict[str, float]:
+def _build_counters_with_bounds(values: Mapping[str, RoundedValue]) -> dict[str, float]:
     counters: dict[str, float] = {}
     for name, reported in values.items():
         counters[name] = reported.value

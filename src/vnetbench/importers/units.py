@@ -68,7 +68,7 @@ def parse_rounded(text: str, scale: float = 1.0) -> RoundedValue:
     return _scale_range(float(number), float(number - unit / 2), float(number + unit / 2), scale)
 
 
-def parse_count(text: str, scale: float = 1.0) -> RoundedValue:
+def parse_exact_count(text: str, scale: float = 1.0) -> RoundedValue:
     """Return a printed count times `scale`. It was not rounded. Raises ValueError if it is not a number."""
     return RoundedValue.exact(parse_rounded(text, scale).value)
 

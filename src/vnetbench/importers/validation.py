@@ -12,7 +12,7 @@ from vnetbench.study.factors.registry import check_factor_workload, format_level
 from vnetbench.study.model import Level
 
 
-def validate_run(run: Run) -> Run:
+def drop_invalid_levels_and_intervals(run: Run) -> Run:
     """Return the run without invalid levels and intervals.
 
     Levels that their factors do not allow move to `other_results`. Intervals that end before they start are

@@ -30,9 +30,9 @@ class XmlBuffer:
                 return None
             self._root_name, start = root[1], root.end()
             if root[2]:
-                return self._truncate_last_line(start)
+                return self._cut_last_line_and_return_rest(start)
         end = line.find(f"</{self._root_name}>", start)
-        return None if end < 0 else self._truncate_last_line(end + len(self._root_name) + 3)
+        return None if end < 0 else self._cut_last_line_and_return_rest(end + len(self._root_name) + 3)
 
     def discard_text(self) -> None:
         """Discard the text of a document that is too long. `add_line_and_return_rest` still finds its end."""
@@ -46,7 +46,7 @@ class XmlBuffer:
         """Return the complete part of a document that was cut off. Raises ValueError if there is none."""
         return self._parse_text(is_complete=False)
 
-    def _truncate_last_line(self, column: int) -> str:
+    def _cut_last_line_and_return_rest(self, column: int) -> str:
         line = self._lines[-1]
         self._lines[-1] = line[:column]
         return line[column:]

@@ -31,7 +31,7 @@ from vnetbench.study.model import Level
 NO_QUOTA = "none"
 DEFAULT_QUOTA_PERIOD_US = 100_000
 """The kernel's default period. The smallest quota is 1 ms of it, which is 1 % of a CPU."""
-REALTIME_BUDGET_US = 100_000
+REALTIME_BUDGET_US_PER_SECOND = 100_000
 """Real-time budget per second and CPU for an agent's sampler. In version 1 a new group has no budget if the
 kernel divides real-time bandwidth between groups (CONFIG_RT_GROUP_SCHED)."""
 CPU_WEIGHT_FILE_AND_RANGE_BY_VERSION = {1: ("cpu.shares", 1024, 262_144), 2: ("cpu.weight", 100, 10_000)}
@@ -68,11 +68,11 @@ class CgroupHierarchy:
         return "cpu.max" if self.version == 2 else "cpu.cfs_quota_us"
 
 
-def set_cpu_quotas(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
+def set_cpu_quotas(testbed_name: str, pids: Mapping[str, int], level: Level) -> Level:
     """Limit the CPU time of each VM and return the level that was read back.
 
     Args:
-        testbed: The testbed's name.
+        testbed_name: The testbed's name.
         pids: The agent's process id of each VM.
         level: A level of `cpu_quota`: a number of CPUs, or `none`.
 
@@ -82,10 +82,10 @@ def set_cpu_quotas(testbed: str, pids: Mapping[str, int], level: Level) -> Level
     hierarchy = find_cpu_hierarchy()
     if level == NO_QUOTA:
         if hierarchy:
-            for group in find_groups(hierarchy, testbed, f"*.{current_process_identity()}"):
+            for group in find_groups(hierarchy, testbed_name, f"*.{current_process_identity()}"):
                 _release_group(hierarchy, group)
         return NO_QUOTA
-    request = CPU_QUOTA.format_setting(level)
+    request = CPU_QUOTA.format_as_assignment(level)
     if hierarchy is None:
         raise TreatmentRefused(
             f"{request}: this system has no control groups that limit CPU time",
@@ -99,7 +99,7 @@ def set_cpu_quotas(testbed: str, pids: Mapping[str, int], level: Level) -> Level
         )
     quota_us = round(float(level) * DEFAULT_QUOTA_PERIOD_US)
     for vm, pid in pids.items():
-        group = hierarchy.parent_group / namespace_name(testbed, f"{vm}.{current_process_identity()}")
+        group = hierarchy.parent_group / namespace_name(testbed_name, f"{vm}.{current_process_identity()}")
         found = _limit_process(hierarchy, group, pid, quota_us, cpu_count)
         if found != str(quota_us):
             raise TreatmentRefused(
@@ -119,25 +119,25 @@ def changed_limits(
     effective: Mapping[str, Any], endpoints: Iterable[Endpoint], agents: Mapping[str, AgentClient]
 ) -> dict[str, Any]:
     """Return the limits of the VMs' CPU time that no longer have a treatment's `effective` values."""
-    if not CPU_QUOTA.is_set_in(effective):
+    if not CPU_QUOTA.is_present_in(effective):
         return {}
     return changed_quota(effective, agent_pids(endpoints, agents))
 
 
 def changed_quota(effective: Mapping[str, Any], pids: Mapping[str, int]) -> dict[str, Any]:
     """Return the current quota if it differs from a treatment's `effective` values, else nothing."""
-    found = {vm: level for vm, pid in pids.items() if (level := _read_quota(pid)) is not None}
+    found = {vm: level for vm, pid in pids.items() if (level := _read_quota_cpus(pid)) is not None}
     is_changed = any(level != effective[CPU_QUOTA.name] for level in found.values())
     return {CPU_QUOTA.name: merge_if_equal(found)} if is_changed else {}
 
 
-def remove_groups(testbed: str) -> list[Path]:
+def remove_groups(testbed_name: str) -> list[Path]:
     """Remove the groups of a testbed whose processes have ended; leave those of another running bench.
 
     Returns:
         The groups that could not be removed because a process in them does not end.
     """
-    groups = _removable_groups(testbed)
+    groups = _own_or_abandoned_groups(testbed_name)
     for group in groups:
         deadline = time.monotonic() + REMOVAL_TIMEOUT_S
         # A killed process stays in its group until the kernel has reaped it.
@@ -146,18 +146,20 @@ def remove_groups(testbed: str) -> list[Path]:
     return [group for group in groups if group.exists()]
 
 
-def leftover_testbeds() -> set[str]:
+def testbeds_with_leftover_groups() -> set[str]:
     """Return the names of testbeds whose bench has ended without removing its groups."""
     own = current_process_identity()
     return {
-        group.name.split(".")[1] for group in _removable_groups("*") if _group_owner_identity(group) != own
+        group.name.split(".")[1]
+        for group in _own_or_abandoned_groups("*")
+        if _group_owner_identity(group) != own
     }
 
 
-def find_groups(hierarchy: CgroupHierarchy, testbed: str, part_pattern: str) -> list[Path]:
+def find_groups(hierarchy: CgroupHierarchy, testbed_name: str, part_pattern: str) -> list[Path]:
     """Return the groups of a testbed whose part of the name matches a shell pattern."""
     # Not Path.rglob: it raises if another bench removes a group during the walk.
-    pattern = namespace_name(testbed, part_pattern)
+    pattern = namespace_name(testbed_name, part_pattern)
     return [
         Path(folder, name)
         for folder, names, _ in os.walk(hierarchy.mount_point)
@@ -188,7 +190,7 @@ def _limit_process(hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: 
         ) from error
 
 
-def _read_quota(pid: int) -> Level | None:
+def _read_quota_cpus(pid: int) -> Level | None:
     """Return the CPUs that a process's quota allows, whichever program set it; None if unknown."""
     here, there = find_cpu_hierarchy(), find_cpu_hierarchy(pid)
     if here is None or there is None:
@@ -231,7 +233,7 @@ def _grant_realtime_budget(group: Path) -> None:
     budget_file = group / "cpu.rt_runtime_us"
     with suppress(OSError):
         if budget_file.exists():
-            budget_file.write_text(str(REALTIME_BUDGET_US))
+            budget_file.write_text(str(REALTIME_BUDGET_US_PER_SECOND))
 
 
 def find_cpu_hierarchy(process: int | str = "self") -> CgroupHierarchy | None:
@@ -259,7 +261,7 @@ def parse_hierarchies(mounts: str, groups: str) -> Iterator[CgroupHierarchy]:
                     yield CgroupHierarchy(top, top / relpath(own.get("", root), root), 2)
 
 
-def _removable_groups(testbed: str) -> list[Path]:
+def _own_or_abandoned_groups(testbed: str) -> list[Path]:
     """Return this user's groups of a testbed that this bench, or one that has ended, created."""
     hierarchy = find_cpu_hierarchy()
     groups = find_groups(hierarchy, testbed, "*.[0-9]*") if hierarchy else []

@@ -132,7 +132,7 @@ def select_rps_cpus(
 class TesterAndDeviceCpus:
     """The CPUs of one machine, divided between the tester and the device under test."""
 
-    tester_cpus: Mapping[str, frozenset[int]]
+    tester_cpus_by_endpoint: Mapping[str, frozenset[int]]
     """CPUs of each endpoint, by its name."""
     device_cpus: frozenset[int]
     """CPUs of the device; empty if its work runs on the CPU that hands it a packet, which is the tester's."""

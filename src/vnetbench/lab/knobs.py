@@ -14,7 +14,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.registry import FACTORS
-from vnetbench.study.factors.testbed_factors import CPUS, TESTBED_FACTORS
+from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS, VM_CPUS
 from vnetbench.study.model import Level
 
 INTERFACE_KNOBS = tuple(knob for factor in TESTBED_FACTORS for knob in factor.knobs)
@@ -22,7 +22,7 @@ INTERFACE_KNOBS = tuple(knob for factor in TESTBED_FACTORS for knob in factor.kn
 CPUS_KNOB, RPS_KNOB = "cpus", "rps_cpus"
 CPU_LIST_KNOBS = (CPUS_KNOB, RPS_KNOB, "irq_cpus", "napi_cpus")
 SPREAD_CPUS = "spread"
-INTERRUPT_SEPARATOR = ";"
+INTERRUPT_CPU_LIST_SEPARATOR = ";"
 """Separates the CPU lists of an adapter's interrupts if they differ, so that none is the requested one."""
 MAX_SETTING_ROUNDS = 2
 """Setting one knob may change another that was already set, which then needs a second round."""
@@ -67,9 +67,9 @@ class KnobSetting:
             and isinstance(value_read, str)
             and SPREAD_CPUS not in (value_read, self.value)
         ):
-            return INTERRUPT_SEPARATOR not in value_read and parse_cpu_set(value_read) == parse_cpu_set(
-                str(self.value)
-            )
+            return INTERRUPT_CPU_LIST_SEPARATOR not in value_read and parse_cpu_set(
+                value_read
+            ) == parse_cpu_set(str(self.value))
         if isinstance(value_read, float) and isinstance(self.value, float):
             return math.isclose(
                 value_read, self.value, rel_tol=1e-9
@@ -96,14 +96,14 @@ def requested_knob_settings(
     """
     settings: list[KnobSetting] = []
 
-    requested_factors = [factor for factor in KNOB_FACTORS if factor.is_set_in(factors)]
+    requested_factors = [factor for factor in KNOB_FACTORS if factor.is_present_in(factors)]
     for endpoint in endpoints:
         own_cpus = cpus[endpoint.name]
-        requested_by = CPUS.format_setting(CPUS.read_level(factors))
+        requested_by = VM_CPUS.format_as_assignment(VM_CPUS.read_level(factors))
         settings.append(KnobSetting(endpoint, CPUS_KNOB, format_cpu_list(own_cpus), requested_by))
         for factor in requested_factors:
             level = factors[factor.name]
-            requested_by = factor.format_setting(level)
+            requested_by = factor.format_as_assignment(level)
             for knob in factor.knobs:
                 value: Level | bool
                 if knob == RPS_KNOB:

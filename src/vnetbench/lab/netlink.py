@@ -99,7 +99,7 @@ def find_route(destination_address: str, source_address: str | None) -> Interfac
         ) from error
 
 
-def interface_addresses(interface: str, family: int) -> list[str]:
+def interface_addresses_except_link_local(interface: str, family: int) -> list[str]:
     """Return the addresses of one of this machine's interfaces, without link-local ones."""
     with IPRoute() as ipr:
         found = ipr.link_lookup(ifname=interface)

@@ -17,7 +17,7 @@ from vnetbench.study.model import Level
 
 ATTEMPTS_PER_ROUND = 3
 ATTEMPT_TIMEOUT_S = 0.3
-MAX_ROUNDS = 3
+MAX_PROOF_ROUNDS = 3
 """Rounds of `ATTEMPTS` packets, 2.7 s in total: the kernel repeats a lost neighbour request after 1 s."""
 
 
@@ -41,7 +41,7 @@ def prove_paths(
     mtu: int,
     ip_version: str,
     hops: Callable[[int], Sequence[Hop]],
-    max_rounds: int = MAX_ROUNDS,
+    max_rounds: int = MAX_PROOF_ROUNDS,
     delay_s: float = 0.0,
 ) -> list[dict[str, Any]]:
     """Prove for every pair that packets of `mtu` bytes pass in both directions unfragmented.
@@ -111,9 +111,9 @@ def has_passed_both_ways(reply: Mapping[str, Any]) -> bool:
 
 def check_frame_size(factors: Mapping[str, Level], mtu: int, where: str) -> None:
     """Raise TreatmentRefused if a treatment's largest frame exceeds the path's proved MTU."""
-    if FRAME_SIZE.is_set_in(factors) and (needed := compute_largest_packet_bytes(factors)) > mtu:
+    if FRAME_SIZE.is_present_in(factors) and (needed := compute_largest_packet_bytes(factors)) > mtu:
         raise TreatmentRefused(
-            f"{FRAME_SIZE.format_setting(factors[FRAME_SIZE.name])}: "
+            f"{FRAME_SIZE.format_as_assignment(factors[FRAME_SIZE.name])}: "
             f"a packet of {needed} bytes does not fit an MTU of {mtu}",
             where=where,
             fix=f"raise the MTU at this point of the path to {needed}, or choose a smaller {FRAME_SIZE.name}",

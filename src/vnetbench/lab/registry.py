@@ -47,7 +47,7 @@ def register_testbed(name: str, purpose: str, description: dict[str, object]) ->
     content = {"purpose": purpose, "owner": current_process_identity(), "description": description}
     try:
         REGISTRY_FOLDER.mkdir(parents=True, exist_ok=True)
-        with write_staged_file(REGISTRY_FOLDER, content) as whole:
+        with write_temporary_file(REGISTRY_FOLDER, content) as whole:
             os.link(whole, REGISTRY_FOLDER / f"{name}.json")
     except FileExistsError:
         raise BenchError(
@@ -66,7 +66,7 @@ def register_testbed(name: str, purpose: str, description: dict[str, object]) ->
 def keep_after_exit(name: str) -> None:
     """Keep a testbed after this process ends, until `lab down`."""
     path = REGISTRY_FOLDER / f"{name}.json"
-    with write_staged_file(REGISTRY_FOLDER, {**json.loads(path.read_text()), "owner": ""}) as whole:
+    with write_temporary_file(REGISTRY_FOLDER, {**json.loads(path.read_text()), "owner": ""}) as whole:
         whole.replace(path)
 
 
@@ -94,7 +94,7 @@ def list_testbeds() -> list[RegisteredTestbed]:
         if name.startswith(NAMESPACE_PREFIX) and name.count(".") == 2:
             testbed = name.split(".")[1]
             found.setdefault(testbed, RegisteredTestbed(testbed, LEFTOVER_PURPOSE, "", {}))
-    for testbed in control_groups.leftover_testbeds():
+    for testbed in control_groups.testbeds_with_leftover_groups():
         found.setdefault(testbed, RegisteredTestbed(testbed, LEFTOVER_PURPOSE, "", {}))
     return list(found.values())
 
@@ -129,7 +129,7 @@ def remove_testbed(name: str) -> list[Path]:
     return remaining_groups
 
 
-def terminate_orphan_processes() -> int:
+def terminate_processes_without_holder() -> int:
     """Terminate this user's testbed processes whose user namespace has no holder any more.
 
     Processes of campaigns are excluded: they end with their bench.
@@ -145,7 +145,7 @@ def terminate_orphan_processes() -> int:
 
 
 @contextmanager
-def write_staged_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
+def write_temporary_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
     """Write a temporary file with this content, to be linked or renamed into place atomically."""
     path = folder / f".{secrets.token_hex(8)}"
     try:
@@ -167,13 +167,15 @@ def _terminate_processes(name: str) -> None:
             pids = [pid for pid in pids if pid in testbed_pids(name)]
 
 
-def testbed_pids(name: str) -> list[int]:
+def testbed_pids(testbed_name: str) -> list[int]:
     """Return the ids of a testbed's processes: those with its label in our user namespace.
 
     Another user's testbed may have the same name in another user namespace.
     """
     here = _user_namespace(os.getpid())
-    return [pid for pid, label in _labelled_processes() if label == name and _user_namespace(pid) == here]
+    return [
+        pid for pid, label in _labelled_processes() if label == testbed_name and _user_namespace(pid) == here
+    ]
 
 
 def _labelled_processes() -> Iterator[tuple[int, str]]:

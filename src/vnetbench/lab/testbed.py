@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
@@ -36,7 +36,7 @@ class Testbed(Protocol):
     def observer_targets(self) -> Mapping[str, object] | None:
         """Return what the observer watches besides the machine (`watch` of the agent's `trial.prepare`)."""
 
-    def forwarder_interfaces(self) -> Mapping[str, Sequence[str]]:
+    def interfaces_by_forwarding_agent(self) -> Mapping[str, Sequence[str]]:
         """Return the interfaces of each agent that forwards frames between the endpoints."""
 
     def reset_delay_line_counters(self) -> None:
@@ -53,13 +53,13 @@ class Testbed(Protocol):
         """
 
     @property
-    def rejected_frame_outcome(self) -> str:
+    def rejected_frame_outcome(self) -> Literal["lost", "unsent"]:
         """How to count a frame that an endpoint's port rejects: `lost` or `unsent`.
 
         It is `lost` if the full queue belongs to the device under test, else `unsent`.
         """
 
-    def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+    def load_cpus_in_endpoint_numbering(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """Return the CPUs that each endpoint's load may use in a treatment, in the endpoint's numbering.
 
         Raises:
@@ -91,7 +91,7 @@ class Lab(Protocol):
             AgentError: if an agent ends before it answers.
         """
 
-    def remove_leftovers(self, prefix: str) -> None:
+    def remove_unfinished_testbeds(self, name_prefix: str) -> None:
         """Remove the testbeds with this name prefix that an interrupted creation left."""
 
 

@@ -29,7 +29,7 @@ class PublishedRow:
 
     levels: Mapping[str, Level]
     """Level of each factor. Factors with a blank cell are absent."""
-    setting: str
+    non_factor_cells: str
     """Published cells of columns that are not factors."""
     values: Mapping[str, ValueWithRange]
     """Metric to its value."""
@@ -51,7 +51,7 @@ class PublishedTable:
     """Factors whose levels must be equal for a comparison with a treatment."""
     preferred_factors: tuple[str, ...]
     """Factors that select among comparable rows, if one has the treatment's level."""
-    setting_title: str
+    non_factor_column_titles: str
     """Titles of the columns in `PublishedRow.setting`."""
     rows: tuple[PublishedRow, ...]
 
@@ -75,7 +75,7 @@ def load_table(name: str) -> PublishedTable:
         metric=description["metric"],
         required_factors=tuple(description["required_factors"]),
         preferred_factors=tuple(description["preferred_factors"]),
-        setting_title=", ".join(description["setting_columns"].values()),
+        non_factor_column_titles=", ".join(description["setting_columns"].values()),
         rows=tuple(_build_row(run, description, scales) for run in runs),
     )
 
@@ -84,7 +84,7 @@ def _build_row(run: Run, description: Mapping[str, Any], scales: Mapping[str, fl
     range_columns = description.get("range_columns", {})
     return PublishedRow(
         levels=run.factors,
-        setting=", ".join(
+        non_factor_cells=", ".join(
             run.other_results[column]
             for column in description["setting_columns"]
             if column in run.other_results

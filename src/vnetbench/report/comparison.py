@@ -54,25 +54,25 @@ class MetricChange:
 class CampaignComparison:
     """The treatments that two campaigns share, with their changes, and what the campaigns do not share."""
 
-    before: str
-    after: str
+    before_path: str
+    after_path: str
     """Paths of the results files."""
-    factors: tuple[FactorLevels, ...]
+    factors_of_either: tuple[FactorLevels, ...]
     emulated_campaigns: tuple[str, ...]
     """`before` and `after` if their guests ran under TCG."""
-    import_notes: tuple[str, ...]
+    imported_log_notes: tuple[str, ...]
     """The tools and logs of an imported campaign."""
     environment_differences: tuple[FactDifference, ...]
-    published_conditions: tuple[str, ...]
+    published_table_conditions: tuple[str, ...]
     """The conditions of a published table, which has no environment."""
     changes: tuple[MetricChange, ...]
     only_before: tuple[Mapping[str, Level], ...]
     only_after: tuple[Mapping[str, Level], ...]
-    unmeasured: tuple[tuple[Mapping[str, Level], str], ...]
+    unmeasured_in_either: tuple[tuple[Mapping[str, Level], str], ...]
     """Shared treatments that at least one campaign did not measure, with the reason."""
-    newly_unmeasured: tuple[Mapping[str, Level], ...] = ()
+    unmeasured_only_after: tuple[Mapping[str, Level], ...] = ()
     """Treatments that were measured before and are refused or failed now."""
-    published_without_treatment_count: int = 0
+    unmatched_published_count: int = 0
     """Number of published values without a matching treatment."""
 
 
@@ -97,17 +97,17 @@ def compare_campaigns(
         only_after if after.reference_table else ()
     )
     return CampaignComparison(
-        before=before.path,
-        after=after.path,
-        factors=_merge_factors(before, after),
+        before_path=before.path,
+        after_path=after.path,
+        factors_of_either=_merge_factors(before, after),
         emulated_campaigns=tuple(name for name, each in campaigns.items() if emulation_warnings(each)),
-        import_notes=tuple(
-            f"{name}: imported from {'; '.join(_list_log_sources(each))}"
+        imported_log_notes=tuple(
+            f"{name}: imported from {'; '.join(_tools_and_logs(each))}"
             for name, each in campaigns.items()
             if each.is_imported
         ),
         environment_differences=find_differences(before, after),
-        published_conditions=tuple(
+        published_table_conditions=tuple(
             f"{name}: {each.reference_table.conditions}"
             for name, each in campaigns.items()
             if each.reference_table
@@ -115,15 +115,15 @@ def compare_campaigns(
         changes=_metric_changes(before, after, matches, metrics or (after.deciding_metric,)),
         only_before=() if before.reference_table else only_before,
         only_after=() if after.reference_table else only_after,
-        unmeasured=tuple(_unmeasured_treatments(matches)),
-        newly_unmeasured=tuple(
+        unmeasured_in_either=tuple(_unmeasured_with_reasons(matches)),
+        unmeasured_only_after=tuple(
             match.levels
             for match in matches
             if match.before.metrics
             and not match.after.metrics
             and match.after.state in STATES_WITHOUT_MEASUREMENT
         ),
-        published_without_treatment_count=len(unmatched_published),
+        unmatched_published_count=len(unmatched_published),
     )
 
 
@@ -163,7 +163,7 @@ def _metric_change(match: MatchedTreatments, metric: str, confidence: float) -> 
     return MetricChange(match.levels, metric, before, after, ratio)
 
 
-def _list_log_sources(summary: CampaignSummary) -> tuple[str, ...]:
+def _tools_and_logs(summary: CampaignSummary) -> tuple[str, ...]:
     return tuple(
         describe_logs_by_tool([point for treatment in summary.treatments for point in treatment.points])
     )
@@ -182,7 +182,7 @@ def _merge_factors(before: CampaignSummary, after: CampaignSummary) -> tuple[Fac
     return (*before.factors, *(factor for factor in after.factors if factor.name not in names))
 
 
-def _unmeasured_treatments(
+def _unmeasured_with_reasons(
     matches: Sequence[MatchedTreatments],
 ) -> Iterator[tuple[Mapping[str, Level], str]]:
     for match in matches:

@@ -43,7 +43,7 @@ class Display(Protocol):
     def attach(self, progress: CampaignProgress) -> None:
         """Start to show this campaign."""
 
-    def show_message(self, sentence: str, treatment: int | None = None) -> None:
+    def show_message(self, sentence: str, treatment_index: int | None = None) -> None:
         """Show a sentence that stays; `treatment` is the index of the treatment that it is about."""
 
     def update(self) -> None:
@@ -81,7 +81,7 @@ class TerminalDisplay:
 
     def show_message(self, sentence: str, treatment: int | None = None) -> None:
         """See Display."""
-        self._console.print(Text(_treatment_prefix(self._progress, treatment) + sentence, style="yellow"))
+        self._console.print(Text(_treatment_phrase_prefix(self._progress, treatment) + sentence, style="yellow"))
 
     def update(self) -> None:
         """See Display. The live table redraws itself."""
@@ -120,7 +120,7 @@ class LogDisplay:
 
     def show_message(self, sentence: str, treatment: int | None = None) -> None:
         """See Display."""
-        self._print(_treatment_prefix(self._progress, treatment) + sentence)
+        self._print_line(_treatment_phrase_prefix(self._progress, treatment) + sentence)
 
     def update(self) -> None:
         """See Display."""
@@ -135,11 +135,11 @@ class LogDisplay:
                 and index not in self._printed
             ):
                 self._printed.add(index)
-                self._print(_treatment_prefix(progress, index) + _last_trial_result_text(treatment, progress))
+                self._print_line(_treatment_phrase_prefix(progress, index) + _estimate_with_trial_count_text(treatment, progress))
         if time.monotonic() - self._last_line >= MIN_S_BETWEEN_LOG_LINES:
-            self._print(campaign_status_line(progress, *progress.estimate_remaining()))
+            self._print_line(campaign_status_line(progress, *progress.estimate_remaining()))
 
-    def _print(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         self._last_line = time.monotonic()
         self._console.print(Text(line), soft_wrap=True)
         sys.stdout.flush()
@@ -208,11 +208,11 @@ def _live_row(
         state=RUNNING if treatment.state == OPEN_STATE else treatment.state,
         metrics={deciding_metric(progress.study): treatment.estimate} if treatment.estimate else {},
         is_running=progress.running_treatment == treatment.treatment.index,
-        last_trial=treatment.last_trial_number,
+        last_trial_number=treatment.last_trial_number,
     )
 
 
-def _last_trial_result_text(treatment: TreatmentProgress, progress: CampaignProgress) -> str:
+def _estimate_with_trial_count_text(treatment: TreatmentProgress, progress: CampaignProgress) -> str:
     estimate = treatment.estimate
     unit = find_metric(deciding_metric(progress.study)).unit
     if estimate is None:
@@ -225,7 +225,7 @@ def _last_trial_result_text(treatment: TreatmentProgress, progress: CampaignProg
     return f"{value}, {format_count_with_noun(treatment.trial_count, 'trial')}, {treatment.state}"
 
 
-def _treatment_prefix(progress: CampaignProgress | None, treatment: int | None) -> str:
+def _treatment_phrase_prefix(progress: CampaignProgress | None, treatment: int | None) -> str:
     if progress is None or treatment is None:
         return ""
     factors, levels = _displayed_factors_and_levels(progress)

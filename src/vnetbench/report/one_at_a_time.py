@@ -10,7 +10,7 @@ from vnetbench.estimate.effects import estimate_effects
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.tables.columns import Column
 from vnetbench.study.model import ALL_COMBINATIONS, ONE_AT_A_TIME, FactorLevels, Level
-from vnetbench.wording.estimate_text import format_short_ratio
+from vnetbench.wording.estimate_text import format_compact_ratio_with_interval
 from vnetbench.wording.factor_text import CHANGE_FACTOR, TREATMENT_FACTOR, treatment_phrase
 
 BASELINE = "baseline"
@@ -26,7 +26,7 @@ def merge_sparse_design_into_one_factor(summary: CampaignSummary) -> CampaignSum
     per treatment. All other campaigns are returned unchanged.
     """
     if summary.is_imported and summary.reference_table is None and _is_sparse_design(summary):
-        return _to_named_treatments(summary)
+        return _replace_factors_by_treatment_names(summary)
     if summary.combine != ONE_AT_A_TIME:
         return summary
     treatment_levels = [treatment.factors for treatment in summary.treatments]
@@ -46,17 +46,17 @@ def merge_sparse_design_into_one_factor(summary: CampaignSummary) -> CampaignSum
 
 
 def merge_varying_factors(
-    combine: str, factors: Sequence[FactorLevels], treatments: Sequence[Mapping[str, Level]]
+    combine_mode: str, factors: Sequence[FactorLevels], treatments: Sequence[Mapping[str, Level]]
 ) -> tuple[tuple[FactorLevels, ...], list[Mapping[str, Level]]]:
     """Return factors and treatment levels with one factor `changed` in place of all varying factors.
 
     Effects, tables and charts then compare each treatment with the baseline. The input is returned
     unchanged for a study that combines all levels.
     """
-    if combine != ONE_AT_A_TIME:
+    if combine_mode != ONE_AT_A_TIME:
         return tuple(factors), list(treatments)
     varying = _names_of_varying_factors(factors)
-    merged = [_levels_changed_from_baseline(factors, varying, levels) for levels in treatments]
+    merged = [_levels_with_change_factor(factors, varying, levels) for levels in treatments]
     changes = dict.fromkeys(levels[CHANGE_FACTOR] for levels in merged)
     changed = FactorLevels(CHANGE_FACTOR, (BASELINE, *(change for change in changes if change != BASELINE)))
     constant = [factor for factor in factors if factor.name not in varying]
@@ -72,7 +72,7 @@ def baseline_ratio_column(summary: CampaignSummary) -> Column | None:
     for treatment in summary.treatments:
         ratio = ratios.get(treatment.factors[CHANGE_FACTOR])
         if ratio is not None:
-            cells.append((format_short_ratio(ratio),))
+            cells.append((format_compact_ratio_with_interval(ratio),))
             sort_keys.append(ratio.value)
         elif treatment.factors[CHANGE_FACTOR] == BASELINE:
             cells.append(("1",))
@@ -90,7 +90,7 @@ def _is_sparse_design(summary: CampaignSummary) -> bool:
     return len(varying) >= _MIN_FACTORS_OF_SPARSE_DESIGN and 2 * len(summary.treatments) < combinations
 
 
-def _to_named_treatments(summary: CampaignSummary) -> CampaignSummary:
+def _replace_factors_by_treatment_names(summary: CampaignSummary) -> CampaignSummary:
     """Return the campaign with one factor whose levels are the names of the treatments."""
     varying = _names_of_varying_factors(summary.factors)
     constant = tuple(factor for factor in summary.factors if factor.name not in varying)
@@ -110,7 +110,7 @@ def _names_of_varying_factors(factors: Sequence[FactorLevels]) -> list[str]:
     return [factor.name for factor in factors if len(factor.levels) > 1]
 
 
-def _levels_changed_from_baseline(
+def _levels_with_change_factor(
     factors: Sequence[FactorLevels], varying: Sequence[str], levels: Mapping[str, Level]
 ) -> Mapping[str, Level]:
     """Return the constant levels and, as the level of `changed`, what differs from the baseline."""

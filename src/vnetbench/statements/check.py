@@ -40,23 +40,23 @@ class StatementCheck:
 
 CHECK_BY_STATEMENT_ID: Mapping[str, StatementCheck] = {
     "S01": StatementCheck(_STREAM_WORKLOADS, streams.check_peak_at_8_streams, streams.goodput_at_8_streams),
-    "S02": StatementCheck(_STREAM_WORKLOADS, streams.check_two_modes),
-    "S03": StatementCheck(_STREAM_WORKLOADS, streams.check_pinned_stability),
-    "S04": StatementCheck(_STREAM_WORKLOADS, warm_up.check_warm_up),
+    "S02": StatementCheck(_STREAM_WORKLOADS, streams.check_reverse_jumbo_two_modes),
+    "S03": StatementCheck(_STREAM_WORKLOADS, streams.check_even_cpu_single_mode),
+    "S04": StatementCheck(_STREAM_WORKLOADS, warm_up.check_most_trials_warm_up),
     "S05": StatementCheck(_STREAM_WORKLOADS, streams.check_directions_differ),
     "S06": StatementCheck(_STREAM_WORKLOADS, streams.check_rss_lowers_throughput),
     "S07": StatementCheck(_STREAM_WORKLOADS, sockets.check_both_directions_full),
-    "S08": StatementCheck(_STREAM_WORKLOADS, sockets.check_packet_rate),
+    "S08": StatementCheck(_STREAM_WORKLOADS, sockets.check_packet_rate_at_9gbps),
     "S09": StatementCheck(
         _STREAM_WORKLOADS, sockets.check_vcpu_independence, sockets.goodput_with_8_kb_buffers
     ),
-    "S10": StatementCheck(_STREAM_WORKLOADS, sockets.check_connection_scaling),
-    "S11": StatementCheck(_STREAM_WORKLOADS, sockets.check_vm_scaling),
-    "S12": StatementCheck(_STREAM_WORKLOADS, sockets.check_segment_size),
+    "S10": StatementCheck(_STREAM_WORKLOADS, sockets.check_connections_add_goodput),
+    "S11": StatementCheck(_STREAM_WORKLOADS, sockets.check_vms_together_fill_link),
+    "S12": StatementCheck(_STREAM_WORKLOADS, sockets.check_segments_exceed_25_kb),
     "S13": StatementCheck(_FRAME_WORKLOADS, forwarding.check_adapter_order, forwarding.adapter_throughputs),
     "S14": StatementCheck(_FRAME_WORKLOADS, forwarding.check_loss_with_idle_cpus),
-    "S15": StatementCheck(_FRAME_WORKLOADS, forwarding.check_shared_core),
-    "S16": StatementCheck(_FRAME_WORKLOADS, forwarding.check_queue_count),
+    "S15": StatementCheck(_FRAME_WORKLOADS, forwarding.check_core_sharing_lowers_throughput),
+    "S16": StatementCheck(_FRAME_WORKLOADS, forwarding.check_best_queue_count_varies),
     "S17": StatementCheck(WORKLOAD_NAMES, teaming.check_ip_hash_one_uplink),
     "S18": StatementCheck(WORKLOAD_NAMES, teaming.check_port_id_one_uplink),
     "S19": StatementCheck(WORKLOAD_NAMES, teaming.check_ip_hash_all_uplinks),
@@ -68,13 +68,13 @@ class StatementResult:
     """A statement with its verdicts from several results files."""
 
     statement: Statement
-    verdicts: tuple[Verdict, ...]
+    conclusive_or_all_verdicts: tuple[Verdict, ...]
     """Conclusive verdicts; all verdicts if none is conclusive."""
 
     @property
     def state(self) -> str:
         """The combined state: refuted if one file refutes the statement."""
-        return supported_if_all([verdict.state for verdict in self.verdicts])
+        return supported_if_all([verdict.state for verdict in self.conclusive_or_all_verdicts])
 
 
 def check_statements(summaries: Sequence[CampaignSummary]) -> tuple[StatementResult, ...]:

@@ -38,7 +38,7 @@ class Claim:
 
     evaluate: Callable[[float, float], str]
     """Returns a state for both ends of the value's interval."""
-    is_difference: bool = False
+    needs_significance: bool = False
     """True for a difference of a ratio from 1: support then also needs a significant adjusted p value."""
 
 
@@ -62,14 +62,14 @@ CLAIM_LOWER = Claim(
     lambda low, high: (
         SUPPORTED if high < 1 else REFUTED if low > 1 - MIN_RELEVANT_RATIO_DIFFERENCE else INCONCLUSIVE
     ),
-    is_difference=True,
+    needs_significance=True,
 )
 """Claim that a ratio is below 1. An interval above 1 - MIN_RELEVANT_RATIO_DIFFERENCE refutes it."""
 CLAIM_HIGHER = Claim(
     lambda low, high: (
         SUPPORTED if low > 1 else REFUTED if high < 1 + MIN_RELEVANT_RATIO_DIFFERENCE else INCONCLUSIVE
     ),
-    is_difference=True,
+    needs_significance=True,
 )
 """Claim that a ratio is above 1. An interval below 1 + MIN_RELEVANT_RATIO_DIFFERENCE refutes it."""
 
@@ -84,7 +84,7 @@ def _difference_state(low: float, high: float) -> str:
     )
 
 
-CLAIM_DIFFERENT = Claim(_difference_state, is_difference=True)
+CLAIM_DIFFERENT = Claim(_difference_state, needs_significance=True)
 """Claim that a ratio is not 1. An interval within MIN_RELEVANT_RATIO_DIFFERENCE of 1 refutes it."""
 
 
@@ -93,14 +93,14 @@ def evaluate_claim(value: Estimate | Ratio, claim: Claim, divisor: float = 1.0) 
     if value.low is None or value.high is None:
         return INCONCLUSIVE
     state = claim.evaluate(value.low / divisor, value.high / divisor)
-    if state == SUPPORTED and claim.is_difference and isinstance(value, Ratio) and not _is_significant(value):
+    if state == SUPPORTED and claim.needs_significance and isinstance(value, Ratio) and not _is_significant(value):
         return INCONCLUSIVE
     return state
 
 
 def ratio_evidence(
     selection: TreatmentSelection,
-    pairs: Sequence[tuple[MeasuredTreatment, MeasuredTreatment]],
+    base_and_compared_pairs: Sequence[tuple[MeasuredTreatment, MeasuredTreatment]],
     metric: str,
     claim: Claim,
     note: str = "",
@@ -108,7 +108,7 @@ def ratio_evidence(
     """Return the ratio of each pair (base, level) with the claim's state for it."""
     return tuple(
         build_evidence(each, metric, evaluate_claim(each.ratio, claim), note)
-        for each in compare_pairs(selection.summary, pairs, metric)
+        for each in compare_pairs(selection.summary, base_and_compared_pairs, metric)
     )
 
 
@@ -123,8 +123,8 @@ def build_evidence(
         metric=metric,
         value=comparison.ratio,
         state=state,
-        base_levels={name: level for name, level in one.items() if name not in shared},
-        compared_levels={name: level for name, level in other.items() if name not in shared},
+        differing_base_levels={name: level for name, level in one.items() if name not in shared},
+        differing_compared_levels={name: level for name, level in other.items() if name not in shared},
         note="; ".join(filter(None, (note, _modes_note(comparison, metric)))),
     )
 

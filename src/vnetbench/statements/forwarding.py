@@ -44,13 +44,13 @@ _MIN_LARGE_STEP_RATIO = 2.0
 """Smallest ratio that counts as `>>`."""
 _PUBLISHED_LOSS_GOAL_RATIO = 1e-4
 _HAS_64_BYTE_FRAMES = level_is_one_of("frame_size", 64, phrase="frames of 64 bytes")
-_HOST_CPUS_FACTOR = "emulator_pin"
-_PLACEMENT_FACTORS = ("vcpu_pin", _HOST_CPUS_FACTOR)
+_QEMU_CPUS_FACTOR = "emulator_pin"
+_PLACEMENT_FACTORS = ("vcpu_pin", _QEMU_CPUS_FACTOR)
 
 
 def check_adapter_order(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S13: the order of adapters by throughput."""
-    selected = _select_published_loss_goal(
+    selected = _keep_goals_within_published_loss(
         selection.keep_treatments_with_metrics(_THROUGHPUT).keep_treatments_meeting(_HAS_64_BYTE_FRAMES)
     )
     groups = selected.groups_by_level_of_factor("adapter")
@@ -81,15 +81,15 @@ def check_loss_with_idle_cpus(selection: TreatmentSelection) -> tuple[StatementP
     return (build_statement_part(claim, evidence, missing, supported_if_any),)
 
 
-def check_shared_core(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_core_sharing_lowers_throughput(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S15: the throughput is lower if the host's packet processing shares a core with a vCPU."""
     selected = selection.keep_treatments_with_metrics(_THROUGHPUT)
     pairs = [
         (apart, shared)
         for group in selected.groups_equal_in_other_factors(*_PLACEMENT_FACTORS)
         for apart, shared in itertools.permutations(group, 2)
-        if _does_vcpu_share_core(apart) is False
-        and _does_vcpu_share_core(shared) is True
+        if _does_qemu_share_vcpu_core(apart) is False
+        and _does_qemu_share_vcpu_core(shared) is True
         and _count_host_cpus_of_vcpus(apart) == _count_host_cpus_of_vcpus(shared)
     ]
     missing = (
@@ -105,7 +105,7 @@ def check_shared_core(selection: TreatmentSelection) -> tuple[StatementPart, ...
     )
 
 
-def check_queue_count(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_best_queue_count_varies(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S16: more queues are not always faster, and the best number depends on the adapter."""
     selected = selection.keep_treatments_with_metrics(_THROUGHPUT)
     groups = [
@@ -116,7 +116,7 @@ def check_queue_count(selection: TreatmentSelection) -> tuple[StatementPart, ...
     missing = selected.missing or "treatments with two different queue counts, with all other levels equal"
     not_faster = [
         StatementEvidence(
-            e.levels, e.metric, e.value, _invert_state(e.state), e.base_levels, e.compared_levels
+            e.levels, e.metric, e.value, _invert_state(e.state), e.differing_base_levels, e.differing_compared_levels
         )
         for e in ratio_evidence(selected, steps, _THROUGHPUT, CLAIM_HIGHER)
     ]
@@ -124,20 +124,20 @@ def check_queue_count(selection: TreatmentSelection) -> tuple[StatementPart, ...
         build_statement_part(
             "more queues do not always raise the throughput", not_faster, missing, supported_if_any
         ),
-        _adapter_dependence_part(selected, steps, missing),
+        _adapter_specific_queue_gain_part(selected, steps, missing),
     )
 
 
 def adapter_throughputs(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     """Yield the throughputs for S13."""
-    for each in _select_published_loss_goal(
+    for each in _keep_goals_within_published_loss(
         selection.keep_treatments_with_metrics(_THROUGHPUT).keep_treatments_meeting(_HAS_64_BYTE_FRAMES)
     ).treatments:
         if each.levels.get("adapter") in _ADAPTERS_FASTEST_FIRST:
             yield value_evidence(each, _THROUGHPUT)
 
 
-def _select_published_loss_goal(selected: TreatmentSelection) -> TreatmentSelection:
+def _keep_goals_within_published_loss(selected: TreatmentSelection) -> TreatmentSelection:
     """Select the treatments whose search accepts at most the published loss."""
     strict = tuple(
         each
@@ -175,9 +175,9 @@ def _idle_cpu_claim_state(cpu_use: ForwarderCpuUse) -> str:
     return REFUTED if busy.low is not None and 100 - busy.low < MIN_IDLE_PERCENT else INCONCLUSIVE
 
 
-def _does_vcpu_share_core(measured: MeasuredTreatment) -> bool | None:
+def _does_qemu_share_vcpu_core(measured: MeasuredTreatment) -> bool | None:
     """Return whether the host's packet processing shares a core with the vCPUs; None if unknown."""
-    host_cpus = str(measured.levels.get(_HOST_CPUS_FACTOR, ""))
+    host_cpus = str(measured.levels.get(_QEMU_CPUS_FACTOR, ""))
     if host_cpus in ("own", "apart"):
         return host_cpus == "own"
     vcpus = _host_cpus_of_vcpus(measured)
@@ -207,7 +207,7 @@ def _invert_state(state: str) -> str:
     return {SUPPORTED: REFUTED, REFUTED: SUPPORTED}.get(state, state)
 
 
-def _adapter_dependence_part(
+def _adapter_specific_queue_gain_part(
     selected: TreatmentSelection, steps: list[tuple[MeasuredTreatment, MeasuredTreatment]], missing: str
 ) -> StatementPart:
     """Check whether more queues help one adapter and not another, with all other levels equal."""
@@ -221,7 +221,7 @@ def _adapter_dependence_part(
         key = frozenset((*each.base_treatment.levels_without("adapter", "queues").items(), *queues))
         by_levels.setdefault(key, []).append(each)
     evidence = [
-        build_evidence(each, _THROUGHPUT, _dependence_state(group))
+        build_evidence(each, _THROUGHPUT, _adapter_specific_queue_gain_state(group))
         for group in by_levels.values()
         if len({each.base_treatment.levels.get("adapter") for each in group}) > 1
         for each in group
@@ -234,7 +234,7 @@ def _adapter_dependence_part(
     )
 
 
-def _dependence_state(group: Sequence[TreatmentComparison]) -> str:
+def _adapter_specific_queue_gain_state(group: Sequence[TreatmentComparison]) -> str:
     """Return whether more queues are faster with one adapter and not with another one."""
     states = {evaluate_claim(each.ratio, CLAIM_HIGHER) for each in group}
     if {SUPPORTED, REFUTED} <= states:

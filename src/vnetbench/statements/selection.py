@@ -114,7 +114,7 @@ def select_treatments(summary: CampaignSummary) -> TreatmentSelection:
 
 
 def compare_pairs(
-    summary: CampaignSummary, pairs: Sequence[tuple[MeasuredTreatment, MeasuredTreatment]], metric: str
+    summary: CampaignSummary, base_and_compared_pairs: Sequence[tuple[MeasuredTreatment, MeasuredTreatment]], metric: str
 ) -> list[TreatmentComparison]:
     """Return level / base for each pair of (base, level).
 
@@ -122,7 +122,7 @@ def compare_pairs(
     """
     comparisons = [
         TreatmentComparison(base, level, own)
-        for base, level in pairs
+        for base, level in base_and_compared_pairs
         if (own := _pair_ratio(summary, base.treatment, level.treatment, metric)) is not None
     ]
     adjusted = adjust_p_values([each.ratio for each in comparisons])
@@ -159,10 +159,10 @@ def _meets_condition(tested: MeasuredTreatment, condition: LevelCondition) -> bo
 
 
 def _pair_ratio(
-    summary: CampaignSummary, base: TreatmentSummary, level: TreatmentSummary, metric: str
+    summary: CampaignSummary, base: TreatmentSummary, compared: TreatmentSummary, metric: str
 ) -> Ratio | None:
     confidence = summary.required_precision.confidence
-    values = [values_by_block(treatment, metric) for treatment in (base, level)]
+    values = [values_by_block(treatment, metric) for treatment in (base, compared)]
     if any(value < 0 for own in values for value in own.values()) or not all(values):
         return None
     if summary.is_imported:

@@ -63,7 +63,7 @@ def check_both_directions_full(selection: TreatmentSelection) -> tuple[Statement
     )
 
 
-def check_packet_rate(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_packet_rate_at_9gbps(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S08: the packet rate at 9 Gbit/s, which requires packets of the wire's size at the receiver."""
     selected = selection.keep_treatments_with_metrics(_GOODPUT, _PACKETS).keep_treatments_meeting(
         HAS_STANDARD_MTU
@@ -105,13 +105,13 @@ def goodput_with_8_kb_buffers(selection: TreatmentSelection) -> Iterator[Stateme
     )
 
 
-def check_connection_scaling(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_connections_add_goodput(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S10: each additional connection adds goodput, up to 20."""
     selected = selection.keep_treatments_with_metrics(_GOODPUT).keep_treatments_meeting(
         _HAS_SMALL_BUFFERS, _HAS_MODERATE_MESSAGES
     )
     groups = [
-        _treatments_up_to_level(group, _MAX_CONNECTIONS)
+        _treatments_until_level_reached(group, _MAX_CONNECTIONS)
         for group in selected.groups_by_level_of_factor("streams")
     ]
     steps = ratio_evidence(
@@ -127,12 +127,12 @@ def check_connection_scaling(selection: TreatmentSelection) -> tuple[StatementPa
     )
 
 
-def check_vm_scaling(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_vms_together_fill_link(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S11: all VMs together fill the link, and more VMs do not lower their sum."""
     selected = selection.keep_treatments_with_metrics(_GOODPUT).keep_treatments_meeting(_HAS_LARGE_BUFFERS)
     factor = "guests" if selected.groups_equal_in_other_factors("guests") else "pairs"
     groups = [
-        _treatments_up_to_level(group, _MAX_VMS) for group in selected.groups_by_level_of_factor(factor)
+        _treatments_until_level_reached(group, _MAX_VMS) for group in selected.groups_by_level_of_factor(factor)
     ]
     pairs = [(group[1], group[n]) for group in groups if 1 in group for n in group if n > 1]
     missing = (
@@ -143,7 +143,7 @@ def check_vm_scaling(selection: TreatmentSelection) -> tuple[StatementPart, ...]
         LevelCondition("link_rate", lambda level: not isinstance(level, str), "a known link rate")
     )
     widest = [
-        max(_treatments_up_to_level(group, _MAX_VMS).items())[1]
+        max(_treatments_until_level_reached(group, _MAX_VMS).items())[1]
         for group in linked.groups_by_level_of_factor(factor)
     ]
     return (
@@ -161,7 +161,7 @@ def check_vm_scaling(selection: TreatmentSelection) -> tuple[StatementPart, ...]
     )
 
 
-def check_segment_size(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_segments_exceed_25_kb(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S12: with auto-tuned buffers, the adapter gets segments of more than 25 kB."""
     selected = selection.keep_treatments_with_metrics(_SEGMENT_BYTES).keep_treatments_meeting(
         level_is_one_of("socket_buffer", "auto", phrase="auto-tuned socket buffers")
@@ -227,7 +227,7 @@ def _packet_rate_at_9_gbps(selection: TreatmentSelection, measured: MeasuredTrea
     )
 
 
-def _treatments_up_to_level(
+def _treatments_until_level_reached(
     group: dict[Level, MeasuredTreatment], maximum: float
 ) -> dict[float, MeasuredTreatment]:
     """Return the numeric levels up to a maximum, or up to the next larger level if it is missing."""

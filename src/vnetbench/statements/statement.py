@@ -43,9 +43,9 @@ class StatementEvidence:
     value: Estimate | Ratio
     state: str
     """`supported`, `refuted` or `inconclusive` by this value alone; empty for a value without a claim."""
-    base_levels: Mapping[str, Level] | None = None
+    differing_base_levels: Mapping[str, Level] | None = None
     """For a ratio: levels of the denominator's treatment that differ."""
-    compared_levels: Mapping[str, Level] | None = None
+    differing_compared_levels: Mapping[str, Level] | None = None
     """For a ratio: levels of the numerator's treatment that differ."""
     note: str = ""
     """A remark about the value."""

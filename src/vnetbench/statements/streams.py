@@ -99,7 +99,7 @@ def goodput_at_8_streams(selection: TreatmentSelection) -> Iterator[StatementEvi
     yield from (value_evidence(each, _GOODPUT_METRIC) for each in selected.treatments)
 
 
-def check_two_modes(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_reverse_jumbo_two_modes(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S02: trials in reverse with jumbo frames and many streams have two modes."""
     reverse = level_is_one_of("direction", "reverse", phrase="reverse")
     selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).keep_treatments_meeting(
@@ -116,7 +116,7 @@ def check_two_modes(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     )
 
 
-def check_pinned_stability(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_even_cpu_single_mode(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S03: trials of VMs on even CPUs have one mode. No lab has adaptive ring sizing."""
     selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).keep_treatments_meeting(HAS_JUMBO_MTU)
     pinned = [each for each in selected.treatments if _is_on_even_cpus(each)]

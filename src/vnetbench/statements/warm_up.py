@@ -13,7 +13,7 @@ from vnetbench.statements.claims import build_statement_part, claim_at_least, ev
 from vnetbench.statements.selection import TreatmentSelection
 from vnetbench.statements.statement import StatementEvidence, StatementPart
 
-WARM_UP_SHARE_METRIC = "warm_up_share"
+TRIAL_SHARE_WITH_WARM_UP = "warm_up_share"
 """Metric name: the share of trials with a warm-up of MIN_PUBLISHED_WARM_UP_S or more."""
 MIN_WARM_UP_TO_COUNT_S = 1.0
 """Shortest warm-up that the statement is about."""
@@ -21,7 +21,7 @@ _MIN_TRIAL_DURATION_S = 10.0
 """Minimum length of a trial: twice the time that the report drops, so that a warm-up stands out."""
 
 
-def check_warm_up(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_most_trials_warm_up(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S04: most trials have a different level in their first seconds."""
     claim = f"most trials have a warm-up of {format_duration(MIN_WARM_UP_TO_COUNT_S)} or more"
     if selection.summary.timing.warmup_s is not None:
@@ -41,7 +41,7 @@ def check_warm_up(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
             f"trials of {format_duration(_MIN_TRIAL_DURATION_S)} or more with samples and a steady state"
         )
         return (build_statement_part(claim, (), missing),)
-    share = _warm_up_share(long_points, selection.summary.required_precision.confidence)
+    share = _trial_share_with_warm_up(long_points, selection.summary.required_precision.confidence)
     warm_up = statistics.median(point.warmup_s for point in long_points)
     length = statistics.median(point.duration_s for point in long_points)
     warm_up_text = format_duration(warm_up) if warm_up else "0 s"
@@ -51,7 +51,7 @@ def check_warm_up(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
             claim,
             [
                 StatementEvidence(
-                    {}, WARM_UP_SHARE_METRIC, share, evaluate_claim(share, claim_at_least(0.5)), note=note
+                    {}, TRIAL_SHARE_WITH_WARM_UP, share, evaluate_claim(share, claim_at_least(0.5)), note=note
                 )
             ],
             "",
@@ -59,7 +59,7 @@ def check_warm_up(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     )
 
 
-def _warm_up_share(points: list[TrialPoint], confidence: float) -> Estimate:
+def _trial_share_with_warm_up(points: list[TrialPoint], confidence: float) -> Estimate:
     """Return the share of trials with a warm-up; interval of Clopper & Pearson (1934), Biometrika 26(4)."""
     count = sum(point.warmup_s >= MIN_WARM_UP_TO_COUNT_S for point in points)
     interval = stats.binomtest(count, len(points)).proportion_ci(confidence)

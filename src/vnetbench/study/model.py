@@ -31,7 +31,7 @@ class Precision:
     """Target half-width of the deciding metric's confidence interval, as a share of its value."""
     min_trials: int = 6
     max_trials: int = 30
-    time_limit_s: float | None = None
+    campaign_time_limit_s: float | None = None
     """Time limit of the whole campaign, including set-up."""
     metric: str | None = None
     """Deciding metric; None: that of the workload (`workloads.deciding_metric`)."""
@@ -47,7 +47,7 @@ class Timing:
     """Time cut from the start of a trial; None: found in the samples of each trial."""
     interval_s: float = 0.05
     """Time between samples."""
-    idle_s: float | None = None
+    idle_phase_s: float | None = None
     """Workload `mixed`: time with requests only, before the transfers start; None: the bench chooses it."""
 
 
@@ -62,7 +62,7 @@ class SearchSpec:
     """Target width of the throughput's interval, as a share of the throughput."""
     step_s: float = 1.0
     """Length of a full step."""
-    settle_s: float = 0.1
+    residual_frames_wait_s: float = 0.1
     """A step ends when no frame has arrived for this long after its load stops."""
     max_load_fps: float | None = None
     """Largest load of each direction; None: as fast as the generator can send."""

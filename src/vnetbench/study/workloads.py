@@ -39,7 +39,7 @@ SEARCH_METRIC_NAMES = (
 RATE_FACTOR_NAMES = ("rate", "bit_rate")
 """Factors that set the send rate; with the level `none` the network limits it."""
 
-_BULK_SEND_DEFAULTS = {"pacing_rate_bps": None, "send": "copy", "send_batch": 1, "receive": "discard"}
+_BULK_AGENT_PARAMETERS = {"pacing_rate_bps": None, "send": "copy", "send_batch": 1, "receive": "discard"}
 
 
 class SearchUse(Enum):
@@ -68,7 +68,7 @@ class Workload:
     """Factor that sets the number of streams, connections or flows."""
     achieved_rate_metric: str = ""
     """Metric of the units (`counted_noun`) per second; empty for a stream of bytes."""
-    counted_noun: str = "transaction"
+    measured_unit_noun: str = "transaction"
     """Unit that the workload counts, and whose latency it measures."""
     latency_title: str = "Latency"
     """Title of the latency in charts."""
@@ -90,19 +90,19 @@ class Workload:
     """Whether each request opens a TCP connection, whose handshake it measures."""
     has_datagrams: bool = False
     """Whether it counts UDP datagrams, which can be lost."""
-    has_load_parts: bool = False
+    has_requests_and_transfers: bool = False
     """Whether requests and transfers run together; the count factor and `streams` set their numbers."""
     has_idle_phase: bool = False
     """Whether a trial starts with a phase of requests only."""
 
     search_use: SearchUse = SearchUse.NEVER
-    has_constant_frame_load: bool = False
+    has_frame_load_factor: bool = False
     """Whether the factor `frame_load` sets its one load of frames."""
     has_loss_curve: bool = False
     """Whether its steps go down from the highest load instead of searching for the throughput."""
     has_burst_search: bool = False
     """Whether a trial also searches for the longest burst without loss."""
-    needs_duration: bool = False
+    needs_duration_in_study: bool = False
     """Whether the study must set the duration of a trial."""
     default_warmup_s: float | None = None
     """Warm-up if the study sets none; None: found in the samples of each trial."""
@@ -127,9 +127,9 @@ class Workload:
         return self.agent_workload_override or self.name
 
     @property
-    def has_fixed_load(self) -> bool:
+    def can_hold_throughput_share(self) -> bool:
         """Whether it holds one load: a frame rate, or a share of the throughput, which it searches first."""
-        return self.has_constant_frame_load and self.search_use is SearchUse.ALWAYS
+        return self.has_frame_load_factor and self.search_use is SearchUse.ALWAYS
 
 
 _frame_workload = partial(
@@ -152,7 +152,7 @@ _WORKLOADS = (
         "message_size",
         is_byte_stream=True,
         can_use_iperf3=True,
-        agent_defaults=_BULK_SEND_DEFAULTS,
+        agent_defaults=_BULK_AGENT_PARAMETERS,
     ),
     Workload(
         TCP_RR,
@@ -185,7 +185,7 @@ _WORKLOADS = (
         "received datagrams, or the 99th percentile of delay if every treatment has a rate",
         "datagram_size",
         achieved_rate_metric="datagrams_received_per_s",
-        counted_noun="datagram",
+        measured_unit_noun="datagram",
         latency_title="One-way delay",
         deciding_metric_at_fixed_rate="delay_p99_us",
         offered_load_factors=RATE_FACTOR_NAMES,
@@ -206,9 +206,9 @@ _WORKLOADS = (
         "connections",
         achieved_rate_metric="transactions_per_s",
         has_requests=True,
-        has_load_parts=True,
+        has_requests_and_transfers=True,
         has_idle_phase=True,
-        agent_defaults=_BULK_SEND_DEFAULTS,
+        agent_defaults=_BULK_AGENT_PARAMETERS,
     ),
     _frame_workload(
         FRAMES,
@@ -270,7 +270,7 @@ WORKLOAD_NAMES = tuple(WORKLOADS)
 # Names of workloads by what they send. Factors list with them the workloads that they apply to.
 SOCKET_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if not each.carries_frames)
 FRAME_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if each.carries_frames)
-CONSTANT_LOAD_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if each.has_constant_frame_load)
+FRAME_LOAD_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if each.has_frame_load_factor)
 
 
 def deciding_metric(study: Study) -> str:

@@ -70,7 +70,7 @@ def format_estimate_lines(estimate: Estimate, name: str, scale: Scale) -> tuple[
     A published value is `27.3 [26.1, 28]` with its smallest and largest value, or `27.3` without them.
     """
     if estimate.modes:
-        texts = _format_mode_intervals(estimate, name, scale)
+        texts = _format_mode_intervals_and_shares(estimate, name, scale)
         return tuple(" ".join(filter(None, (text.value, text.plus_minus, share))) for text, share in texts)
     if estimate.is_published:
         return (_format_published(estimate, name, scale),)
@@ -80,11 +80,11 @@ def format_estimate_lines(estimate: Estimate, name: str, scale: Scale) -> tuple[
 
 def format_modes(estimate: Estimate, name: str, scale: Scale) -> list[str]:
     """Return `19.1 [18.7, 19.6] (30 %)` for each mode in ascending order; `19.1 (30 %)` with few trials."""
-    texts = _format_mode_intervals(estimate, name, scale)
+    texts = _format_mode_intervals_and_shares(estimate, name, scale)
     return [" ".join(filter(None, (text.value, text.interval, share))) for text, share in texts]
 
 
-def _format_mode_intervals(estimate: Estimate, name: str, scale: Scale) -> Iterator[tuple[IntervalText, str]]:
+def _format_mode_intervals_and_shares(estimate: Estimate, name: str, scale: Scale) -> Iterator[tuple[IntervalText, str]]:
     """Yield the interval and the share of each mode."""
     unit = find_metric(name).unit
     for mode in estimate.modes:
@@ -105,7 +105,7 @@ def format_ratio(ratio: Ratio) -> str:
     return f"{text.value} {text.interval or f'(no interval: {reason})'}"
 
 
-def format_short_ratio(ratio: Ratio) -> str:
+def format_compact_ratio_with_interval(ratio: Ratio) -> str:
     """Return a ratio for a narrow column: `1.42 [1.38, 1.46]` or `1.42 [?]`."""
     text = format_interval(ratio.value, ratio.low, ratio.high, "1")
     return f"{text.value} {text.interval or '[?]'}"

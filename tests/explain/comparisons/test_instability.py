@@ -150,7 +150,7 @@ def test_a_placement_metric_with_less_separation_does_not_come_first() -> None:
 
 def test_the_answer_reports_two_modes_and_the_finding_their_difference() -> None:
     narrative = build_narrative(two_modes(np.random.default_rng(1)))
-    modes, limit = narrative.lead
+    modes, limit = narrative.answer
     finding = next(each for each in narrative.findings if each.details.get("cause") == "two_modes")
 
     assert modes.startswith("Goodput falls into two modes: 18.7 [18.3, 19.1] (33 %), ")

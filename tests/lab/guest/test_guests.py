@@ -173,7 +173,7 @@ def test_frames_through_a_guest_start_and_end_at_its_taps(
             facts = testbed.agents[vm.name].call("agent.facts")["interfaces"]
             assert {each["driver"] for each in facts if each["name"] == "eth0"} == {"tun"}
             assert testbed.next_hop_mac(vm, "4") == (nic.mac if role == "router" else peer_mac(testbed, vm))
-        assert testbed.load_cpus(factors)["a1"] == testbed.online_cpus - {0}
+        assert testbed.load_cpus_in_endpoint_numbering(factors)["a1"] == testbed.online_cpus - {0}
         assert testbed.rejected_frame_outcome == "lost"
     finally:
         testbed.close()
@@ -200,7 +200,7 @@ def peer_mac(testbed: GuestTestbed, vm: Vm) -> str:
 def test_a_guest_and_the_host_form_a_pair(create_testbed: CreateTestbed) -> None:
     testbed = create_testbed(role="guest-to-host")
     assert testbed.apply(levels(role="guest-to-host", mtu=1500), SPEC)["path_mtu_proved"] == 1500
-    assert set(testbed.load_cpus({})) == {"a1", "b1"}
+    assert set(testbed.load_cpus_in_endpoint_numbering({})) == {"a1", "b1"}
 
 
 def test_unused_testbeds_are_paused(create_testbed: CreateTestbed) -> None:

@@ -12,12 +12,12 @@ const ETHTOOL_GSTATS: u32 = 0x1d;
 pub type NonzeroChangesByName = BTreeMap<String, i64>;
 
 /// Reads the driver statistics of one interface.
-pub struct AdapterStatistics {
+pub struct AdapterStatisticsReader {
     interface: Interface,
     names: Vec<String>,
 }
 
-impl AdapterStatistics {
+impl AdapterStatisticsReader {
     /// Opens an interface. Returns `None` if its driver has no statistics.
     pub fn open(interface: &str) -> Option<Self> {
         let interface = Interface::open(interface).ok()?;
@@ -122,6 +122,6 @@ mod tests {
 
     #[test]
     fn the_loopback_has_no_statistics() {
-        assert!(AdapterStatistics::open("lo").is_none());
+        assert!(AdapterStatisticsReader::open("lo").is_none());
     }
 }

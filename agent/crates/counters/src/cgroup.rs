@@ -9,7 +9,7 @@ use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
 
 /// Counts the throttling of this process.
-pub struct CpuQuotaCounters {
+pub struct CpuThrottlingReader {
     /// Groups with a quota, the nearest first.
     groups: Vec<ThrottledGroup>,
     /// Throttling since the groups were opened.
@@ -44,7 +44,7 @@ enum CgroupVersion {
     Two,
 }
 
-impl CpuQuotaCounters {
+impl CpuThrottlingReader {
     /// Opens the groups that have a quota. Returns `None` if no quota is set or visible.
     pub fn open() -> Option<Self> {
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -79,7 +79,7 @@ impl CpuQuotaCounters {
     }
 }
 
-impl CounterSource for CpuQuotaCounters {
+impl CounterSource for CpuThrottlingReader {
     fn read(&mut self, into: &mut Reading) {
         let readings = self.groups.iter_mut().map(ThrottledGroup::read_increase);
         // On a tie, the nearest group counts.
@@ -247,8 +247,8 @@ mod tests {
             }
         }
 
-        fn quota(&self, groups: &str) -> Option<CpuQuotaCounters> {
-            CpuQuotaCounters::open_at(groups, MOUNTS, &self.0)
+        fn quota(&self, groups: &str) -> Option<CpuThrottlingReader> {
+            CpuThrottlingReader::open_at(groups, MOUNTS, &self.0)
         }
     }
 
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    fn counters(quota: &mut CpuQuotaCounters) -> String {
+    fn counters(quota: &mut CpuThrottlingReader) -> String {
         let mut reading = Reading::default();
         quota.read(&mut reading);
         serde_json::to_string(&reading.counters).expect("serializes")

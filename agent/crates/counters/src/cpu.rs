@@ -4,12 +4,12 @@ use crate::cpu_work::{CpuReceivedPackets, CpuWork};
 use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
 
-pub struct CpuTimes {
+pub struct CpuTimesReader {
     file: ProcFile,
     ticks_per_s: f64,
 }
 
-impl CpuTimes {
+impl CpuTimesReader {
     pub fn open() -> Option<Self> {
         Some(Self {
             file: ProcFile::open("/proc/stat")?,
@@ -18,7 +18,7 @@ impl CpuTimes {
     }
 }
 
-impl CounterSource for CpuTimes {
+impl CounterSource for CpuTimesReader {
     fn read(&mut self, into: &mut Reading) {
         parse_proc_stat(self.file.read_text(), self.ticks_per_s, into);
     }

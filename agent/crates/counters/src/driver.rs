@@ -3,42 +3,45 @@
 
 use serde::Serialize;
 
-use crate::adapter::{self, AdapterStatistics};
-use crate::queues::{self, QueueCounts};
+use crate::adapter::{self, AdapterStatisticsReader};
+use crate::queues::{self, QueueTraffic};
 
 /// Reads the driver statistics of one interface.
-pub struct DriverCounters {
+pub struct DriverCounterReader {
     interface: String,
-    adapter: Option<AdapterStatistics>,
+    adapter: Option<AdapterStatisticsReader>,
 }
 
 /// Driver statistics at one moment.
 pub struct DriverReading {
     adapter: Option<Vec<u64>>,
-    queues: Option<Vec<QueueCounts>>,
+    queues: Option<Vec<QueueTraffic>>,
 }
 
 /// Changes of driver statistics. Each is null if the driver lacks them or if they differ in number or kind.
 #[derive(Default, Serialize)]
 pub struct DriverCounterChanges {
     adapter: Option<adapter::NonzeroChangesByName>,
-    queues: Option<Vec<QueueCounts>>,
+    queues: Option<Vec<QueueTraffic>>,
 }
 
-impl DriverCounters {
+impl DriverCounterReader {
     /// Opens the statistics of an interface.
     pub fn open(interface: &str) -> Self {
         Self {
             interface: interface.into(),
-            adapter: AdapterStatistics::open(interface),
+            adapter: AdapterStatisticsReader::open(interface),
         }
     }
 
     /// Reads all statistics.
     pub fn read(&self) -> DriverReading {
         DriverReading {
-            adapter: self.adapter.as_ref().and_then(AdapterStatistics::read),
-            queues: queues::read_queue_counts(&self.interface),
+            adapter: self
+                .adapter
+                .as_ref()
+                .and_then(AdapterStatisticsReader::read),
+            queues: queues::read_queue_traffic(&self.interface),
         }
     }
 
@@ -52,7 +55,7 @@ impl DriverCounters {
             adapter: adapter
                 .zip(statistics)
                 .map(|(adapter, (earlier, now))| adapter.changes_between(earlier, now)),
-            queues: queues.map(|(earlier, now)| queues::queue_counts_since(earlier, now)),
+            queues: queues.map(|(earlier, now)| queues::queue_traffic_since(earlier, now)),
         }
     }
 }

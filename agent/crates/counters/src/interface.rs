@@ -23,7 +23,7 @@ const PROC_NET_DEV_COUNTERS: [&str; 12] = [
     "tx_dropped",
 ];
 
-pub struct InterfaceCounters {
+pub struct InterfaceCounterReader {
     device: interface::Interface,
     /// Whether the interface was up with carrier when it was opened.
     was_running: bool,
@@ -31,7 +31,7 @@ pub struct InterfaceCounters {
     last: [u64; PROC_NET_DEV_COUNTERS.len()],
 }
 
-impl InterfaceCounters {
+impl InterfaceCounterReader {
     pub fn open(name: &str) -> Result<Self> {
         let operation = || format!("read the counters of interface {name}");
         let mut file = ProcFile::open("/proc/net/dev")
@@ -50,7 +50,7 @@ impl InterfaceCounters {
     }
 }
 
-impl InterfaceCounters {
+impl InterfaceCounterReader {
     /// Returns an error message if the interface vanished or lost its link.
     fn link_failure_message(&self, is_listed: bool) -> Option<String> {
         let has_stopped = self.was_running && matches!(self.device.is_running(), Ok(false));
@@ -62,7 +62,7 @@ impl InterfaceCounters {
     }
 }
 
-impl CounterSource for InterfaceCounters {
+impl CounterSource for InterfaceCounterReader {
     fn read(&mut self, into: &mut Reading) {
         let row = parse_interface_row(self.file.read_text(), &self.device.name);
         into.failure_message = self.link_failure_message(row.is_some());

@@ -173,7 +173,8 @@ pub(crate) struct SystemCycles {
 }
 
 impl SystemCycles {
-    pub fn open() -> Self {
+    /// Opens the counters of all CPUs. Without them, readings hold estimates.
+    pub fn open_or_estimate() -> Self {
         Self {
             cpus: open_on_all_cpus().unwrap_or_default(),
             last_times: None,

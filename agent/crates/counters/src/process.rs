@@ -2,9 +2,9 @@
 
 use crate::reading::{CounterSource, CounterValue, Reading};
 
-pub struct ProcessUsage;
+pub struct ProcessUsageReader;
 
-impl CounterSource for ProcessUsage {
+impl CounterSource for ProcessUsageReader {
     fn read(&mut self, into: &mut Reading) {
         let usage = read_process_usage();
         let (user, system) = (

@@ -17,7 +17,7 @@ const QUEUE_ATTRIBUTES: [(&str, u16, u16); 2] = [("rx", 8, 9), ("tx", 10, 11)];
 
 /// Packets and bytes of one queue since it exists, or between two readings.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct QueueCounts {
+pub struct QueueTraffic {
     /// `rx` or `tx`.
     direction: &'static str,
     queue: u32,
@@ -26,18 +26,18 @@ pub struct QueueCounts {
 }
 
 /// Reads all queues. Returns `None` if the driver or the kernel does not report them.
-pub fn read_queue_counts(interface: &str) -> Option<Vec<QueueCounts>> {
+pub fn read_queue_traffic(interface: &str) -> Option<Vec<QueueTraffic>> {
     let interface = Interface::open(interface).ok()?;
     let scope = u32_attribute(NETDEV_A_QSTATS_SCOPE, NETDEV_QSTATS_SCOPE_QUEUE);
     let replies = request_netdev(&interface, NETDEV_CMD_QSTATS_GET, vec![scope]).ok()?;
-    let queues: Vec<QueueCounts> = replies.iter().filter_map(parse_queue).collect();
+    let queues: Vec<QueueTraffic> = replies.iter().filter_map(parse_queue).collect();
     (!queues.is_empty()).then_some(queues)
 }
 
-fn parse_queue(reply: &NetdevReply) -> Option<QueueCounts> {
+fn parse_queue(reply: &NetdevReply) -> Option<QueueTraffic> {
     let queue_type = reply.find_u32(NETDEV_A_QSTATS_QUEUE_TYPE)?;
     let (direction, packets, bytes) = QUEUE_ATTRIBUTES.get(queue_type as usize)?;
-    Some(QueueCounts {
+    Some(QueueTraffic {
         direction,
         queue: reply.find_u32(NETDEV_A_QSTATS_QUEUE_ID)?,
         packets: reply.find_u32_or_u64(*packets)?,
@@ -46,14 +46,14 @@ fn parse_queue(reply: &NetdevReply) -> Option<QueueCounts> {
 }
 
 /// Returns the counts between two readings, of the queues that exist in both.
-pub fn queue_counts_since(earlier: &[QueueCounts], now: &[QueueCounts]) -> Vec<QueueCounts> {
+pub fn queue_traffic_since(earlier: &[QueueTraffic], now: &[QueueTraffic]) -> Vec<QueueTraffic> {
     let in_both = now.iter().filter_map(|now| {
         let is_same =
-            |other: &&QueueCounts| (other.direction, other.queue) == (now.direction, now.queue);
+            |other: &&QueueTraffic| (other.direction, other.queue) == (now.direction, now.queue);
         Some((earlier.iter().find(is_same)?, now))
     });
     in_both
-        .map(|(earlier, now)| QueueCounts {
+        .map(|(earlier, now)| QueueTraffic {
             direction: now.direction,
             queue: now.queue,
             packets: now.packets.saturating_sub(earlier.packets),
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn counts_are_reported_for_each_queue_of_both_readings() {
-        let counts = |direction, queue, packets, bytes| QueueCounts {
+        let counts = |direction, queue, packets, bytes| QueueTraffic {
             direction,
             queue,
             packets,
@@ -83,7 +83,7 @@ mod tests {
             counts("tx", 0, 1, 100),
         ];
         let expected = [counts("rx", 0, 2, 300), counts("tx", 0, 0, 0)];
-        assert_eq!(queue_counts_since(&earlier, &now), expected);
+        assert_eq!(queue_traffic_since(&earlier, &now), expected);
     }
 
     #[test]
@@ -94,20 +94,20 @@ mod tests {
             DefaultNla::new(10, 9u64.to_ne_bytes().into()),
             u32_attribute(11, 300),
         ];
-        let expected = QueueCounts {
+        let expected = QueueTraffic {
             direction: "tx",
             queue: 5,
             packets: 9,
             bytes: 300,
         };
-        let parsed = parse_queue(&NetdevReply::from_attributes(&attributes));
+        let parsed = parse_queue(&NetdevReply::from_attributes_for_tests(&attributes));
         assert_eq!(parsed, Some(expected));
-        let incomplete = NetdevReply::from_attributes(&attributes[..3]);
+        let incomplete = NetdevReply::from_attributes_for_tests(&attributes[..3]);
         assert_eq!(parse_queue(&incomplete), None);
     }
 
     #[test]
     fn the_loopback_has_no_queue_counters() {
-        assert_eq!(read_queue_counts("lo"), None);
+        assert_eq!(read_queue_traffic("lo"), None);
     }
 }

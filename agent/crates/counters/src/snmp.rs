@@ -41,7 +41,7 @@ const IPV6_COUNTERS: [(&str, &str); 8] = [
     ("Icmp6InPktTooBigs", "icmp_in_unreachable"),
 ];
 
-pub struct ProtocolCounters {
+pub struct ProtocolCounterReader {
     paired_files: Vec<PairedFile>,
     snmp6_file: Option<ProcFile>,
 }
@@ -58,7 +58,7 @@ struct ColumnCache(Vec<(String, KeptColumns)>);
 
 type KeptColumns = Vec<(usize, &'static str)>;
 
-impl ProtocolCounters {
+impl ProtocolCounterReader {
     /// Opens the files. With `without_ipv6`, snmp6 is left out, which takes half as long to read as the other files.
     pub fn open(without_ipv6: bool) -> Self {
         let paired = ["/proc/net/snmp", "/proc/net/netstat"];
@@ -69,7 +69,7 @@ impl ProtocolCounters {
     }
 }
 
-impl ProtocolCounters {
+impl ProtocolCounterReader {
     pub fn read(&mut self) -> Counters {
         let mut sums = CounterSums::default();
         for PairedFile { file, layouts } in &mut self.paired_files {
@@ -223,7 +223,8 @@ Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 1
 
     #[test]
     fn this_kernel_has_all_counters() {
-        let text = serde_json::to_value(ProtocolCounters::open(true).read()).expect("serializes");
+        let text =
+            serde_json::to_value(ProtocolCounterReader::open(true).read()).expect("serializes");
         for (.., name) in PROTOCOL_COUNTERS {
             assert!(text[name].is_u64(), "{name}");
         }

@@ -13,13 +13,13 @@ const SOFTIRQ_KINDS: [(&str, &str); 4] = [
 /// Index of NET_RX.
 const NET_RX_INDEX: usize = 0;
 
-pub struct SoftirqCounters {
+pub struct SoftirqReader {
     file: ProcFile,
     /// Counts by kind, then by CPU. The kernel's counters have 32 bits.
     counts: [Vec<UnwrappedCounter>; SOFTIRQ_KINDS.len()],
 }
 
-impl SoftirqCounters {
+impl SoftirqReader {
     pub fn open() -> Option<Self> {
         Some(Self {
             file: ProcFile::open("/proc/softirqs")?,
@@ -28,7 +28,7 @@ impl SoftirqCounters {
     }
 }
 
-impl CounterSource for SoftirqCounters {
+impl CounterSource for SoftirqReader {
     fn read(&mut self, into: &mut Reading) {
         parse_proc_softirqs(self.file.read_text(), &mut self.counts, into);
     }

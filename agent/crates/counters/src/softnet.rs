@@ -19,13 +19,13 @@ struct SoftnetRow {
     rps: Option<UnwrappedCounter>,
 }
 
-pub struct SoftnetCounters {
+pub struct SoftnetReader {
     file: ProcFile,
     /// Counters by CPU.
     rows: Vec<SoftnetRow>,
 }
 
-impl SoftnetCounters {
+impl SoftnetReader {
     pub fn open() -> Option<Self> {
         Some(Self {
             file: ProcFile::open("/proc/net/softnet_stat")?,
@@ -34,7 +34,7 @@ impl SoftnetCounters {
     }
 }
 
-impl CounterSource for SoftnetCounters {
+impl CounterSource for SoftnetReader {
     fn read(&mut self, into: &mut Reading) {
         parse_softnet_stat(self.file.read_text(), &mut self.rows, into);
     }

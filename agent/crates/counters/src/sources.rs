@@ -30,7 +30,7 @@ pub struct CounterReader {
     sources: Vec<Box<dyn CounterSource>>,
     qdisc: Option<qdisc::OwnInterfaceQdisc>,
     last_qdisc: Counters,
-    protocols: snmp::ProtocolCounters,
+    protocols: snmp::ProtocolCounterReader,
     last_protocols: Counters,
 }
 
@@ -46,29 +46,29 @@ impl CounterReader {
             }
         }
         // CPU times first: cycles may be estimated from them, and other sources add to the entry of a CPU.
-        let mut sources: Vec<Box<dyn CounterSource>> = vec![Box::new(process::ProcessUsage)];
+        let mut sources: Vec<Box<dyn CounterSource>> = vec![Box::new(process::ProcessUsageReader)];
         let system = scope.includes_system_counters || matches!(scope.cycles, CycleScope::System);
         if system {
-            push_available_source(&mut sources, cpu::CpuTimes::open());
+            push_available_source(&mut sources, cpu::CpuTimesReader::open());
         }
         match scope.cycles {
             CycleScope::Process(process) => sources.push(Box::new(process.make_source())),
-            CycleScope::System => sources.push(Box::new(perf::SystemCycles::open())),
+            CycleScope::System => sources.push(Box::new(perf::SystemCycles::open_or_estimate())),
         }
         if system {
-            push_available_source(&mut sources, softirq::SoftirqCounters::open());
-            push_available_source(&mut sources, softnet::SoftnetCounters::open());
-            push_available_source(&mut sources, pressure::Pressure::open());
+            push_available_source(&mut sources, softirq::SoftirqReader::open());
+            push_available_source(&mut sources, softnet::SoftnetReader::open());
+            push_available_source(&mut sources, pressure::PressureReader::open());
         }
-        push_available_source(&mut sources, cgroup::CpuQuotaCounters::open());
+        push_available_source(&mut sources, cgroup::CpuThrottlingReader::open());
         if let Some(name) = scope.interface {
-            sources.push(Box::new(interface::InterfaceCounters::open(name)?));
+            sources.push(Box::new(interface::InterfaceCounterReader::open(name)?));
         }
         Ok(Self {
             sources,
             qdisc: scope.interface.and_then(qdisc::OwnInterfaceQdisc::open),
             last_qdisc: Counters::default(),
-            protocols: snmp::ProtocolCounters::open(scope.without_ipv6),
+            protocols: snmp::ProtocolCounterReader::open(scope.without_ipv6),
             last_protocols: Counters::default(),
         })
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::direction::Direction;
 use crate::impairments::Impairments;
-use crate::ports::Port;
+use crate::ports::TapPort;
 use vnetbench_system::error::{Error, Result};
 
 const MAX_DELAY_LINES: usize = 64;
@@ -20,7 +20,7 @@ const MAX_SEED: u64 = (1 << 52) - 1;
 /// Parameters of the request `delay_line.start`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StartRequest {
+pub struct DelayLineStartRequest {
     ports: [String; 2],
     #[serde(default)]
     forward: Impairments,
@@ -34,7 +34,7 @@ pub struct StartRequest {
 /// Parameters of the request `delay_line.set`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct UpdateRequest {
+pub struct DelayLineSetRequest {
     line: String,
     forward: Impairments,
     reverse: Impairments,
@@ -60,7 +60,7 @@ struct DelayLineTable {
 }
 
 struct DelayLine {
-    ports: [Arc<Port>; 2],
+    ports: [Arc<TapPort>; 2],
     directions: [Direction; 2],
     queue_bytes: usize,
 }
@@ -71,7 +71,7 @@ impl DelayLines {
     /// # Errors
     ///
     /// Fails if a parameter is out of range, too many delay lines exist, or a tap cannot be created.
-    pub fn start(&self, request: StartRequest) -> Result<Value> {
+    pub fn start(&self, request: DelayLineStartRequest) -> Result<Value> {
         let mut table = self.lock_lines();
         if table.lines.len() >= MAX_DELAY_LINES {
             return Err(Error::BadParameter(format!(
@@ -91,7 +91,7 @@ impl DelayLines {
     /// # Errors
     ///
     /// Fails if the delay line does not exist or has ended, or a parameter is out of range.
-    pub fn update(&self, request: UpdateRequest) -> Result<Value> {
+    pub fn update_and_reset_counts(&self, request: DelayLineSetRequest) -> Result<Value> {
         let table = self.lock_lines();
         let line = table.find_running(&request.line)?;
         check_seed(request.seed)?;
@@ -103,7 +103,8 @@ impl DelayLines {
             .zip([request.forward, request.reverse])
             .enumerate()
         {
-            direction.reconfigure(impairments, derive_direction_seed(request.seed, index));
+            direction
+                .reset_with_impairments(impairments, derive_direction_seed(request.seed, index));
         }
         Ok(line.to_json(&request.line))
     }
@@ -150,7 +151,7 @@ impl DelayLineTable {
 }
 
 impl DelayLine {
-    fn start(request: StartRequest) -> Result<Self> {
+    fn start(request: DelayLineStartRequest) -> Result<Self> {
         request.forward.check_parameters()?;
         request.reverse.check_parameters()?;
         check_seed(request.seed)?;
@@ -162,10 +163,10 @@ impl DelayLine {
         }
         let [a, b] = request.ports;
         let (a, b) = (
-            Arc::new(Port::create_tap(&a)?),
-            Arc::new(Port::create_tap(&b)?),
+            Arc::new(TapPort::create_tap(&a)?),
+            Arc::new(TapPort::create_tap(&b)?),
         );
-        let start = |index: usize, name, from: &Arc<Port>, to: &Arc<Port>, impairments| {
+        let start = |index: usize, name, from: &Arc<TapPort>, to: &Arc<TapPort>, impairments| {
             let ports = [Arc::clone(from), Arc::clone(to)];
             Direction::start(
                 name,

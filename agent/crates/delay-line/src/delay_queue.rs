@@ -40,7 +40,7 @@ impl DelayQueue {
     }
 
     /// Replaces the impairments and counters. Queued frames keep their due times and count as delivered later.
-    pub fn reconfigure(
+    pub fn replace_sampler_and_counts(
         &mut self,
         sampler: ImpairmentSampler,
         counts: Arc<DirectionCounts>,
@@ -54,9 +54,9 @@ impl DelayQueue {
 
     /// Samples the delay and the outcome of a received frame's segments, and queues what passes.
     pub fn impair_and_enqueue(&mut self, now: Instant, frame: Frame) {
-        let due = (now + self.sampler.sample_delay()).max(self.last_due);
+        let due = (now + self.sampler.sample_frame_delay()).max(self.last_due);
         self.last_due = due;
-        let layout = SegmentLayout::parse(frame.bytes());
+        let layout = SegmentLayout::parse(frame.bytes_with_virtio_header());
         let segments = layout.map_or(1, |layout| layout.segment_count());
         increment(&self.counts.segments, segments as u64);
         if self.sampler.passes_every_segment() {
@@ -64,7 +64,7 @@ impl DelayQueue {
         }
         self.outcomes.clear();
         self.outcomes
-            .extend((0..segments).map(|_| self.sampler.sample_segment()));
+            .extend((0..segments).map(|_| self.sampler.sample_segment_outcome()));
         let count_outcome = |outcome| {
             self.outcomes
                 .iter()
@@ -79,10 +79,10 @@ impl DelayQueue {
         match layout {
             _ if count_outcome(SegmentOutcome::Passed) == segments as u64 => self.push(due, frame),
             Some(layout) => {
-                self.impair_segments(due, &layout, frame.bytes());
+                self.drop_or_queue_segments(due, &layout, frame.bytes_with_virtio_header());
                 self.buffers.release_frame(frame);
             }
-            None => self.impair_single_segment(due, frame),
+            None => self.drop_or_reorder_frame(due, frame),
         }
     }
 
@@ -117,7 +117,7 @@ impl DelayQueue {
     }
 
     /// Drops or reorders a frame of one segment.
-    fn impair_single_segment(&mut self, due: Instant, frame: Frame) {
+    fn drop_or_reorder_frame(&mut self, due: Instant, frame: Frame) {
         match self.outcomes[0] {
             SegmentOutcome::Reordered => self.push(due + self.sampler.extra_reorder_delay(), frame),
             _ => self.buffers.release_frame(frame),
@@ -125,7 +125,7 @@ impl DelayQueue {
     }
 
     /// Queues the segments of a frame that pass, in as few frames as possible, and each reordered segment alone.
-    fn impair_segments(&mut self, due: Instant, layout: &SegmentLayout, frame: &[u8]) {
+    fn drop_or_queue_segments(&mut self, due: Instant, layout: &SegmentLayout, frame: &[u8]) {
         let outcomes = std::mem::take(&mut self.outcomes);
         let mut first_segment = 0;
         for run in outcomes.chunk_by(|a, b| a == b && *a == SegmentOutcome::Passed) {
@@ -198,7 +198,7 @@ mod tests {
         let mut delivered = Vec::new();
         while let Some(queued) = queue.take_due(at_last) {
             let due = queued.due;
-            delivered.push((due, queued.frame.bytes().to_vec()));
+            delivered.push((due, queued.frame.bytes_with_virtio_header().to_vec()));
             queue.record_delivery(queued, true, due);
         }
         delivered
@@ -240,7 +240,11 @@ mod tests {
         let reordered = json!({"delay_us": 1000, "reorder": 1, "reorder_us": 300});
         let (mut queue, counts, now) = queue(QUEUE_BYTES, reordered);
         queue.impair_and_enqueue(now, frame(1));
-        queue.reconfigure(sampler(json!({"delay_us": 1000})), Arc::clone(&counts), now);
+        queue.replace_sampler_and_counts(
+            sampler(json!({"delay_us": 1000})),
+            Arc::clone(&counts),
+            now,
+        );
         queue.impair_and_enqueue(now, frame(2));
         let delivered = drain_queue(&mut queue);
         assert_eq!(first_bytes(&delivered), [2, 1]);
@@ -311,7 +315,7 @@ mod tests {
         queue.record_delivery(first, false, now);
         assert_eq!(first_bytes(&drain_queue(&mut queue)), [1]);
         let json = counts.to_json();
-        let of_ethernet = BYTES - super::super::ports::VNET_HEADER_BYTES;
+        let of_ethernet = BYTES - super::super::ports::VIRTIO_HEADER_BYTES;
         assert_eq!(json["queue_drops"], 3);
         assert_eq!(json["queue_drop_bytes"], 3 * of_ethernet);
         assert_eq!(
@@ -328,7 +332,7 @@ mod tests {
         queue.impair_and_enqueue(now, frame(2));
         queue.record_backlog();
         let counts = Arc::new(DirectionCounts::zeroed_with_backlog(&before));
-        queue.reconfigure(sampler(json!({})), Arc::clone(&counts), now);
+        queue.replace_sampler_and_counts(sampler(json!({})), Arc::clone(&counts), now);
         let json = counts.to_json();
         assert_eq!(
             (&json["backlog_frames"], &json["frames"]),
@@ -350,7 +354,7 @@ mod tests {
     fn an_earlier_longer_delay_does_not_hold_up_frames_after_new_settings() {
         let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"delay_us": 1e6}));
         queue.impair_and_enqueue(now, frame(1));
-        queue.reconfigure(sampler(json!({})), counts, now);
+        queue.replace_sampler_and_counts(sampler(json!({})), counts, now);
         queue.impair_and_enqueue(now, frame(2));
         let delivered = drain_queue(&mut queue);
         assert_eq!(first_bytes(&delivered), [2, 1]);

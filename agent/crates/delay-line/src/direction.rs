@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::counts::DirectionCounts;
 use crate::delay_queue::DelayQueue;
 use crate::impairments::{ImpairmentSampler, Impairments};
-use crate::ports::Port;
+use crate::ports::TapPort;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::priority::{RealTimeRank, set_realtime_priority};
@@ -59,7 +59,7 @@ impl Direction {
     /// Starts the thread that forwards frames from the first port to the second.
     pub fn start(
         name: &'static str,
-        ports: [Arc<Port>; 2],
+        ports: [Arc<TapPort>; 2],
         queue_bytes: usize,
         impairments: Impairments,
         seed: u64,
@@ -106,7 +106,7 @@ impl Direction {
     }
 
     /// Applies impairments to frames received from now on, and resets the counters.
-    pub fn reconfigure(&self, impairments: Impairments, seed: u64) {
+    pub fn reset_with_impairments(&self, impairments: Impairments, seed: u64) {
         let cpu_time_at_start = self.cpu_time();
         let mut settings = self.shared.settings();
         *settings = DirectionSettings {
@@ -193,15 +193,20 @@ impl Drop for Direction {
 
 /// State of the direction's thread.
 struct ForwardingLoop {
-    from: Arc<Port>,
-    to: Arc<Port>,
+    from: Arc<TapPort>,
+    to: Arc<TapPort>,
     queue: DelayQueue,
     settings_version: u64,
     shared: Arc<SharedState>,
 }
 
 impl ForwardingLoop {
-    fn new(from: Arc<Port>, to: Arc<Port>, queue_bytes: usize, shared: Arc<SharedState>) -> Self {
+    fn new(
+        from: Arc<TapPort>,
+        to: Arc<TapPort>,
+        queue_bytes: usize,
+        shared: Arc<SharedState>,
+    ) -> Self {
         let (sampler, counts) = shared.create_sampler_and_counts();
         Self {
             from,
@@ -219,7 +224,7 @@ impl ForwardingLoop {
             // Frames delivered from here on count for the current settings.
             self.apply_settings();
             self.deliver_due_frames();
-            let received = self.receive_frame()?;
+            let received = self.receive_frame_if_available()?;
             self.queue.record_backlog();
             let next = self.queue.next_due();
             if received || next.is_some_and(|due| due <= Instant::now()) {
@@ -236,7 +241,8 @@ impl ForwardingLoop {
         if version != self.settings_version {
             self.settings_version = version;
             let (sampler, counts) = self.shared.create_sampler_and_counts();
-            self.queue.reconfigure(sampler, counts, Instant::now());
+            self.queue
+                .replace_sampler_and_counts(sampler, counts, Instant::now());
         }
     }
 
@@ -246,13 +252,13 @@ impl ForwardingLoop {
             let Some(queued) = self.queue.take_due(now) else {
                 return;
             };
-            let is_accepted = self.to.write_frame(queued.frame.bytes());
+            let is_accepted = self.to.write_frame(queued.frame.bytes_with_virtio_header());
             self.queue.record_delivery(queued, is_accepted, now);
         }
     }
 
     /// Receives one frame. Returns false if none is available. Reading several would delay frames that are due.
-    fn receive_frame(&mut self) -> io::Result<bool> {
+    fn receive_frame_if_available(&mut self) -> io::Result<bool> {
         let mut buffer = self.queue.buffers.acquire();
         let Some(length) = self.from.read_frame(&mut buffer)? else {
             self.queue.buffers.release(buffer);

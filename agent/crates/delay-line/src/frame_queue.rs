@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-use crate::ports::{FRAME_BUFFER_BYTES, VNET_HEADER_BYTES};
+use crate::ports::{FRAME_BUFFER_BYTES, VIRTIO_HEADER_BYTES};
 
 /// Longer frames keep their receive buffer; shorter ones are copied to a buffer of their size.
 const MAX_COPIED_FRAME_BYTES: usize = 16 << 10;
@@ -27,14 +27,14 @@ impl Frame {
         }
     }
 
-    /// Returns the virtio header and the frame.
-    pub fn bytes(&self) -> &[u8] {
+    /// Returns the frame with the virtio header before it.
+    pub fn bytes_with_virtio_header(&self) -> &[u8] {
         &self.buffer[..self.length]
     }
 
     /// Returns the frame's size without the virtio header.
     pub fn ethernet_bytes(&self) -> u64 {
-        self.length.saturating_sub(VNET_HEADER_BYTES) as u64
+        self.length.saturating_sub(VIRTIO_HEADER_BYTES) as u64
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
         }
         assert_eq!(queue.next_due(), Some(now + Duration::from_millis(3)));
         let order: Vec<u8> = std::iter::from_fn(|| queue.pop())
-            .map(|queued| queued.frame.bytes()[0])
+            .map(|queued| queued.frame.bytes_with_virtio_header()[0])
             .collect();
         assert_eq!(order, [2, 4, 1, 3]);
         let empty = Backlog {
@@ -215,11 +215,17 @@ mod tests {
         let mut buffer = buffers.acquire();
         buffer[0] = 7;
         let short = buffers.make_frame(buffer, 100);
-        assert_eq!((short.buffer.len(), short.bytes()[0]), (100, 7));
+        assert_eq!(
+            (short.buffer.len(), short.bytes_with_virtio_header()[0]),
+            (100, 7)
+        );
         assert_eq!(buffers.0.len(), 1, "the pool has the buffer again");
         let buffer = buffers.acquire();
         let long = buffers.make_frame(buffer, 40_000);
-        assert_eq!((buffers.0.len(), long.bytes().len()), (0, 40_000));
+        assert_eq!(
+            (buffers.0.len(), long.bytes_with_virtio_header().len()),
+            (0, 40_000)
+        );
         buffers.release_frame(long);
         assert_eq!(buffers.0.len(), 1);
     }

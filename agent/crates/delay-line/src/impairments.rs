@@ -131,7 +131,7 @@ impl ImpairmentSampler {
     }
 
     /// Samples the delay of the next frame.
-    pub fn sample_delay(&mut self) -> Duration {
+    pub fn sample_frame_delay(&mut self) -> Duration {
         let Impairments {
             delay_us,
             jitter_us,
@@ -156,8 +156,8 @@ impl ImpairmentSampler {
     }
 
     /// Samples the outcome of the next segment.
-    pub fn sample_segment(&mut self) -> SegmentOutcome {
-        if self.sample_loss() {
+    pub fn sample_segment_outcome(&mut self) -> SegmentOutcome {
+        if self.sample_segment_loss() {
             return SegmentOutcome::Lost;
         }
         if self.random.sample_bernoulli(self.impairments.reorder) {
@@ -166,7 +166,7 @@ impl ImpairmentSampler {
         SegmentOutcome::Passed
     }
 
-    fn sample_loss(&mut self) -> bool {
+    fn sample_segment_loss(&mut self) -> bool {
         let loss = self.impairments.loss;
         let Some(burst) = self.impairments.loss_burst else {
             return self.random.sample_bernoulli(loss);
@@ -198,7 +198,9 @@ mod tests {
 
     fn shares(impairments: Impairments) -> (f64, f64, f64) {
         let mut sampler = ImpairmentSampler::new(impairments, 11);
-        let samples: Vec<SegmentOutcome> = (0..SAMPLES).map(|_| sampler.sample_segment()).collect();
+        let samples: Vec<SegmentOutcome> = (0..SAMPLES)
+            .map(|_| sampler.sample_segment_outcome())
+            .collect();
         let share = |outcome| {
             samples.iter().filter(|each| **each == outcome).count() as f64 / SAMPLES as f64
         };
@@ -246,7 +248,7 @@ mod tests {
             };
             let mut sampler = ImpairmentSampler::new(jittered, 5);
             let samples: Vec<f64> = (0..SAMPLES)
-                .map(|_| sampler.sample_delay().as_secs_f64() * 1e6)
+                .map(|_| sampler.sample_frame_delay().as_secs_f64() * 1e6)
                 .collect();
             let mean = samples.iter().sum::<f64>() / SAMPLES as f64;
             let beyond = samples
@@ -260,7 +262,7 @@ mod tests {
         let (mean, beyond) = measure(JitterDistribution::Normal);
         assert!((mean - 1000.0).abs() < 2.0 && (beyond - 0.317).abs() < 0.01);
         let mut steady = ImpairmentSampler::new(impairments(), 5);
-        assert_eq!(steady.sample_delay(), Duration::from_millis(1));
+        assert_eq!(steady.sample_frame_delay(), Duration::from_millis(1));
     }
 
     #[test]

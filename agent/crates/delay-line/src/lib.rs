@@ -32,4 +32,6 @@ mod ports;
 mod random;
 mod segments;
 
-pub use delay_lines::{DelayLineNameRequest, DelayLines, StartRequest, UpdateRequest};
+pub use delay_lines::{
+    DelayLineNameRequest, DelayLineSetRequest, DelayLineStartRequest, DelayLines,
+};

@@ -12,9 +12,9 @@ use vnetbench_interfaces::tap::{TUN_DEVICE_PATH, Tap};
 use vnetbench_system::error::{Error, Result};
 
 /// Bytes of `struct virtio_net_hdr`, which precedes each frame (include/uapi/linux/virtio_net.h).
-pub const VNET_HEADER_BYTES: usize = 10;
+pub const VIRTIO_HEADER_BYTES: usize = 10;
 /// Bytes of a receive buffer: virtio header, Ethernet header with two VLAN tags, and the largest IP packet.
-pub const FRAME_BUFFER_BYTES: usize = VNET_HEADER_BYTES + 14 + 2 * 4 + (1 << 16);
+pub const FRAME_BUFFER_BYTES: usize = VIRTIO_HEADER_BYTES + 14 + 2 * 4 + (1 << 16);
 /// Transmit queue length of the tap: 20 ms at 200,000 frames/s.
 const TAP_QUEUE_FRAMES: u32 = 4096;
 
@@ -24,13 +24,13 @@ const TAP_UDP_OFFLOADS: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
 /// A tap.
 #[derive(Debug)]
-pub struct Port {
+pub struct TapPort {
     /// Interface name.
     pub name: String,
     tap: File,
 }
 
-impl Port {
+impl TapPort {
     /// Creates the tap and sets it up.
     pub fn create_tap(name: &str) -> Result<Self> {
         let open = || {
@@ -69,7 +69,7 @@ impl Port {
     }
 }
 
-impl AsFd for Port {
+impl AsFd for TapPort {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.tap.as_fd()
     }

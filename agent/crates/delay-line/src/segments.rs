@@ -7,7 +7,7 @@ use etherparse::{
     SingleVlanSlice, TcpHeaderSlice, UdpHeader,
 };
 
-use crate::ports::VNET_HEADER_BYTES;
+use crate::ports::VIRTIO_HEADER_BYTES;
 
 /// The checksum is pending, so an extracted segment can have another one.
 const VNET_FLAG_NEEDS_CHECKSUM: u8 = 1;
@@ -38,7 +38,7 @@ impl SegmentLayout {
     /// Parses a frame. Returns `None` if it has only one segment, does not carry TCP or UDP directly over IP, or is
     /// malformed. A guest may have sent it, so malformed headers must not make this thread panic.
     pub fn parse(frame: &[u8]) -> Option<Self> {
-        let virtio_header = frame.get(..VNET_HEADER_BYTES)?;
+        let virtio_header = frame.get(..VIRTIO_HEADER_BYTES)?;
         let gso_type = virtio_header[1] & !GSO_ECN;
         let segment_bytes = usize::from(u16::from_ne_bytes([virtio_header[4], virtio_header[5]]));
         if gso_type == GSO_NONE
@@ -47,7 +47,7 @@ impl SegmentLayout {
         {
             return None;
         }
-        let ethernet_frame = &frame[VNET_HEADER_BYTES..];
+        let ethernet_frame = &frame[VIRTIO_HEADER_BYTES..];
         let mut ethernet = Ethernet2Slice::from_slice_without_fcs(ethernet_frame)
             .ok()?
             .payload();
@@ -111,7 +111,7 @@ impl SegmentLayout {
         }
         // The header length may cover the whole original frame (virtio_net_hdr_from_skb). A tap rejects frames that are
         // shorter than their header length (tun_get_user).
-        let headers = (self.payload_offset - VNET_HEADER_BYTES) as u16;
+        let headers = (self.payload_offset - VIRTIO_HEADER_BYTES) as u16;
         cut[2..4].copy_from_slice(&headers.to_ne_bytes());
         self.write_lengths_and_ipv4_header(&mut cut, segments.start as u16);
         if self.protocol == IpNumber::TCP {
@@ -287,7 +287,7 @@ pub mod tests {
     #[test]
     fn an_extracted_frame_has_the_length_of_its_headers_as_header_length() {
         let mut whole = tcp_frame(true, 1);
-        let all = (whole.len() - VNET_HEADER_BYTES) as u16;
+        let all = (whole.len() - VIRTIO_HEADER_BYTES) as u16;
         whole[2..4].copy_from_slice(&all.to_ne_bytes());
         let layout = SegmentLayout::parse(&whole).expect("several segments");
         for segments in [0..1, 0..2, 2..3] {
@@ -334,9 +334,9 @@ pub mod tests {
         let mut single = tcp_frame(true, 0);
         single[1] = GSO_NONE;
         let mut short = tcp_frame(true, 0);
-        short.truncate(VNET_HEADER_BYTES + 40);
+        short.truncate(VIRTIO_HEADER_BYTES + 40);
         let mut other = tcp_frame(true, 0);
-        other[VNET_HEADER_BYTES + Ethernet2Header::LEN + 9] = 47;
+        other[VIRTIO_HEADER_BYTES + Ethernet2Header::LEN + 9] = 47;
         for frame in [single, short, other, Vec::new()] {
             assert_eq!(SegmentLayout::parse(&frame), None);
         }
@@ -344,7 +344,7 @@ pub mod tests {
 
     #[test]
     fn frames_with_too_short_headers_are_not_segmented() {
-        let ip_offset = VNET_HEADER_BYTES + Ethernet2Header::LEN;
+        let ip_offset = VIRTIO_HEADER_BYTES + Ethernet2Header::LEN;
         let data_offset = ip_offset + 20 + 12;
         for (at, odd) in [
             (ip_offset, 0x40),

@@ -6,7 +6,7 @@ use aya::Ebpf;
 
 use crate::bpf_programs::{ProbeResult, SharedArray, SharedWithPrograms};
 use crate::foreign::{EXAMPLE_BYTES, ForeignFrames};
-use crate::frame_class::FrameClass;
+use crate::frame_class::ForeignFrameClass;
 use vnetbench_system::histogram::{BUCKET_COUNT, HistogramCounts};
 
 /// Words of one stream's duplicate bitmap (BITMAP_WORDS in bpf/arrivals.h).
@@ -38,8 +38,8 @@ struct SequenceState {
 #[derive(Debug)]
 #[repr(C)]
 struct CpuCounters {
-    foreign: [AtomicU64; FrameClass::ALL.len()],
-    examples: [[AtomicU8; EXAMPLE_BYTES]; FrameClass::ALL.len()],
+    foreign: [AtomicU64; ForeignFrameClass::ALL.len()],
+    examples: [[AtomicU8; EXAMPLE_BYTES]; ForeignFrameClass::ALL.len()],
     nonempty_octaves: AtomicU64,
     delay_buckets: [AtomicU64; BUCKET_COUNT],
 }
@@ -132,7 +132,7 @@ impl SinkProgramMaps {
     pub fn foreign_frames(&self) -> ForeignFrames {
         let mut sum = ForeignFrames::default();
         for cpu in self.cpu_counters.iter() {
-            for (class_index, class) in FrameClass::ALL.into_iter().enumerate() {
+            for (class_index, class) in ForeignFrameClass::ALL.into_iter().enumerate() {
                 let example = cpu.examples[class_index].each_ref();
                 let example = example.map(|byte| byte.load(Ordering::Relaxed));
                 sum.add(class, load_relaxed(&cpu.foreign[class_index]), &example);

@@ -58,7 +58,7 @@ pub fn load_object<'a>(
     configure(&mut loader);
     loader
         .load(object)
-        .map_err(|error| format_error_chain(&error))
+        .map_err(|error| join_first_error_lines(&error))
 }
 
 /// Loads one of an object's XDP programs.
@@ -68,8 +68,10 @@ pub fn load_xdp_program<'a>(object: &'a mut Ebpf, name: &str) -> ProbeResult<&'a
         .ok_or(format!("the BPF object has no program {name}"))?;
     let program: &mut Xdp = program
         .try_into()
-        .map_err(|error| format_error_chain(&error))?;
-    program.load().map_err(|error| format_error_chain(&error))?;
+        .map_err(|error| join_first_error_lines(&error))?;
+    program
+        .load()
+        .map_err(|error| join_first_error_lines(&error))?;
     Ok(program)
 }
 
@@ -80,16 +82,18 @@ pub fn attach_to_tracepoint(object: &mut Ebpf, name: &str, tracepoint: &str) -> 
         .ok_or(format!("the BPF object has no program {name}"))?;
     let program: &mut RawTracePoint = program
         .try_into()
-        .map_err(|error| format_error_chain(&error))?;
-    program.load().map_err(|error| format_error_chain(&error))?;
+        .map_err(|error| join_first_error_lines(&error))?;
+    program
+        .load()
+        .map_err(|error| join_first_error_lines(&error))?;
     program
         .attach(tracepoint)
-        .map_err(|error| format_error_chain(&error))?;
+        .map_err(|error| join_first_error_lines(&error))?;
     Ok(())
 }
 
 /// Formats an error with its causes, one line each: a verifier log after the first line helps only developers.
-pub fn format_error_chain(error: &(dyn StdError + 'static)) -> String {
+pub fn join_first_error_lines(error: &(dyn StdError + 'static)) -> String {
     let mut message = String::new();
     let mut next = Some(error);
     while let Some(error) = next {
@@ -140,7 +144,7 @@ impl<T: SharedWithPrograms> SharedArray<T> {
         };
         let element_bytes = array
             .info()
-            .map_err(|error| format_error_chain(&error))?
+            .map_err(|error| join_first_error_lines(&error))?
             .value_size();
         if element_bytes as usize != size_of::<T>() {
             return Err(format!(

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::filter::FrameFilter;
+use crate::filter::TrialFrameFilter;
 use crate::generate::XdpSource;
 use crate::parameters::{
-    ChosenBackends, FrameBackend, FrameParameters, FrameSize, PacingMethod, RejectedFrameHandling,
+    ChosenBackends, FrameBackend, FrameParameters, FrameSize, PacingMethod, RejectedFrameCounting,
 };
 use crate::port::Port;
 use crate::sink::FrameCounter;
@@ -30,8 +30,8 @@ pub struct CapabilitiesRequest {
 ///
 /// Fails if the port is not usable or no backend can count its frames.
 pub fn probe_capabilities(parameters: CapabilitiesRequest) -> Result<Value> {
-    let port = Port::open(&parameters.interface)?;
-    let empty_filter = FrameFilter {
+    let port = Port::open_with_link(&parameters.interface)?;
+    let empty_filter = TrialFrameFilter {
         secret: 0,
         sources: Vec::new(),
         sinks: Vec::new(),
@@ -63,7 +63,7 @@ fn build_smallest_frame_parameters(port: &Port) -> FrameParameters {
         max_frames: None,
         flows: 1,
         vary_addresses: false,
-        rejected_frames: RejectedFrameHandling::Unsent,
+        rejected_frames: RejectedFrameCounting::Unsent,
         from: Ipv4Addr::new(198, 18, 0, 1).into(),
         to: Ipv4Addr::new(198, 18, 0, 2).into(),
         vlan_tags: Vec::new(),

@@ -9,7 +9,7 @@ use std::io;
 
 use aya::programs::{Xdp, XdpMode};
 
-use crate::bpf_programs::{ProbeResult, format_error_chain};
+use crate::bpf_programs::{ProbeResult, join_first_error_lines};
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_interfaces::tap::{TUN_DEVICE_PATH, Tap};
 
@@ -33,7 +33,7 @@ impl DispatcherSlot {
         attached.map_err(|error| {
             format!(
                 "cannot attach the program to a tap: {}",
-                format_error_chain(&error)
+                join_first_error_lines(&error)
             )
         })?;
         Ok(Self { _tap: tap.file })

@@ -9,7 +9,7 @@ pub const FIRST_SINK_ROLE: u16 = 2;
 
 /// The streams of this endpoint, by their ids.
 #[derive(Debug)]
-pub struct FrameFilter {
+pub struct TrialFrameFilter {
     /// The secret of the trial: a stream's key is this value XOR the stream's id.
     pub secret: u32,
     /// Streams that this endpoint sends. Their frames should not come back.
@@ -18,7 +18,7 @@ pub struct FrameFilter {
     pub sinks: Vec<u32>,
 }
 
-impl FrameFilter {
+impl TrialFrameFilter {
     /// Returns the role of each stream, indexed by its id.
     pub fn stream_roles(&self) -> Vec<u16> {
         let mut roles = vec![0; STREAM_ID_LIMIT];

@@ -9,7 +9,7 @@ use etherparse::{
 };
 use serde::Serialize;
 
-use crate::frame_class::{FrameClass, payload_after_vlan_tags};
+use crate::frame_class::{ForeignFrameClass, payload_after_vlan_tags};
 
 /// Bytes kept of an example frame (EXAMPLE_BYTES in bpf/arrivals.h).
 pub const EXAMPLE_BYTES: usize = 64;
@@ -21,7 +21,7 @@ const BRIDGE_GROUP_PREFIX: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
 
 /// Foreign frames that arrived since the port was opened.
 #[derive(Debug, Clone, Default)]
-pub struct ForeignFrames([ClassCount; FrameClass::ALL.len()]);
+pub struct ForeignFrames([ClassCount; ForeignFrameClass::ALL.len()]);
 
 #[derive(Debug, Clone, Copy)]
 struct ClassCount {
@@ -40,7 +40,7 @@ impl Default for ClassCount {
 
 impl ForeignFrames {
     /// Adds frames of a class. `example` holds the first bytes of the first one.
-    pub fn add(&mut self, class: FrameClass, count: u64, example: &[u8]) {
+    pub fn add(&mut self, class: ForeignFrameClass, count: u64, example: &[u8]) {
         let entry = &mut self.0[class as usize];
         if entry.count == 0 && count > 0 {
             let bytes = example.len().min(EXAMPLE_BYTES);
@@ -49,14 +49,15 @@ impl ForeignFrames {
         entry.count += count;
     }
 
-    fn class_count(&self, class: FrameClass) -> u64 {
+    fn class_count(&self, class: ForeignFrameClass) -> u64 {
         self.0[class as usize].count
     }
 
     /// Returns the frames that arrived since an earlier reading.
     pub fn since(&self, earlier: &Self) -> ForeignFrameCounts {
-        let increase = |kind: &FrameClass| self.class_count(*kind) - earlier.class_count(*kind);
-        let by_protocol: Vec<(FrameClass, u64)> = FrameClass::OTHER_SENDER_CLASSES
+        let increase =
+            |kind: &ForeignFrameClass| self.class_count(*kind) - earlier.class_count(*kind);
+        let by_protocol: Vec<(ForeignFrameClass, u64)> = ForeignFrameClass::OTHER_SENDER_CLASSES
             .map(|kind| (kind, increase(&kind)))
             .to_vec();
         let most_frequent = by_protocol.iter().max_by_key(|(_, count)| count);
@@ -67,8 +68,8 @@ impl ForeignFrames {
                 .filter(|(_, count)| *count > 0)
                 .map(|(kind, count)| (kind.name(), *count))
                 .collect(),
-            own_returned: increase(&FrameClass::OwnReturned),
-            other_trial: increase(&FrameClass::OtherTrial),
+            own_returned: increase(&ForeignFrameClass::OwnReturned),
+            other_trial: increase(&ForeignFrameClass::OtherTrial),
             example: most_frequent
                 .filter(|(_, count)| *count > 0)
                 .map(|(kind, _)| FrameDescription(&self.0[*kind as usize].example).to_string()),
@@ -239,11 +240,11 @@ mod tests {
     #[test]
     fn frames_of_other_senders_are_counted_by_protocol_between_two_readings() {
         let mut foreign = ForeignFrames::default();
-        foreign.add(FrameClass::Arp, 2, &[]);
+        foreign.add(ForeignFrameClass::Arp, 2, &[]);
         let then = foreign.clone();
-        foreign.add(FrameClass::Ipv6, 3, &[]);
-        foreign.add(FrameClass::Arp, 1, &[]);
-        foreign.add(FrameClass::OwnReturned, 9, &[]);
+        foreign.add(ForeignFrameClass::Ipv6, 3, &[]);
+        foreign.add(ForeignFrameClass::Arp, 1, &[]);
+        foreign.add(ForeignFrameClass::OwnReturned, 9, &[]);
         let foreign = foreign.since(&then);
         assert_eq!(
             (

@@ -10,12 +10,12 @@ use vnetbench_streams::datagram_header::{DatagramHeader, HEADER_BYTES};
 
 /// Frame numbers stay below 2^52 (NUMBER_BITS in bpf/arrivals.h).
 pub const FRAME_NUMBER_BITS: u32 = 52;
-/// Maximum age of a frame that is attributed to another trial (MAX_FRAME_AGE_NS in bpf/arrivals.h).
-const MAX_FRAME_AGE_NANOS: i64 = 10_000_000_000;
+/// Maximum age of a frame that is attributed to another trial (MAX_OTHER_TRIAL_AGE_NS in bpf/arrivals.h).
+const MAX_OTHER_TRIAL_AGE_NANOS: i64 = 10_000_000_000;
 
 /// A class of foreign frames, in the order of `enum frame_class` in bpf/arrivals.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrameClass {
+pub enum ForeignFrameClass {
     /// A frame that this endpoint sent and that came back.
     OwnReturned,
     /// A frame of a simultaneous trial, or of another pair of ports.
@@ -30,7 +30,7 @@ pub enum FrameClass {
     Unknown,
 }
 
-impl FrameClass {
+impl ForeignFrameClass {
     /// All classes, in order.
     pub const ALL: [Self; 6] = [
         Self::OwnReturned,
@@ -62,7 +62,7 @@ pub struct UdpPayload<'a> {
     /// The payload.
     pub bytes: &'a [u8],
     /// The class of the frame if it belongs to no trial.
-    pub ip_class: FrameClass,
+    pub ip_class: ForeignFrameClass,
 }
 
 /// Returns the UDP payload of a frame that can belong to a trial.
@@ -72,13 +72,19 @@ pub struct UdpPayload<'a> {
 /// # Errors
 ///
 /// Returns the class of a frame that cannot belong to a trial.
-pub fn find_udp_payload(frame: &[u8]) -> Result<UdpPayload<'_>, FrameClass> {
-    let ethernet = payload_after_vlan_tags(frame).ok_or(FrameClass::Unknown)?;
+pub fn find_udp_payload(frame: &[u8]) -> Result<UdpPayload<'_>, ForeignFrameClass> {
+    let ethernet = payload_after_vlan_tags(frame).ok_or(ForeignFrameClass::Unknown)?;
     let (ip_class, datagram) = match ethernet.ether_type {
-        EtherType::IPV4 => (FrameClass::Ipv4, find_ipv4_udp_datagram(ethernet.payload)),
-        EtherType::IPV6 => (FrameClass::Ipv6, find_ipv6_udp_datagram(ethernet.payload)),
-        EtherType::ARP => return Err(FrameClass::Arp),
-        _ => return Err(FrameClass::Unknown),
+        EtherType::IPV4 => (
+            ForeignFrameClass::Ipv4,
+            find_ipv4_udp_datagram(ethernet.payload),
+        ),
+        EtherType::IPV6 => (
+            ForeignFrameClass::Ipv6,
+            find_ipv6_udp_datagram(ethernet.payload),
+        ),
+        EtherType::ARP => return Err(ForeignFrameClass::Arp),
+        _ => return Err(ForeignFrameClass::Unknown),
     };
     let payload = datagram.and_then(|datagram| datagram.get(UdpHeader::LEN..));
     let payload = payload.filter(|payload| payload.len() >= HEADER_BYTES);
@@ -107,7 +113,7 @@ fn find_ipv6_udp_datagram(packet: &[u8]) -> Option<&[u8]> {
 /// About one of 10^8 random UDP datagrams has so low a number and so recent a time.
 pub fn belongs_to_other_trial(header: DatagramHeader, now_nanos: u64) -> bool {
     header.number >> FRAME_NUMBER_BITS == 0
-        && (0..MAX_FRAME_AGE_NANOS).contains(&header.transit_nanos(now_nanos))
+        && (0..MAX_OTHER_TRIAL_AGE_NANOS).contains(&header.transit_nanos(now_nanos))
 }
 
 /// Returns the EtherType and the packet of a frame, without VLAN tags.
@@ -160,29 +166,38 @@ pub(crate) mod tests {
                 find_udp_payload(&frame(rest)),
                 Ok(UdpPayload {
                     bytes: &[7; HEADER_BYTES],
-                    ip_class: FrameClass::Ipv4
+                    ip_class: ForeignFrameClass::Ipv4
                 })
             );
         }
         let thrice = [&[0x88, 0xa8, 0, 7][..], &twice].concat();
-        assert_eq!(find_udp_payload(&frame(&thrice)), Err(FrameClass::Unknown));
+        assert_eq!(
+            find_udp_payload(&frame(&thrice)),
+            Err(ForeignFrameClass::Unknown)
+        );
     }
 
     #[test]
     fn fragments_short_payloads_and_other_protocols_have_no_udp_payload() {
         for fragment in [[0x20, 0], [0, 1]] {
             let rest = [&[8, 0][..], &ipv4_udp(fragment)].concat();
-            assert_eq!(find_udp_payload(&frame(&rest)), Err(FrameClass::Ipv4));
+            assert_eq!(
+                find_udp_payload(&frame(&rest)),
+                Err(ForeignFrameClass::Ipv4)
+            );
         }
         let mut short = frame(&[&[8, 0][..], &ipv4_udp([0, 0])].concat());
         short.pop();
-        assert_eq!(find_udp_payload(&short), Err(FrameClass::Ipv4));
-        assert_eq!(find_udp_payload(&frame(&[8, 6, 0])), Err(FrameClass::Arp));
+        assert_eq!(find_udp_payload(&short), Err(ForeignFrameClass::Ipv4));
+        assert_eq!(
+            find_udp_payload(&frame(&[8, 6, 0])),
+            Err(ForeignFrameClass::Arp)
+        );
         assert_eq!(
             find_udp_payload(&frame(&[0x86, 0xdd, 0x60])),
-            Err(FrameClass::Ipv6)
+            Err(ForeignFrameClass::Ipv6)
         );
-        assert_eq!(find_udp_payload(&ETHERNET), Err(FrameClass::Unknown));
+        assert_eq!(find_udp_payload(&ETHERNET), Err(ForeignFrameClass::Unknown));
     }
 
     #[test]
@@ -196,7 +211,7 @@ pub(crate) mod tests {
         assert!(!belongs_to_other_trial(head, 4_000));
         assert!(!belongs_to_other_trial(
             head,
-            5_000 + MAX_FRAME_AGE_NANOS as u64
+            5_000 + MAX_OTHER_TRIAL_AGE_NANOS as u64
         ));
         assert!(!belongs_to_other_trial(
             DatagramHeader {

@@ -13,12 +13,14 @@ use rustix::thread::set_current_timer_slack;
 use crate::bpf_programs::{self, ProbeResult, Shared};
 use crate::dispatcher::DispatcherSlot;
 use crate::generator_state::{GeneratorState, LatenessHistogram, build_config};
-use crate::parameters::{FCS_BYTES, FrameParameters, PacingMethod, RejectedFrameHandling};
+use crate::parameters::{FCS_BYTES, FrameParameters, PacingMethod, RejectedFrameCounting};
 use crate::port::Port;
 use crate::template::FrameTemplate;
 use vnetbench_streams::datagram_header::SMALL_PROBE_NUMBER;
 use vnetbench_streams::frame_pacing::{BurstSizes, LatenessTotals, PacingOutcome};
-use vnetbench_streams::frames::{FrameCounts, FrameEndpoint, FrameOutcome, SourceOutcome};
+use vnetbench_streams::frames::{
+    FrameCounts, FrameEndpoint, FrameSourceDetails, FrameStreamDetails,
+};
 use vnetbench_streams::timing::{RequestRate, Schedule};
 use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
@@ -30,7 +32,7 @@ const UNPACED_BATCH_RUNS: u32 = 64;
 /// Smaller batches of paced frames cost more than they are worth (bench/README.md).
 const MIN_PACED_BATCH_RUNS: u32 = 2;
 /// A paced frame waits for the end of its batch, so a batch has no more runs than frames become due in this time.
-const MAX_BATCH_DURATION: Duration = Duration::from_micros(4);
+const MAX_DUE_TIME_PER_BATCH: Duration = Duration::from_micros(4);
 /// Duration of one call. After a stop, the remaining runs generate nothing and are much faster.
 const TARGET_CALL_DURATION: Duration = Duration::from_millis(20);
 /// Program runs of the first call.
@@ -38,7 +40,7 @@ const RUNS_OF_FIRST_CALL: u32 = 1024;
 /// Maximum program runs of one call.
 const MAX_RUNS_PER_CALL: u32 = 1 << 20;
 /// Maximum sleep while no frame is due.
-const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+const MAX_IDLE_SLEEP: Duration = Duration::from_millis(20);
 /// A thread spins for this time before a frame is due, because a sleep may end that late.
 const SPIN_BEFORE_DUE: Duration = Duration::from_micros(100);
 /// Bytes available for a live frame in its page (net/bpf/test_run.c), with pages of 4096 bytes.
@@ -56,7 +58,7 @@ pub struct XdpSource {
     /// Whether the stream mixes several frame sizes.
     has_several_sizes: bool,
     max_frames: Option<u64>,
-    rejected_frames: RejectedFrameHandling,
+    rejected_frames: RejectedFrameCounting,
     shares_cpu: bool,
     /// Schedule and method of a paced stream.
     pacing: Option<(Schedule, PacingMethod)>,
@@ -100,9 +102,9 @@ impl XdpSource {
             .ok_or("the BPF object has no map port")?;
         let mut map: DevMap<_> = map
             .try_into()
-            .map_err(|error| bpf_programs::format_error_chain(&error))?;
+            .map_err(|error| bpf_programs::join_first_error_lines(&error))?;
         map.set(0, port.index, None, 0)
-            .map_err(|error| bpf_programs::format_error_chain(&error))?;
+            .map_err(|error| bpf_programs::join_first_error_lines(&error))?;
         let dispatcher_slot = DispatcherSlot::attach_to_new_tap(bpf_programs::load_xdp_program(
             &mut object,
             "generate",
@@ -233,7 +235,7 @@ impl XdpSource {
             }
             let time_left = schedule.due_at(generated).saturating_duration_since(now);
             if time_left > SPIN_BEFORE_DUE {
-                std::thread::sleep((time_left - SPIN_BEFORE_DUE).min(STOP_CHECK_INTERVAL));
+                std::thread::sleep((time_left - SPIN_BEFORE_DUE).min(MAX_IDLE_SLEEP));
             } else {
                 std::hint::spin_loop();
             }
@@ -297,7 +299,7 @@ impl FrameEndpoint for XdpSource {
         Ok(StreamEnd::Drained)
     }
 
-    fn stop(&self) {
+    fn stop_source(&self) {
         self.state.stop.store(1, Ordering::Relaxed);
     }
 
@@ -305,8 +307,8 @@ impl FrameEndpoint for XdpSource {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let generated = load(&self.state.generated);
         let frames = match self.rejected_frames {
-            RejectedFrameHandling::Unsent => load(&self.state.sent),
-            RejectedFrameHandling::Lost => generated,
+            RejectedFrameCounting::Unsent => load(&self.state.sent),
+            RejectedFrameCounting::Lost => generated,
         };
         let bytes = if self.has_several_sizes {
             // The sizes of rejected frames are unknown: assume that all sizes are rejected alike.
@@ -321,10 +323,10 @@ impl FrameEndpoint for XdpSource {
         }
     }
 
-    fn outcome(&self, load_ended: Instant) -> FrameOutcome {
+    fn details(&self, load_ended: Instant) -> FrameStreamDetails {
         let generated = self.state.generated.load(Ordering::Relaxed);
         let paced = self.pacing.as_ref();
-        FrameOutcome::Source(SourceOutcome {
+        FrameStreamDetails::Source(FrameSourceDetails {
             rejected: generated - self.state.sent.load(Ordering::Relaxed),
             pacing: paced
                 .map(|(schedule, pacing)| self.pacing_outcome(schedule, *pacing, load_ended)),
@@ -333,7 +335,7 @@ impl FrameEndpoint for XdpSource {
 }
 
 fn choose_paced_batch_runs(gap: Duration) -> u32 {
-    let frames = MAX_BATCH_DURATION.as_nanos() / gap.as_nanos().max(1);
+    let frames = MAX_DUE_TIME_PER_BATCH.as_nanos() / gap.as_nanos().max(1);
     (frames as u32)
         .next_power_of_two()
         .clamp(MIN_PACED_BATCH_RUNS, UNPACED_BATCH_RUNS)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use aya::Pod;
 
 use crate::bpf_programs::SharedWithPrograms;
-use crate::parameters::{FrameParameters, MAX_MIX_FRAMES};
+use crate::parameters::{FrameParameters, MAX_MIX_SEQUENCE_FRAMES};
 use crate::template::{FrameTemplate, SizeFields};
 use vnetbench_streams::frame_pacing::{BURST_CLASSES, FrameGap};
 use vnetbench_system::histogram::BUCKET_COUNT;
@@ -30,7 +30,7 @@ pub struct GeneratorConfig {
     flow_count: u32,
     size_count: u32,
     largest_bytes: u32,
-    size_fields: [SizeFields; MAX_MIX_FRAMES],
+    size_fields: [SizeFields; MAX_MIX_SEQUENCE_FRAMES],
 }
 
 // SAFETY: all fields are integers, in C layout without padding.
@@ -130,7 +130,7 @@ pub fn build_config(
         flow_count: parameters.flows,
         size_count: size_fields.len() as u32,
         largest_bytes: largest_bytes as u32,
-        size_fields: [SizeFields::default(); MAX_MIX_FRAMES],
+        size_fields: [SizeFields::default(); MAX_MIX_SEQUENCE_FRAMES],
     };
     config.size_fields[..size_fields.len()].copy_from_slice(size_fields);
     if let Some(per_s) = parameters.frames_per_s {

@@ -49,8 +49,8 @@ mod test_network;
 mod workload;
 
 pub use parameters::{
-    ChosenBackends, FCS_BYTES, FrameBackend, FrameParameters, FrameSize, MAX_MIX_FRAMES,
-    PacingMethod, RejectedFrameHandling,
+    ChosenBackends, FCS_BYTES, FrameBackend, FrameParameters, FrameSize, MAX_MIX_SEQUENCE_FRAMES,
+    PacingMethod, RejectedFrameCounting,
 };
 pub use sink::{OtherFrameCounts, OtherFrameObserver};
 pub use workload::{FrameWorkload, OpenFrameStream, open_frame_workload, start_frame_streams};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum length of the repeating sequence of frame sizes (MAX_MIX_FRAMES in bpf/generate.bpf.c).
-pub const MAX_MIX_FRAMES: usize = 64;
+/// Maximum length of the repeating sequence of frame sizes (MAX_MIX_SEQUENCE_FRAMES in bpf/generate.bpf.c).
+pub const MAX_MIX_SEQUENCE_FRAMES: usize = 64;
 /// Bytes of the frame check sequence. RFC 2544 counts it; the kernel does not see it.
 pub const FCS_BYTES: usize = 4;
 
@@ -40,7 +40,7 @@ pub struct FrameParameters {
     /// How a source waits until a frame is due.
     pub pacing: PacingMethod,
     /// How frames are counted that the port rejects.
-    pub rejected_frames: RejectedFrameHandling,
+    pub rejected_frames: RejectedFrameCounting,
     /// After the load, a sink ends once no frame has arrived for this time.
     pub settle: Duration,
     /// Whether a source's thread shares its CPU with another source.
@@ -60,7 +60,7 @@ pub struct FrameSize {
 /// How frames are counted that the port rejects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RejectedFrameHandling {
+pub enum RejectedFrameCounting {
     /// As not sent: the port is the limit of the tester.
     #[default]
     Unsent,

@@ -36,9 +36,10 @@ impl Port {
     /// # Errors
     ///
     /// Fails if the interface does not exist, is down or has no link.
-    pub fn open(name: &str) -> Result<Self> {
+    pub fn open_with_link(name: &str) -> Result<Self> {
         let port_error = |error| {
-            Error::system(format!("use {name} as a port"), error).with_kind(ErrorKind::FramesPort)
+            Error::system(format!("use {name} as a port"), error)
+                .with_kind_if_none(ErrorKind::FramesPort)
         };
         let interface = Interface::open(name).map_err(port_error)?;
         let port = Self {

@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::arrivals::StreamArrivals;
-use crate::filter::FrameFilter;
+use crate::filter::TrialFrameFilter;
 use crate::foreign::{ForeignFrameCounts, ForeignFrames};
 use crate::packet::sink::PacketSink;
 use crate::parameters::{ChosenBackends, FrameBackend};
 use crate::port::Port;
 use crate::sink_program::SinkProgram;
 use vnetbench_counters::load_thread::LoadThread;
-use vnetbench_streams::frames::{FrameCounts, FrameEndpoint, FrameOutcome, SinkOutcome};
+use vnetbench_streams::frames::{FrameCounts, FrameEndpoint, FrameSinkDetails, FrameStreamDetails};
 use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::histogram;
 
 /// How often a sink checks whether the load is over.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const LOAD_END_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a sink checks for late frames during the settling time.
 const POLLS_WHILE_SETTLING: u32 = 10;
 
@@ -41,7 +41,7 @@ enum CounterBackend {
 
 impl FrameCounter {
     /// Opens a counter with the requested backend, or with the best available one.
-    pub fn open(port: &Port, filter: &FrameFilter, requested: FrameBackend) -> Result<Self> {
+    pub fn open(port: &Port, filter: &TrialFrameFilter, requested: FrameBackend) -> Result<Self> {
         let with_backend = |backend, fallback_reason| Self {
             backend,
             sink_count: filter.sinks.len(),
@@ -73,7 +73,7 @@ impl FrameCounter {
     /// Returns the name of the backend in the agent's protocol.
     pub fn backend_name(&self) -> &'static str {
         match &self.backend {
-            CounterBackend::XdpProgram(program) => program.mode.name(),
+            CounterBackend::XdpProgram(program) => program.mode.backend_name(),
             CounterBackend::PacketSocket(_) => "packet",
         }
     }
@@ -165,12 +165,12 @@ impl OtherFrameObserver {
     }
 
     /// Begins the observation. Later calls have no effect.
-    pub fn take_baseline(&self) {
+    pub fn take_baseline_once(&self) {
         let _ = self.baseline.set(self.read());
     }
 
     /// Returns the frames since the observation began.
-    pub fn counts(&self) -> OtherFrameCounts {
+    pub fn counts_since_baseline(&self) -> OtherFrameCounts {
         let (start, now) = (self.baseline.get_or_init(Default::default), self.read());
         OtherFrameCounts {
             foreign_frames: now.foreign_frames.since(&start.foreign_frames),
@@ -197,7 +197,7 @@ pub struct OpenSinks {
 /// Opens a sink for each stream of the filter, in order, and an observer of the port's other frames.
 pub fn open_sinks(
     port: &Port,
-    filter: &FrameFilter,
+    filter: &TrialFrameFilter,
     requested: FrameBackend,
     settle: Duration,
     backends: &mut ChosenBackends,
@@ -226,7 +226,7 @@ pub fn open_sinks(
 impl FrameEndpoint for StreamSink {
     fn run(&self, commands: &Commands) -> io::Result<StreamEnd> {
         while commands.current() == Command::Go {
-            std::thread::sleep(POLL_INTERVAL);
+            std::thread::sleep(LOAD_END_CHECK_INTERVAL);
         }
         let mut arrivals = self.counter.stream_arrivals(self.sink_index);
         let mut last_arrival = Instant::now();
@@ -248,15 +248,16 @@ impl FrameEndpoint for StreamSink {
         FrameCounts { frames, bytes }
     }
 
-    /// The sinks at a port share one histogram, so only the first one reports it.
-    fn one_way_delays(&self) -> Option<histogram::HistogramCounts> {
+    /// The sinks at a port share one histogram, so only the first one reports it. `None` if a frame has the time of
+    /// another clock.
+    fn port_one_way_delays(&self) -> Option<histogram::HistogramCounts> {
         (self.sink_index == 0 && !self.counter.has_other_clock_frame())
             .then(|| self.counter.one_way_delays())
     }
 
-    fn outcome(&self, _load_ended: Instant) -> FrameOutcome {
+    fn details(&self, _load_ended: Instant) -> FrameStreamDetails {
         let arrived = self.counter.stream_arrivals(self.sink_index);
-        FrameOutcome::Sink(SinkOutcome {
+        FrameStreamDetails::Sink(FrameSinkDetails {
             duplicates: arrived.duplicates,
             out_of_order: arrived.out_of_order,
             before_window: arrived.before_window,

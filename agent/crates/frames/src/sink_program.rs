@@ -8,7 +8,7 @@ use aya::{Ebpf, EbpfLoader};
 
 use crate::arrivals::{BITMAP_WORDS, SinkProgramMaps};
 use crate::bpf_programs::{self, ProbeResult};
-use crate::filter::FrameFilter;
+use crate::filter::TrialFrameFilter;
 use crate::port::Port;
 
 /// The object that build.rs compiles from bpf/sink.bpf.c.
@@ -25,7 +25,7 @@ pub enum AttachMode {
 
 impl AttachMode {
     /// Returns the backend's name in the agent's protocol.
-    pub fn name(self) -> &'static str {
+    pub fn backend_name(self) -> &'static str {
         match self {
             Self::Native => "xdp native",
             Self::Generic => "xdp generic",
@@ -47,7 +47,7 @@ pub struct SinkProgram {
 
 impl SinkProgram {
     /// Loads the sink program and attaches it to the port.
-    pub fn attach(port: &Port, filter: &FrameFilter) -> ProbeResult<Self> {
+    pub fn attach(port: &Port, filter: &TrialFrameFilter) -> ProbeResult<Self> {
         let cpus = nr_cpus().map_err(|(action, error)| format!("{action}: {error}"))?;
         let sinks = filter.sinks.len();
         let roles = filter.stream_roles();
@@ -66,10 +66,10 @@ impl SinkProgram {
         })?;
         let arrivals = SinkProgramMaps::open(&object, sinks, cpus)?;
         let program = bpf_programs::load_xdp_program(&mut object, "sink")?;
-        let (mode, fallback_reason) = match attach_to_driver(program, port) {
+        let (mode, fallback_reason) = match attach_in_native_mode(program, port) {
             Ok(()) => (AttachMode::Native, String::new()),
             Err(reason) => {
-                attach_to_stack(program, port)?;
+                attach_in_generic_mode(program, port)?;
                 (
                     AttachMode::Generic,
                     format!("XDP runs in the kernel instead of the driver: {reason}"),
@@ -85,14 +85,14 @@ impl SinkProgram {
     }
 }
 
-fn attach_to_driver(program: &mut Xdp, port: &Port) -> ProbeResult<()> {
+fn attach_in_native_mode(program: &mut Xdp, port: &Port) -> ProbeResult<()> {
     let attached = program.attach_to_if_index(port.index, XdpMode::Driver);
     attached
         .map(drop)
         .map_err(|error| attach_error(&error, port))
 }
 
-fn attach_to_stack(program: &mut Xdp, port: &Port) -> ProbeResult<()> {
+fn attach_in_generic_mode(program: &mut Xdp, port: &Port) -> ProbeResult<()> {
     let attached = program.attach_to_if_index(port.index, XdpMode::Skb);
     attached
         .map(drop)
@@ -128,6 +128,6 @@ fn attach_error(error: &ProgramError, port: &Port) -> String {
             "{name} has fewer receive queues than its veth peer has transmit queues (ethtool -L)"
         ),
         Some(errno) => io::Error::from_raw_os_error(errno).to_string(),
-        None => bpf_programs::format_error_chain(error),
+        None => bpf_programs::join_first_error_lines(error),
     }
 }

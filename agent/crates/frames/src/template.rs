@@ -286,7 +286,7 @@ pub(crate) mod tests {
     use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 
     use super::*;
-    use crate::parameters::{FrameBackend, PacingMethod, RejectedFrameHandling};
+    use crate::parameters::{FrameBackend, PacingMethod, RejectedFrameCounting};
     use std::time::Duration;
 
     pub(crate) fn test_parameters(ip: [&str; 2], tags: &[u16]) -> FrameParameters {
@@ -298,7 +298,7 @@ pub(crate) mod tests {
             max_frames: None,
             flows: 1,
             vary_addresses: false,
-            rejected_frames: RejectedFrameHandling::Unsent,
+            rejected_frames: RejectedFrameCounting::Unsent,
             from,
             to,
             vlan_tags: tags.into(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use crate::arrivals::StreamArrivals;
-use crate::filter::FrameFilter;
+use crate::filter::TrialFrameFilter;
 use crate::packet::ring::ReceiveRing;
 use crate::parameters::{FCS_BYTES, FrameBackend};
 use crate::port::Port;
@@ -26,8 +26,8 @@ const WINDOW_FRAMES: u64 = 1 << 20;
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 const NO_AGE: Duration = Duration::ZERO;
 
-fn test_filter() -> FrameFilter {
-    FrameFilter {
+fn test_filter() -> TrialFrameFilter {
+    TrialFrameFilter {
         secret: SECRET,
         sources: vec![SOURCE_ID],
         sinks: SINK_IDS.into(),
@@ -337,7 +337,7 @@ fn a_port_without_native_xdp_is_counted_by_generic_xdp() {
         path!(a_port_without_native_xdp_is_counted_by_generic_xdp),
         || {
             run_shell("ip link set lo up");
-            let port = Port::open("lo").expect("the port exists");
+            let port = Port::open_with_link("lo").expect("the port exists");
             let counter = open_counter(&port, FrameBackend::Auto);
             let expected = if can_load_programs() {
                 "xdp generic"
@@ -390,7 +390,7 @@ fn a_full_receive_ring_counts_its_drops_and_keeps_the_rest() {
             let mut dropped = ring.take_dropped_count().expect("the kernel counts drops");
             while taken + dropped < SENT {
                 assert!(Instant::now() < until, "{taken} and {dropped} of {SENT}");
-                while ring.drain(|_| taken += 1) {}
+                while ring.consume_next_block(|_| taken += 1) {}
                 dropped += ring.take_dropped_count().expect("the kernel counts drops");
             }
             assert!(dropped > 0 && taken > 0, "{taken} and {dropped}");

@@ -56,7 +56,7 @@ pub fn create_veth_ports() -> [Port; 2] {
          ip link set dev a address 02:00:00:00:00:01 up
          ip link set dev b address 02:00:00:00:00:02 up"
     ));
-    ["a", "b"].map(|name| Port::open(name).expect("the port exists"))
+    ["a", "b"].map(|name| Port::open_with_link(name).expect("the port exists"))
 }
 
 /// Runs a shell script and returns its standard output.

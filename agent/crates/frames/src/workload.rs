@@ -6,7 +6,7 @@ use std::sync::Arc;
 use socket2::Socket;
 
 use crate::bpf_programs::ProbeResult;
-use crate::filter::{FrameFilter, STREAM_ID_LIMIT};
+use crate::filter::{STREAM_ID_LIMIT, TrialFrameFilter};
 use crate::packet::source::PacketSource;
 use crate::parameters::{ChosenBackends, FrameBackend, FrameParameters};
 use crate::port::Port;
@@ -54,7 +54,7 @@ pub fn open_frame_workload(
         let message = format!("ids of frame streams must be below {STREAM_ID_LIMIT}");
         return Err(Error::BadParameter(message));
     }
-    let port = Port::open(&parameters.interface)?;
+    let port = Port::open_with_link(&parameters.interface)?;
     let largest = parameters.sizes.iter().map(|size| size.bytes).max();
     port.check_frame_fits_mtu(largest.unwrap_or_default(), parameters.vlan_tags.len())?;
     let ids = |role| {
@@ -62,7 +62,7 @@ pub fn open_frame_workload(
         streams.map(|stream| stream.id).collect()
     };
     let key = |id| datagram_header::derive_stream_key(secret, id);
-    let filter = FrameFilter {
+    let filter = TrialFrameFilter {
         secret: key(0),
         sources: ids(Role::Source),
         sinks: ids(Role::Sink),

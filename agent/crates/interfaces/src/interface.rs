@@ -48,12 +48,13 @@ pub struct DriverInfo {
 
 /// Maximum wait for a link. An e1000 negotiates its link for some seconds.
 pub const LINK_TIMEOUT: Duration = Duration::from_secs(10);
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const LINK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Bridge requests (include/uapi/linux/sockios.h). The first two take only a name, which starts every request.
-const SIOCBRADDBR: libc::Ioctl = 0x89a0;
-const SIOCBRDELBR: libc::Ioctl = 0x89a1;
-const SIOCBRADDIF: libc::Ioctl = 0x89a2;
+/// Bridge requests SIOCBRADDBR, SIOCBRDELBR and SIOCBRADDIF (include/uapi/linux/sockios.h). The first two take only a
+/// name, which starts every request.
+const CREATE_BRIDGE_IOCTL: libc::Ioctl = 0x89a0;
+const DELETE_BRIDGE_IOCTL: libc::Ioctl = 0x89a1;
+const ADD_BRIDGE_PORT_IOCTL: libc::Ioctl = 0x89a2;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GLINK: u32 = 0x0a;
 
@@ -150,7 +151,7 @@ impl Interface {
             if Instant::now() > deadline {
                 return false;
             }
-            std::thread::sleep(POLL_INTERVAL);
+            std::thread::sleep(LINK_POLL_INTERVAL);
         }
         true
     }
@@ -195,7 +196,7 @@ impl Interface {
 
     /// Returns the folder of the interface in sysfs. Fails with ENODEV if the interface does not exist. Fails with EOPNOTSUPP
     /// if /sys is absent or belongs to another network namespace, which may have an interface of the same name.
-    pub fn sysfs_path(&self) -> io::Result<PathBuf> {
+    pub fn sysfs_folder(&self) -> io::Result<PathBuf> {
         let mac = self.mac_text()?;
         let folder = PathBuf::from("/sys/class/net").join(&self.name);
         let reported_mac = std::fs::read_to_string(folder.join("address")).unwrap_or_default();
@@ -208,7 +209,7 @@ impl Interface {
     /// Returns the folder of the interface's bus device in sysfs. Fails with EOPNOTSUPP if it has none.
     pub fn bus_device_path(&self) -> io::Result<PathBuf> {
         let unsupported = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-        let device = self.sysfs_path()?.join("device").canonicalize();
+        let device = self.sysfs_folder()?.join("device").canonicalize();
         let device = device.map_err(|_| unsupported())?;
         // The bus device is the parent of the virtio device.
         if read_bus_name(&device).as_deref() == Some("virtio") {
@@ -260,27 +261,27 @@ impl Interface {
 
     /// Creates a bridge of this name.
     pub fn create_bridge(&self) -> io::Result<()> {
-        self.ioctl(SIOCBRADDBR, self.make_ifreq()).map(drop)
+        self.ioctl(CREATE_BRIDGE_IOCTL, self.make_ifreq()).map(drop)
     }
 
     /// Removes the bridge of this name. Fails with ENXIO if it does not exist.
     pub fn remove_bridge(&self) -> io::Result<()> {
         // A bridge must be down. If it does not exist, the removal fails.
         let _ = self.set_is_up(false);
-        self.ioctl(SIOCBRDELBR, self.make_ifreq()).map(drop)
+        self.ioctl(DELETE_BRIDGE_IOCTL, self.make_ifreq()).map(drop)
     }
 
     /// Adds a port to this bridge.
     pub fn add_port(&self, port: &Self) -> io::Result<()> {
         let mut request = self.make_ifreq();
         request.ifr_ifru.ifru_ifindex = port.index()? as i32;
-        self.ioctl(SIOCBRADDIF, request).map(drop)
+        self.ioctl(ADD_BRIDGE_PORT_IOCTL, request).map(drop)
     }
 
     /// Returns the number of queues of the kind `rx-` or `tx-`.
-    pub fn queue_count(&self, name_prefix: &str) -> io::Result<u32> {
+    pub fn count_queues(&self, name_prefix: &str) -> io::Result<u32> {
         let mut count = 0;
-        for entry in std::fs::read_dir(self.sysfs_path()?.join("queues"))? {
+        for entry in std::fs::read_dir(self.sysfs_folder()?.join("queues"))? {
             count += u32::from(
                 entry?
                     .file_name()

@@ -37,7 +37,7 @@ pub struct NetdevReply(Vec<u8>);
 
 impl NetdevReply {
     /// Creates a reply with these attributes, for tests.
-    pub fn from_attributes(attributes: &[DefaultNla]) -> Self {
+    pub fn from_attributes_for_tests(attributes: &[DefaultNla]) -> Self {
         let mut bytes = vec![0; attributes.buffer_len()];
         attributes.emit(&mut bytes);
         Self(bytes)

@@ -67,7 +67,7 @@ fn run_test(options: &ClientOptions, document: &mut json::JsonDocument) -> Resul
         "Connecting to host {}, port {}",
         options.host, options.port
     ));
-    let control = ClientControl::connect(
+    let control = ClientControl::open_connection(
         address,
         options.bind,
         options.connect_timeout,
@@ -94,7 +94,7 @@ impl Client<'_> {
         printer: &mut Printer,
     ) -> Result<(), TestError> {
         let parameters = self.build_test_parameters();
-        self.control.send_parameters(&parameters)?;
+        self.control.send_cookie_and_parameters(&parameters)?;
         if parameters.direction == Direction::Reverse {
             printer.print_line(&format!(
                 "Reverse mode, remote host {} is sending",
@@ -130,7 +130,7 @@ impl Client<'_> {
         self.control.await_start()?;
         let outcome = self
             .run_load(&mut running_test, printer)
-            .and_then(|()| self.finish(&mut running_test, printer));
+            .and_then(|()| self.end_load(&mut running_test, printer));
         document.intervals_left_out = running_test.record.dropped_intervals;
         if let Err(error) = outcome {
             running_test.load.stop();
@@ -140,7 +140,7 @@ impl Client<'_> {
         }
         document.intervals = running_test.intervals_json();
         self.report_results(&running_test, document, printer)?;
-        self.control.finish()
+        self.control.send_final_state()
     }
 
     /// Exchanges the results with the server, prints them and completes the document.
@@ -150,7 +150,7 @@ impl Client<'_> {
         document: &mut json::JsonDocument,
         printer: &mut Printer,
     ) -> Result<(), TestError> {
-        let local_results = running_test.local_results();
+        let local_results = running_test.finish_local_results();
         let peer_results = self
             .control
             .exchange_results(&local_results, running_test.sender_has_retransmits())?;
@@ -261,7 +261,7 @@ impl Client<'_> {
     }
 
     /// Ends the test: waits for the data in flight and closes the last interval.
-    fn finish(
+    fn end_load(
         &mut self,
         running_test: &mut RunningTest,
         printer: &mut Printer,

@@ -11,7 +11,7 @@ use socket2::Socket;
 use crate::control_connection::ControlConnection;
 use crate::parameters::TestParameters;
 use crate::results::TestResults;
-use crate::server_messages::{ServerMessage, ServerMessageDecoder};
+use crate::server_messages::{ServerControlMessage, ServerMessageDecoder};
 use crate::sockets::connect_tcp;
 use crate::states::{State, TestError, error_message};
 use crate::wire::{COOKIE_BYTES, Cookie, encode_document};
@@ -32,13 +32,13 @@ pub struct ClientControl {
     /// Time limit for all further replies together.
     deadline: Option<Instant>,
     decoder: ServerMessageDecoder,
-    messages: VecDeque<ServerMessage>,
+    messages: VecDeque<ServerControlMessage>,
     is_finished: bool,
 }
 
 impl ClientControl {
     /// Connects to the server; sends nothing yet.
-    pub fn connect(
+    pub fn open_connection(
         to: SocketAddr,
         from: Option<IpAddr>,
         connect_timeout: Duration,
@@ -62,7 +62,10 @@ impl ClientControl {
     }
 
     /// Sends the cookie and the parameters; afterwards the server waits for the streams.
-    pub fn send_parameters(&mut self, parameters: &TestParameters) -> Result<(), TestError> {
+    pub fn send_cookie_and_parameters(
+        &mut self,
+        parameters: &TestParameters,
+    ) -> Result<(), TestError> {
         self.connection
             .send(&self.cookie)
             .and_then(|()| self.expect_state(State::ParameterExchange, "answer"))
@@ -119,7 +122,7 @@ impl ClientControl {
             &local_results.to_json(sender_has_retransmits),
         ))?;
         let peer_results = match self.next_message("send its results")? {
-            ServerMessage::Results(document) => {
+            ServerControlMessage::Results(document) => {
                 TestResults::from_json(&document).map_err(TestError::Failed)?
             }
             other => return Err(unexpected_message_error(&other)),
@@ -129,7 +132,7 @@ impl ClientControl {
     }
 
     /// Sends the final state: the test is finished.
-    pub fn finish(&mut self) -> Result<(), TestError> {
+    pub fn send_final_state(&mut self) -> Result<(), TestError> {
         self.is_finished = true;
         self.connection.send_state(State::Done)
     }
@@ -139,7 +142,7 @@ impl ClientControl {
         self.deadline = Some(deadline);
     }
 
-    fn next_message(&mut self, action: &str) -> Result<ServerMessage, TestError> {
+    fn next_message(&mut self, action: &str) -> Result<ServerControlMessage, TestError> {
         let remaining = self.deadline.map_or(Duration::MAX, |deadline| {
             deadline.saturating_duration_since(Instant::now())
         });
@@ -153,7 +156,7 @@ impl ClientControl {
 
     fn expect_state(&mut self, state: State, action: &str) -> Result<(), TestError> {
         match self.next_message(action)? {
-            ServerMessage::State(received) if received == state => Ok(()),
+            ServerControlMessage::State(received) if received == state => Ok(()),
             other => Err(unexpected_message_error(&other)),
         }
     }
@@ -180,24 +183,24 @@ fn generate_cookie() -> Result<Cookie, TestError> {
     Ok(cookie)
 }
 
-fn unexpected_message_error(message: &ServerMessage) -> TestError {
+fn unexpected_message_error(message: &ServerControlMessage) -> TestError {
     match message {
-        ServerMessage::Error { code, errno: 0 } => TestError::RefusedByServer(format!(
+        ServerControlMessage::Error { code, errno: 0 } => TestError::RefusedByServer(format!(
             "the server refused the test: {}",
             error_message(*code)
         )),
-        ServerMessage::Error { code, errno } => TestError::RefusedByServer(format!(
+        ServerControlMessage::Error { code, errno } => TestError::RefusedByServer(format!(
             "the server refused the test: {}: {}",
             error_message(*code),
             std::io::Error::from_raw_os_error(*errno)
         )),
-        ServerMessage::State(State::AccessDenied) => {
+        ServerControlMessage::State(State::AccessDenied) => {
             TestError::Busy("the server is busy with another test. Try again later".into())
         }
-        ServerMessage::State(State::ServerTerminated) => {
+        ServerControlMessage::State(State::ServerTerminated) => {
             TestError::failed("the server has terminated")
         }
-        ServerMessage::State(_) | ServerMessage::Results(_) => TestError::failed(
+        ServerControlMessage::State(_) | ServerControlMessage::Results(_) => TestError::failed(
             "the server does not speak iperf3's protocol: it sent a message out of turn",
         ),
     }

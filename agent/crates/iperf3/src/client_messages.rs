@@ -9,7 +9,7 @@ use crate::wire::{MAX_CLIENT_RESULTS_BYTES, MAX_PARAMETERS_BYTES, take_byte, tak
 
 /// A message from a client.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ClientMessage {
+pub enum ClientControlMessage {
     /// The parameters of the test.
     Parameters(Value),
     /// The end of the load.
@@ -58,7 +58,7 @@ impl ClientMessageDecoder {
     }
 
     /// Adds received bytes; returns all messages that are complete.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<ClientMessage>, TestError> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<ClientControlMessage>, TestError> {
         self.buffer.extend_from_slice(bytes);
         iter::from_fn(|| self.next_message().transpose()).collect()
     }
@@ -69,14 +69,14 @@ impl ClientMessageDecoder {
         self.buffer.len()
     }
 
-    fn next_message(&mut self) -> Result<Option<ClientMessage>, TestError> {
+    fn next_message(&mut self) -> Result<Option<ClientControlMessage>, TestError> {
         match self.expected {
             ExpectedMessage::Parameters => {
                 let document = take_document(&mut self.buffer, MAX_PARAMETERS_BYTES)
                     .map_err(|message| TestError::refused(ErrorCode::ReceiveParameters, message))?;
                 Ok(document.map(|document| {
                     self.expected = ExpectedMessage::Nothing;
-                    ClientMessage::Parameters(document)
+                    ClientControlMessage::Parameters(document)
                 }))
             }
             ExpectedMessage::Results => {
@@ -84,7 +84,7 @@ impl ClientMessageDecoder {
                     .map_err(|message| TestError::refused(ErrorCode::ReceiveResults, message))?;
                 Ok(document.map(|document| {
                     self.expected = ExpectedMessage::Done;
-                    ClientMessage::Results(document)
+                    ClientControlMessage::Results(document)
                 }))
             }
             ExpectedMessage::Nothing
@@ -96,22 +96,22 @@ impl ClientMessageDecoder {
         }
     }
 
-    fn decode_state(&mut self, byte: u8) -> Result<ClientMessage, TestError> {
+    fn decode_state(&mut self, byte: u8) -> Result<ClientControlMessage, TestError> {
         match (self.expected, State::from_byte(byte)) {
             (ExpectedMessage::Finished, _) => {
                 Err(unexpected_client_byte_error(byte, "after the test"))
             }
             (_, Some(State::ClientTerminated)) => {
                 self.expected = ExpectedMessage::Finished;
-                Ok(ClientMessage::Terminated)
+                Ok(ClientControlMessage::Terminated)
             }
             (ExpectedMessage::TestEnd, Some(State::TestEnd)) => {
                 self.expected = ExpectedMessage::Results;
-                Ok(ClientMessage::TestEnd)
+                Ok(ClientControlMessage::TestEnd)
             }
             (ExpectedMessage::Done, Some(State::Done)) => {
                 self.expected = ExpectedMessage::Finished;
-                Ok(ClientMessage::Done)
+                Ok(ClientControlMessage::Done)
             }
             (ExpectedMessage::Done, _) => Err(unexpected_client_byte_error(
                 byte,
@@ -162,10 +162,10 @@ mod tests {
         assert_eq!(
             messages,
             [
-                ClientMessage::Parameters(json!({"tcp": true})),
-                ClientMessage::TestEnd,
-                ClientMessage::Results(json!({"streams": []})),
-                ClientMessage::Done,
+                ClientControlMessage::Parameters(json!({"tcp": true})),
+                ClientControlMessage::TestEnd,
+                ClientControlMessage::Results(json!({"streams": []})),
+                ClientControlMessage::Done,
             ]
         );
         assert_eq!(decoder.buffered_bytes(), 0);

@@ -16,7 +16,7 @@ use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 /// Time limit for one step of the protocol.
 pub const PROTOCOL_STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that a refused peer has to read the last message and close.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+const REFUSED_PEER_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const READ_CHUNK_BYTES: usize = 16 << 10;
 
 /// One end of a control connection.
@@ -152,7 +152,7 @@ impl ControlConnection {
     ///
     /// Closing a socket with unread bytes makes the kernel reset the connection and discard the data sent before.
     pub fn close_gracefully(&self) {
-        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        let deadline = Instant::now() + REFUSED_PEER_CLOSE_TIMEOUT;
         // Not interruptible: the wait is short and the last step of a test.
         let Ok(waker) = Waker::new() else {
             return;

@@ -86,7 +86,10 @@ impl Listener {
     }
 
     /// Waits for events and delivers connections to their tests; returns those that start a new test.
-    pub fn poll(&mut self, registry: &TestRegistry) -> io::Result<Vec<(Socket, Cookie)>> {
+    pub fn wait_for_new_tests(
+        &mut self,
+        registry: &TestRegistry,
+    ) -> io::Result<Vec<(Socket, Cookie)>> {
         let polled: Vec<_> = [self.tcp.as_fd(), self.udp.as_fd()]
             .into_iter()
             .chain(
@@ -107,7 +110,7 @@ impl Listener {
             self.accept_udp(registry)?;
         }
         for (index, connection) in self.pending.iter_mut().enumerate() {
-            if is_readable(index + 2) && !connection.read_cookie() {
+            if is_readable(index + 2) && !connection.read_cookie_unless_closed() {
                 // The peer closed the connection, or reading failed.
                 connection.is_closed = true;
             }
@@ -192,7 +195,7 @@ impl Listener {
     /// The kernel then delivers all further datagrams of that peer to its own socket.
     fn accept_udp(&mut self, registry: &TestRegistry) -> io::Result<()> {
         let mut messages = VecDeque::new();
-        while let Some(message) = next_connect_message(&self.udp) {
+        while let Some(message) = next_connect_sender_and_reply(&self.udp) {
             messages.push_back(message);
         }
         while let Some((from, reply)) = messages.pop_front() {
@@ -209,7 +212,7 @@ impl Listener {
             if stream.connect(&SockAddr::from(from)).is_err() {
                 continue;
             }
-            while let Some(other) = next_connect_message(&stream) {
+            while let Some(other) = next_connect_sender_and_reply(&stream) {
                 messages.push_back(other);
             }
             // If this fails, the client reports the missing reply.
@@ -229,7 +232,7 @@ fn enable_dual_stack(socket: &Socket, address: &SocketAddr) -> io::Result<()> {
 }
 
 /// Returns the sender of the next connect message and the reply to it; drops other datagrams.
-fn next_connect_message(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
+fn next_connect_sender_and_reply(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
     let mut bytes = [0; 8];
     loop {
         match rustix::net::recvfrom(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
@@ -246,8 +249,8 @@ fn next_connect_message(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
 }
 
 impl PendingConnection {
-    /// Reads the rest of the cookie; returns false if the connection cannot complete it.
-    fn read_cookie(&mut self) -> bool {
+    /// Reads more of the cookie; returns false if the connection is closed or failed, so that it cannot complete it.
+    fn read_cookie_unless_closed(&mut self) -> bool {
         let missing = COOKIE_BYTES - self.received.len();
         if missing == 0 {
             return true;

@@ -118,7 +118,7 @@ fn run_stream(stream: &TestStream, shared: &SharedLoad, cpus: &CpuList) {
         // Cannot fail: the session checked these CPUs before it accepted the test.
         let _ = cpus.apply_to(None);
     }
-    shared.commands.wait_for_start();
+    shared.commands.wait_for_first_command();
     let outcome = match (shared.transport, stream.role) {
         (Transport::Tcp, Role::Source) => send_tcp(stream, shared),
         (Transport::Tcp, Role::Sink) => receive_tcp(stream, shared),
@@ -139,7 +139,7 @@ fn run_stream(stream: &TestStream, shared: &SharedLoad, cpus: &CpuList) {
 fn send_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut sender = CopySender::new(Arc::clone(&shared.payload));
     let mut pacer = shared.create_pacer();
-    while shared.is_sending() && shared.reserve_block() {
+    while shared.is_sending() && shared.try_reserve_block() {
         pacer.wait_until_due(|| shared.is_sending());
         let mut remaining = shared.block_bytes;
         while remaining > 0 && shared.is_sending() {
@@ -157,9 +157,9 @@ fn send_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
 }
 
 /// Reads blocks of the test's block size, as an application does.
-struct BlockReceiver(Vec<u8>);
+struct BlockSizedReceiver(Vec<u8>);
 
-impl Receiver for BlockReceiver {
+impl Receiver for BlockSizedReceiver {
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let (count, _) = rustix::net::recv(socket, &mut self.0[..], RecvFlags::empty())?;
         Ok(count)
@@ -170,7 +170,7 @@ fn receive_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut receiver: Box<dyn Receiver> = if shared.skip_receive_copy {
         Box::new(DiscardReceiver)
     } else {
-        Box::new(BlockReceiver(vec![0; shared.block_bytes]))
+        Box::new(BlockSizedReceiver(vec![0; shared.block_bytes]))
     };
     while shared.is_receiving() {
         match receiver.receive(stream.socket.as_fd()) {
@@ -195,13 +195,13 @@ fn receive_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
 fn send_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut datagram = shared.payload.to_vec();
     let mut pacer = shared.create_pacer();
-    while shared.is_sending() && shared.reserve_block() {
+    while shared.is_sending() && shared.try_reserve_block() {
         pacer.wait_until_due(|| shared.is_sending());
         if !shared.is_sending() {
             break;
         }
         let header = DatagramHeader {
-            sent_at: shared.current_datagram_time(),
+            sent_at: shared.datagram_timestamp(),
             number: stream.datagrams.totals().datagrams + 1,
         };
         header.write(shared.counters_64bit, &mut datagram);
@@ -235,7 +235,7 @@ fn receive_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
                 };
                 debug_assert!(kept >= HEADER_BYTES_32BIT);
                 stream.record_received(count);
-                receiver.record(header, shared.current_datagram_time(), &stream.datagrams);
+                receiver.record(header, shared.datagram_timestamp(), &stream.datagrams);
                 shared.record_received(count);
             }
             Err(rustix::io::Errno::CONNREFUSED) => {}

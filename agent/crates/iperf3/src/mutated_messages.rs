@@ -12,14 +12,14 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use crate::client_messages::{ClientMessage, ClientMessageDecoder};
+use crate::client_messages::{ClientControlMessage, ClientMessageDecoder};
 use crate::limits::{
     MAX_BLOCK_BYTES, MAX_BURST_BLOCKS, MAX_DURATION_S, MAX_OMIT_S, MAX_STREAMS_PER_DIRECTION,
     MAX_WINDOW_BYTES,
 };
 use crate::parameters::{Direction, TestParameters};
 use crate::results::{StreamResult, TestResults};
-use crate::server_messages::{ServerMessage, ServerMessageDecoder};
+use crate::server_messages::{ServerControlMessage, ServerMessageDecoder};
 use crate::states::{ErrorCode, State};
 use crate::udp::{
     DatagramCounters, DatagramHeader, DatagramReceiver, HEADER_BYTES_64BIT, find_connect_reply,
@@ -111,7 +111,7 @@ fn build_server_bytes(refused_at: Option<usize>) -> Vec<u8> {
 
 /// The messages that were mutated.
 #[derive(Debug, Clone, Copy)]
-enum MessageSource {
+enum MutatedMessageSet {
     /// A client's parameters.
     Parameters,
     /// All messages of a client after its parameters.
@@ -121,13 +121,13 @@ enum MessageSource {
 }
 
 /// Generates valid messages with their source.
-fn valid_messages() -> impl Strategy<Value = (MessageSource, Vec<u8>)> {
+fn valid_messages() -> impl Strategy<Value = (MutatedMessageSet, Vec<u8>)> {
     let parameters = sample_parameters().map(|document| encode_document(&document));
     prop_oneof![
-        select(parameters.to_vec()).prop_map(|bytes| (MessageSource::Parameters, bytes)),
-        Just((MessageSource::Client, build_client_bytes())),
+        select(parameters.to_vec()).prop_map(|bytes| (MutatedMessageSet::Parameters, bytes)),
+        Just((MutatedMessageSet::Client, build_client_bytes())),
         prop_oneof![3 => Just(None), 1 => (0..6_usize).prop_map(Some)]
-            .prop_map(|at| (MessageSource::Server, build_server_bytes(at))),
+            .prop_map(|at| (MutatedMessageSet::Server, build_server_bytes(at))),
     ]
 }
 
@@ -185,7 +185,7 @@ fn mutate(bytes: &mut Vec<u8>, position: &Index, mutation: &Mutation) {
 /// A mutant of valid messages, and the lengths of the pieces that a decoder gets.
 #[derive(Debug, Clone)]
 struct MutatedMessages {
-    source: MessageSource,
+    source: MutatedMessageSet,
     bytes: Vec<u8>,
     piece_lengths: Vec<usize>,
 }
@@ -267,16 +267,16 @@ fn check_client_messages(bytes: &[u8], piece_lengths: &[usize]) {
             messages
         })
     });
-    let position = |message: &ClientMessage| match message {
-        ClientMessage::Parameters(_) => 0,
-        ClientMessage::TestEnd => 1,
-        ClientMessage::Results(_) => 2,
-        ClientMessage::Done => 3,
-        ClientMessage::Terminated => 4,
+    let position = |message: &ClientControlMessage| match message {
+        ClientControlMessage::Parameters(_) => 0,
+        ClientControlMessage::TestEnd => 1,
+        ClientControlMessage::Results(_) => 2,
+        ClientControlMessage::Done => 3,
+        ClientControlMessage::Terminated => 4,
     };
     assert!(one_by_one.iter().map(position).is_sorted());
     for message in one_by_one {
-        if let ClientMessage::Results(document) = message {
+        if let ClientControlMessage::Results(document) = message {
             check_results(&document);
         }
     }
@@ -292,7 +292,7 @@ fn check_server_messages(bytes: &[u8], piece_lengths: &[usize]) {
         })
     });
     for message in one_by_one {
-        if let ServerMessage::Results(document) = message {
+        if let ServerControlMessage::Results(document) = message {
             check_results(&document);
         }
     }
@@ -314,7 +314,7 @@ fn check_results(document: &Value) {
 fn check_parameters(bytes: &[u8]) -> bool {
     let mut decoder = ClientMessageDecoder::new();
     let messages = decoder.feed(bytes);
-    let Ok([ClientMessage::Parameters(document), ..]) = messages.as_deref() else {
+    let Ok([ClientControlMessage::Parameters(document), ..]) = messages.as_deref() else {
         return false;
     };
     let Ok(parameters) = TestParameters::from_json(document) else {
@@ -369,10 +369,10 @@ fn mutated_messages_decode_the_same_in_any_pieces_and_stay_within_their_limits()
                  piece_lengths,
              }| {
                 match source {
-                    MessageSource::Parameters => accepted_count
+                    MutatedMessageSet::Parameters => accepted_count
                         .set(accepted_count.get() + u32::from(check_parameters(&bytes))),
-                    MessageSource::Client => check_client_messages(&bytes, &piece_lengths),
-                    MessageSource::Server => check_server_messages(&bytes, &piece_lengths),
+                    MutatedMessageSet::Client => check_client_messages(&bytes, &piece_lengths),
+                    MutatedMessageSet::Server => check_server_messages(&bytes, &piece_lengths),
                 }
                 check_datagrams(&bytes);
                 Ok(())

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum sleep of a sender before it checks again whether it must stop.
 const MAX_SLEEP: Duration = Duration::from_millis(5);
-/// Maximum time until a block is due; lower rates behave the same.
-const MAX_BLOCK_WAIT_S: f64 = 1e9;
+/// Latest time after the start at which a block is due; lower rates behave the same.
+const MAX_BLOCK_DUE_S: f64 = 1e9;
 
 /// Limits a sender's average rate since its start; the sender catches up after a blocked call.
 pub struct Pacer {
@@ -37,7 +37,7 @@ impl Pacer {
             return;
         }
         let due_s = block as f64 * self.block_bits / self.rate_bps as f64;
-        let due = self.started + Duration::from_secs_f64(due_s.min(MAX_BLOCK_WAIT_S));
+        let due = self.started + Duration::from_secs_f64(due_s.min(MAX_BLOCK_DUE_S));
         loop {
             let remaining = due.saturating_duration_since(Instant::now());
             if remaining.is_zero() || !is_sending() {
@@ -58,11 +58,11 @@ pub struct ByteQuota {
 }
 
 impl ByteQuota {
-    /// Creates a quota. It counts from now on if `counts_now`, otherwise only after `start_counting`.
-    pub fn new(bytes: u64, is_counting: bool) -> Self {
+    /// Creates a quota. It counts from now on if `counts_from_start`, otherwise only after `start_counting`.
+    pub fn new(bytes: u64, counts_from_start: bool) -> Self {
         Self {
             remaining_bytes: AtomicI64::new(i64::try_from(bytes).unwrap_or(i64::MAX)),
-            counts_now: AtomicBool::new(is_counting),
+            counts_now: AtomicBool::new(counts_from_start),
         }
     }
 
@@ -71,8 +71,8 @@ impl ByteQuota {
         self.counts_now.store(true, Ordering::Relaxed);
     }
 
-    /// Reserves a block before it is sent; returns false if no bytes remain.
-    pub fn reserve(&self, bytes: usize) -> bool {
+    /// Reserves a block before it is sent; returns false if no bytes remain. Without counting, returns true.
+    pub fn try_reserve(&self, bytes: usize) -> bool {
         !self.counts_now.load(Ordering::Relaxed)
             || self
                 .remaining_bytes
@@ -81,7 +81,7 @@ impl ByteQuota {
     }
 
     /// Counts received bytes; returns whether the quota is used up.
-    pub fn consume(&self, bytes: usize) -> bool {
+    pub fn consume_and_check_used_up(&self, bytes: usize) -> bool {
         self.counts_now.load(Ordering::Relaxed)
             && self
                 .remaining_bytes
@@ -98,12 +98,12 @@ mod tests {
     fn a_quota_ends_with_the_block_that_uses_it_up() {
         let quota = ByteQuota::new(250, true);
         assert_eq!(
-            [100; 4].map(|bytes| quota.reserve(bytes)),
+            [100; 4].map(|bytes| quota.try_reserve(bytes)),
             [true, true, true, false]
         );
         let received = ByteQuota::new(250, true);
         assert_eq!(
-            [100; 4].map(|bytes| received.consume(bytes)),
+            [100; 4].map(|bytes| received.consume_and_check_used_up(bytes)),
             [false, false, true, true]
         );
     }
@@ -111,9 +111,12 @@ mod tests {
     #[test]
     fn a_quota_does_not_count_omitted_bytes() {
         let quota = ByteQuota::new(100, false);
-        assert!((0..1_000).all(|_| quota.reserve(100)));
+        assert!((0..1_000).all(|_| quota.try_reserve(100)));
         quota.start_counting();
-        assert_eq!([quota.reserve(100), quota.reserve(100)], [true, false]);
+        assert_eq!(
+            [quota.try_reserve(100), quota.try_reserve(100)],
+            [true, false]
+        );
     }
 
     #[test]

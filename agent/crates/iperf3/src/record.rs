@@ -164,8 +164,8 @@ impl TestRecord {
                 datagrams: counts_since(now.datagrams, last.datagrams),
             });
         let interval = Interval {
-            start_s: self.seconds_since_start(self.last_closed_at),
-            end_s: self.seconds_since_start(now),
+            start_s: self.seconds_since_counting_start(self.last_closed_at),
+            end_s: self.seconds_since_counting_start(now),
             is_omitted,
             samples: samples.collect(),
         };
@@ -197,7 +197,7 @@ impl TestRecord {
     }
 
     /// Returns the time since the start, or since the end of the omitted time.
-    pub fn seconds_since_start(&self, time: Instant) -> f64 {
+    pub fn seconds_since_counting_start(&self, time: Instant) -> f64 {
         time.saturating_duration_since(self.started).as_secs_f64()
     }
 
@@ -215,7 +215,7 @@ impl TestRecord {
     }
 
     /// Returns the bytes of all streams, including the omitted time.
-    pub fn total_bytes(&self) -> u64 {
+    pub fn total_bytes_with_omitted(&self) -> u64 {
         self.streams
             .iter()
             .map(|stream| stream.byte_count.bytes())
@@ -224,7 +224,7 @@ impl TestRecord {
 
     /// Returns the results that this host sends to its peer, up to the last closed interval.
     pub fn stream_results(&self) -> Vec<StreamResult> {
-        let duration_s = self.seconds_since_start(self.last_closed_at);
+        let duration_s = self.seconds_since_counting_start(self.last_closed_at);
         self.streams
             .iter()
             .zip(self.last_readings.iter().zip(&self.baseline))

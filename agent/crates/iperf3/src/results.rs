@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// Maximum number of streams in a peer's results: those of both directions.
 const MAX_STREAMS_BOTH_DIRECTIONS: usize = 2 * crate::limits::MAX_STREAMS_PER_DIRECTION;
 
-const MAX_TEXT_CHARACTERS: usize = 200;
+const MAX_PEER_TEXT_CHARACTERS: usize = 200;
 
 /// CPU usage over the whole test, in percent of one CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -177,7 +177,7 @@ impl TestResults {
 pub fn sanitize_text(text: &str) -> String {
     text.chars()
         .filter(|character| !character.is_control())
-        .take(MAX_TEXT_CHARACTERS)
+        .take(MAX_PEER_TEXT_CHARACTERS)
         .collect()
 }
 

@@ -25,7 +25,7 @@ use vnetbench_system::waiting::WaitOutcome;
 /// A stream also fails when the peer ends the test: time for the control connection to report that.
 const FAILURE_REPORT_DELAY: Duration = Duration::from_secs(1);
 /// A last interval without data and shorter than this share of a full one is not printed.
-const MIN_LAST_INTERVAL_SHARE: f64 = 0.1;
+const MIN_EMPTY_LAST_INTERVAL_SHARE: f64 = 0.1;
 
 /// A test with its load and its counters.
 pub struct RunningTest {
@@ -167,7 +167,7 @@ impl RunningTest {
     }
 
     fn check_progress(&self, progress: &mut Progress, now: Instant) -> Result<(), TestError> {
-        let bytes = self.record.total_bytes();
+        let bytes = self.record.total_bytes_with_omitted();
         if bytes != progress.bytes {
             *progress = Progress {
                 bytes,
@@ -229,18 +229,18 @@ impl RunningTest {
             .map_or(f64::INFINITY, |interval| interval.as_secs_f64());
         let is_first = self
             .record
-            .seconds_since_start(self.record.last_closed_at())
+            .seconds_since_counting_start(self.record.last_closed_at())
             == 0.0;
         if is_first
             || self.record.has_unreported_bytes()
-            || interval_s > MIN_LAST_INTERVAL_SHARE * full_interval_s
+            || interval_s > MIN_EMPTY_LAST_INTERVAL_SHARE * full_interval_s
         {
             self.close_interval(end.max(self.record.last_closed_at()), false, printer);
         }
     }
 
     /// Returns this host's results. Call it once, from the thread that controls the test: it adds its CPU time.
-    pub fn local_results(&self) -> TestResults {
+    pub fn finish_local_results(&self) -> TestResults {
         self.load.shared.cpu.add_current_thread(self.cpu_at_start);
         TestResults {
             cpu: self.load.shared.cpu.usage_over(self.started.elapsed()),
@@ -288,7 +288,7 @@ impl RunningTest {
     /// Prints the final lines.
     pub fn print_report(&self, report: &FinalReport, printer: &mut Printer) {
         printer.print_line(SEPARATOR);
-        printer.print_line(&self.layout.final_header());
+        printer.print_line(&self.layout.final_column_headings());
         printer.print_lines(&self.layout.format_final_lines(report));
     }
 

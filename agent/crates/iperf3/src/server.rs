@@ -52,11 +52,13 @@ pub fn serve(options: &ServerOptions) -> Result<bool, TestError> {
     std::thread::scope(|scope| {
         let mut number = 0_u64;
         while !server.is_stopping.load(Ordering::Acquire) {
-            let new_tests = listener.poll(&server.registry).unwrap_or_else(|error| {
-                eprintln!("vnetbench iperf3: cannot wait for clients: {error}. Trying again");
-                std::thread::sleep(POLL_RETRY_DELAY);
-                Vec::new()
-            });
+            let new_tests = listener
+                .wait_for_new_tests(&server.registry)
+                .unwrap_or_else(|error| {
+                    eprintln!("vnetbench iperf3: cannot wait for clients: {error}. Trying again");
+                    std::thread::sleep(POLL_RETRY_DELAY);
+                    Vec::new()
+                });
             for (socket, cookie) in new_tests {
                 number += 1;
                 let server = &server;

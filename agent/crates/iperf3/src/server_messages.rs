@@ -9,7 +9,7 @@ use crate::wire::{MAX_SERVER_RESULTS_BYTES, SERVER_ERROR_BYTES, take_document};
 
 /// A message from a server.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ServerMessage {
+pub enum ServerControlMessage {
     /// A new state.
     State(State),
     /// The server's results.
@@ -55,7 +55,7 @@ impl ServerMessageDecoder {
     }
 
     /// Adds received bytes; returns all messages that are complete.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<ServerMessage>, TestError> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<ServerControlMessage>, TestError> {
         self.buffer.extend_from_slice(bytes);
         iter::from_fn(|| self.next_message().transpose()).collect()
     }
@@ -66,7 +66,7 @@ impl ServerMessageDecoder {
         self.buffer.len()
     }
 
-    fn next_message(&mut self) -> Result<Option<ServerMessage>, TestError> {
+    fn next_message(&mut self) -> Result<Option<ServerControlMessage>, TestError> {
         let Some(&first) = self.buffer.first() else {
             return Ok(None);
         };
@@ -83,7 +83,7 @@ impl ServerMessageDecoder {
                 let [_, a, b, c, d, e, f, g, h] = *bytes;
                 self.is_finished = true;
                 self.buffer.drain(..SERVER_ERROR_BYTES);
-                return Ok(Some(ServerMessage::Error {
+                return Ok(Some(ServerControlMessage::Error {
                     code: i32::from_be_bytes([a, b, c, d]),
                     errno: i32::from_be_bytes([e, f, g, h]),
                 }));
@@ -91,7 +91,7 @@ impl ServerMessageDecoder {
             Some(denied @ State::AccessDenied) => {
                 self.is_finished = true;
                 self.buffer.remove(0);
-                return Ok(Some(ServerMessage::State(denied)));
+                return Ok(Some(ServerControlMessage::State(denied)));
             }
             _ => {}
         }
@@ -102,7 +102,7 @@ impl ServerMessageDecoder {
                 })?;
             return Ok(document.map(|document| {
                 self.expects_results = false;
-                ServerMessage::Results(document)
+                ServerControlMessage::Results(document)
             }));
         }
         self.buffer.remove(0);
@@ -114,7 +114,7 @@ impl ServerMessageDecoder {
             }
             _ => return Err(unexpected_server_byte_error(first, "out of turn")),
         }
-        Ok(state.map(ServerMessage::State))
+        Ok(state.map(ServerControlMessage::State))
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
         );
         assert_eq!(
             decoder.feed(&refusal[5..]).expect("the complete error"),
-            [ServerMessage::Error {
+            [ServerControlMessage::Error {
                 code: 134,
                 errno: 2
             }]

@@ -21,7 +21,7 @@ const MAX_PROBE_TIMEOUT_S: f64 = 60.0;
 /// Parameters of the method `iperf3.probe`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ProbeRequest {
+pub struct ServerProbeRequest {
     address: IpAddr,
     port: u16,
     from: Option<IpAddr>,
@@ -38,7 +38,7 @@ fn default_timeout_s() -> f64 {
 /// # Errors
 ///
 /// The server is unreachable, busy or does not complete the test.
-pub fn probe_server(request: ProbeRequest) -> Result<Value> {
+pub fn probe_server(request: ServerProbeRequest) -> Result<Value> {
     if !(0.0..=MAX_PROBE_TIMEOUT_S).contains(&request.timeout_s) {
         return Err(Error::BadParameter(format!(
             "timeout_s must be from 0 to {MAX_PROBE_TIMEOUT_S}"
@@ -63,8 +63,8 @@ fn run_probe_test(
     from: Option<IpAddr>,
     timeout: Duration,
 ) -> std::result::Result<TestResults, TestError> {
-    let mut control = ClientControl::connect(to, from, timeout, timeout)?;
-    control.send_parameters(&TestParameters {
+    let mut control = ClientControl::open_connection(to, from, timeout, timeout)?;
+    control.send_cookie_and_parameters(&TestParameters {
         end_condition: EndCondition::Blocks(1),
         block_bytes: PROBE_BLOCK_BYTES,
         wants_server_output: true,
@@ -86,6 +86,6 @@ fn run_probe_test(
         ..TestResults::default()
     };
     let peer_results = control.exchange_results(&local_results, -1)?;
-    control.finish()?;
+    control.send_final_state()?;
     Ok(peer_results)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
-use crate::client_messages::{ClientMessage, ClientMessageDecoder};
+use crate::client_messages::{ClientControlMessage, ClientMessageDecoder};
 use crate::control_connection::{ControlConnection, PROTOCOL_STEP_TIMEOUT};
 use crate::json;
 use crate::parameters::{Direction, TestParameters};
@@ -25,7 +25,7 @@ use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
 
 /// Time between two checks of the control connection while the server waits for streams.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const CONTROL_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Label of the first stream; iperf3 prints the number of its socket here.
 const FIRST_STREAM_LABEL: u32 = 5;
 
@@ -33,7 +33,7 @@ const FIRST_STREAM_LABEL: u32 = 5;
 pub struct Session<'a> {
     control: ControlConnection,
     decoder: ClientMessageDecoder,
-    messages: VecDeque<ClientMessage>,
+    messages: VecDeque<ClientControlMessage>,
     registration: RegistrationGuard<'a>,
     cookie: Cookie,
     options: SessionOptions,
@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
         let peer = unmap_ipv4_address(self.control.peer);
         self.control.send_state(State::ParameterExchange)?;
         let parameters = match self.next_message("send its parameters")? {
-            ClientMessage::Parameters(document) => TestParameters::from_json(&document)?,
+            ClientControlMessage::Parameters(document) => TestParameters::from_json(&document)?,
             other => return Err(unexpected_message_error(&other)),
         };
         if parameters.wants_server_output {
@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
             peer.ip(),
             peer.port()
         ));
-        self.check_resources(&parameters)?;
+        self.reserve_and_check_resources(&parameters)?;
         let streams = self.accept_streams(&parameters)?;
         let labels: Vec<u32> = (FIRST_STREAM_LABEL..).take(streams.len()).collect();
         let labelled_streams = label_streams(&labels, &streams);
@@ -156,7 +156,7 @@ impl<'a> Session<'a> {
             messages.extend(decoder.feed(bytes)?);
             match messages.pop_front() {
                 None => Ok(false),
-                Some(ClientMessage::TestEnd) => Ok(true),
+                Some(ClientControlMessage::TestEnd) => Ok(true),
                 Some(other) => Err(unexpected_message_error(&other)),
             }
         })
@@ -175,7 +175,7 @@ impl<'a> Session<'a> {
         }
         self.control.send_state(State::ExchangeResults)?;
         let peer_results = match self.next_message("send its results")? {
-            ClientMessage::Results(document) => TestResults::from_json(&document)
+            ClientControlMessage::Results(document) => TestResults::from_json(&document)
                 .map_err(|message| TestError::refused(ErrorCode::ReceiveResults, message))?,
             other => return Err(unexpected_message_error(&other)),
         };
@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
             &mut self.printer,
         );
         self.document.intervals = running_test.intervals_json();
-        let mut local_results = running_test.local_results();
+        let mut local_results = running_test.finish_local_results();
         let report = running_test.final_report(
             &local_results,
             Some(&peer_results.fill_missing_from(&local_results)),
@@ -207,12 +207,12 @@ impl<'a> Session<'a> {
         ))?;
         self.control.send_state(State::DisplayResults)?;
         match self.next_message("end the test")? {
-            ClientMessage::Done => Ok(()),
+            ClientControlMessage::Done => Ok(()),
             other => Err(unexpected_message_error(&other)),
         }
     }
 
-    fn next_message(&mut self, action: &str) -> Result<ClientMessage, TestError> {
+    fn next_message(&mut self, action: &str) -> Result<ClientControlMessage, TestError> {
         let (decoder, messages) = (&mut self.decoder, &mut self.messages);
         self.control
             .await_message(self.options.idle_timeout, action, |bytes| {
@@ -221,8 +221,11 @@ impl<'a> Session<'a> {
             })
     }
 
-    /// Checks that the system supports the parameters before any stream opens.
-    fn check_resources(&mut self, parameters: &TestParameters) -> Result<(), TestError> {
+    /// Reserves the streams, and checks that the system supports the parameters before any stream opens.
+    fn reserve_and_check_resources(
+        &mut self,
+        parameters: &TestParameters,
+    ) -> Result<(), TestError> {
         if !self
             .registration
             .reserve_streams(parameters.total_stream_count())
@@ -257,7 +260,7 @@ impl<'a> Session<'a> {
             let address = self.control.peer.ip().to_canonical();
             if !self
                 .registration
-                .collect_udp_streams(address, sender, timeout)
+                .wait_to_collect_udp_streams(address, sender, timeout)
             {
                 return Err(TestError::refused(
                     ErrorCode::CreateStream,
@@ -271,7 +274,7 @@ impl<'a> Session<'a> {
         let deadline = Instant::now() + timeout;
         let mut streams = Vec::with_capacity(parameters.total_stream_count());
         while streams.len() < parameters.total_stream_count() {
-            match receiver.recv_timeout(POLL_INTERVAL) {
+            match receiver.recv_timeout(CONTROL_POLL_INTERVAL) {
                 Ok(socket) => streams.push(Arc::new(self.create_stream(
                     socket,
                     streams.len(),
@@ -343,13 +346,13 @@ fn check_cpus(cpus: &CpuList) -> Result<(), TestError> {
     }
 }
 
-fn unexpected_message_error(message: &ClientMessage) -> TestError {
+fn unexpected_message_error(message: &ClientControlMessage) -> TestError {
     match message {
-        ClientMessage::Terminated => TestError::failed("the client has terminated"),
-        ClientMessage::Parameters(_)
-        | ClientMessage::TestEnd
-        | ClientMessage::Results(_)
-        | ClientMessage::Done => TestError::refused(
+        ClientControlMessage::Terminated => TestError::failed("the client has terminated"),
+        ClientControlMessage::Parameters(_)
+        | ClientControlMessage::TestEnd
+        | ClientControlMessage::Results(_)
+        | ClientControlMessage::Done => TestError::refused(
             ErrorCode::UnknownMessage,
             "the client sent a message out of turn",
         ),

@@ -159,9 +159,9 @@ impl SharedLoad {
     }
 
     /// Reserves a block before it is sent; returns false if the quota is used up.
-    pub fn reserve_block(&self) -> bool {
+    pub fn try_reserve_block(&self) -> bool {
         match &self.quota {
-            Some(quota) if self.quota_role == Role::Source => quota.reserve(self.block_bytes),
+            Some(quota) if self.quota_role == Role::Source => quota.try_reserve(self.block_bytes),
             _ => true,
         }
     }
@@ -170,16 +170,16 @@ impl SharedLoad {
     pub fn record_received(&self, bytes: usize) {
         if let Some(quota) = &self.quota
             && self.quota_role == Role::Sink
-            && quota.consume(bytes)
+            && quota.consume_and_check_used_up(bytes)
         {
             self.waker.wake();
         }
     }
 
-    /// Returns the time for a datagram header.
+    /// Returns the current time since the epoch, for a datagram header.
     ///
     /// It is the time of day without clock steps: early versions of iperf3 compute the first transit time from it.
-    pub fn current_datagram_time(&self) -> Duration {
+    pub fn datagram_timestamp(&self) -> Duration {
         self.started_since_epoch + self.started.elapsed()
     }
 

@@ -133,7 +133,7 @@ impl RegistrationGuard<'_> {
     }
 
     /// Accepts UDP streams from this address once no other test does; returns false after the timeout.
-    pub fn collect_udp_streams(
+    pub fn wait_to_collect_udp_streams(
         &mut self,
         address: IpAddr,
         sender: Sender<Socket>,

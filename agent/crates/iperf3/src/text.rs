@@ -62,7 +62,7 @@ impl ReportLayout {
     }
 
     /// Returns the column headings of the report.
-    pub fn final_header(&self) -> String {
+    pub fn final_column_headings(&self) -> String {
         self.format_header(if self.is_udp {
             "Jitter    Lost/Total Datagrams"
         } else {

@@ -26,7 +26,7 @@ use vnetbench_traffic::connector::connect_sequentially;
 use vnetbench_traffic::route::{Route, require_ip_address};
 
 /// Time limit for the server to acknowledge all data before the test ends.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for the server to read the data that its kernel acknowledged: it stops counting when the test ends.
 const SERVER_READ_DELAY: Duration = Duration::from_millis(100);
 /// Time limit, from the end of the load, for the server's data to arrive.
@@ -37,7 +37,7 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(4);
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
 const BIDIRECTIONAL_REFUSAL: &str =
     "the server does not support bidirectional tests. Use iperf3 3.7 or later";
-const POLL_INTERVAL: Duration = Duration::from_millis(1);
+const STREAM_POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Longer than any load: only the server or the end of the load ends this wait.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
@@ -65,8 +65,9 @@ impl NegotiatedTest {
         let from = route.source.as_ref().and_then(SockAddr::as_socket);
         let to = require_ip_address(Ok(route.destination.clone()))
             .map_err(|error| Error::system("find an iperf3 server", error))?;
-        let mut control = ClientControl::connect(to, from.map(|from| from.ip()), timeout, timeout)?;
-        control.send_parameters(&parameters)?;
+        let mut control =
+            ClientControl::open_connection(to, from.map(|from| from.ip()), timeout, timeout)?;
+        control.send_cookie_and_parameters(&parameters)?;
         let sockets = connect_sequentially(
             route,
             load.roles.len(),
@@ -90,7 +91,7 @@ impl NegotiatedTest {
         mut self,
         streams: &[Arc<Stream>],
         on_end: &OnEnd,
-    ) -> Result<ServerTest, TestError> {
+    ) -> Result<RemoteServerTest, TestError> {
         for stream in streams {
             self.control.send_cookie(&stream.socket)?;
         }
@@ -131,7 +132,7 @@ impl NegotiatedTest {
                 }
             })
             .map_err(failed)?;
-        Ok(ServerTest {
+        Ok(RemoteServerTest {
             parameters,
             streams: streams.to_vec(),
             control,
@@ -143,7 +144,7 @@ impl NegotiatedTest {
 }
 
 /// A running test.
-pub struct ServerTest {
+pub struct RemoteServerTest {
     parameters: TestParameters,
     streams: Vec<Arc<Stream>>,
     control: Arc<ControlConnection>,
@@ -152,7 +153,7 @@ pub struct ServerTest {
     thread: JoinHandle<()>,
 }
 
-impl ServerTest {
+impl RemoteServerTest {
     /// Reports that the local sources have stopped, which ends the test.
     pub fn notify_load_end(&self) {
         self.load_end.wake();
@@ -173,10 +174,10 @@ impl ServerTest {
     }
 
     /// Returns the server's reason of a stream's failure, if it reports one in time.
-    pub fn explain_stream_failure(&self) -> Option<String> {
+    pub fn wait_for_failure_reason(&self) -> Option<String> {
         let deadline = Instant::now() + FAILURE_TIMEOUT;
         while !self.is_finished() && Instant::now() < deadline {
-            std::thread::sleep(POLL_INTERVAL);
+            std::thread::sleep(STREAM_POLL_INTERVAL);
         }
         self.failure_message()
             .or_else(|| self.explain_bidirectional_refusal())
@@ -195,7 +196,7 @@ impl ServerTest {
     }
 
     /// Aborts the test if it is not over; returns the server's results.
-    pub fn finish(self) -> Option<TestResults> {
+    pub fn finish_or_abort(self) -> Option<TestResults> {
         if !self.is_finished() {
             // Fails only if the server is gone.
             let _ = self.control.send_state(State::ClientTerminated);
@@ -229,17 +230,17 @@ impl ControlThread {
             self.control.reject_message_during_load(&control.read()?)?;
         }
         let (ended, elapsed) = (Instant::now(), self.started.elapsed());
-        self.wait_for_server_read(ended + FLUSH_TIMEOUT);
+        self.wait_for_server_read(ended + ACKNOWLEDGEMENT_TIMEOUT);
         self.control.set_deadline(ended + FINISH_TIMEOUT);
         self.control.end_test()?;
-        self.wait_for_sinks(ended + DRAIN_TIMEOUT);
+        self.wait_for_server_close(ended + DRAIN_TIMEOUT);
         let local_results = self.local_results(elapsed);
         let is_sender = self.parameters.direction != Direction::Reverse;
         let peer_results = self
             .control
             .exchange_results(&local_results, if is_sender { 1 } else { -1 })?;
-        self.control.finish()?;
-        // `ServerTest` still holds the connection, and a server may keep its streams until it closes.
+        self.control.send_final_state()?;
+        // `RemoteServerTest` still holds the connection, and a server may keep its streams until it closes.
         control.close();
         if peer_results.streams.len() == local_results.streams.len() {
             return Ok(peer_results);
@@ -263,7 +264,7 @@ impl ControlThread {
                 && read_unacknowledged_bytes(&stream.socket).unwrap_or(0) > 0
         };
         while self.streams.iter().any(is_unacknowledged) && Instant::now() < deadline {
-            std::thread::sleep(POLL_INTERVAL);
+            std::thread::sleep(STREAM_POLL_INTERVAL);
         }
         if self.parameters.direction != Direction::Reverse {
             std::thread::sleep(SERVER_READ_DELAY);
@@ -271,12 +272,12 @@ impl ControlThread {
     }
 
     /// Waits until the server has closed its sending streams, which it does at the end of the test.
-    fn wait_for_sinks(&self, deadline: Instant) {
+    fn wait_for_server_close(&self, deadline: Instant) {
         let is_receiving = |MeteredStream { stream, .. }: &MeteredStream| {
             stream.role == Role::Sink && stream.end.get().is_none()
         };
         while self.streams.iter().any(is_receiving) && Instant::now() < deadline {
-            std::thread::sleep(POLL_INTERVAL);
+            std::thread::sleep(STREAM_POLL_INTERVAL);
         }
     }
 

@@ -46,7 +46,7 @@ impl Commands {
     }
 
     /// Waits for a command other than `Wait`.
-    pub fn wait_for_start(&self) {
+    pub fn wait_for_first_command(&self) {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while self.current() == Command::Wait {
             gate = self

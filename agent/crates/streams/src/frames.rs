@@ -1,4 +1,4 @@
-//! The interface of a stream of frames: its counts and its outcome.
+//! The interface of a stream of frames: its counts and its details.
 
 use std::fmt::Debug;
 use std::io;
@@ -20,19 +20,19 @@ pub struct FrameCounts {
     pub bytes: u64,
 }
 
-/// The outcome of a stream in addition to its counts.
+/// The details of a stream in addition to its counts.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum FrameOutcome {
+pub enum FrameStreamDetails {
     /// Of a source.
-    Source(SourceOutcome),
+    Source(FrameSourceDetails),
     /// Of a sink.
-    Sink(SinkOutcome),
+    Sink(FrameSinkDetails),
 }
 
-/// The outcome of a source in addition to the frames that the port accepted.
+/// The details of a source in addition to the frames that the port accepted.
 #[derive(Debug, Serialize)]
-pub struct SourceOutcome {
+pub struct FrameSourceDetails {
     /// Frames that the port rejected.
     pub rejected: u64,
     /// The pacing of a source with a rate.
@@ -40,9 +40,9 @@ pub struct SourceOutcome {
     pub pacing: Option<PacingOutcome>,
 }
 
-/// The outcome of a sink in addition to the frames received.
+/// The details of a sink in addition to the frames received.
 #[derive(Debug, Serialize)]
-pub struct SinkOutcome {
+pub struct FrameSinkDetails {
     /// Frames received more than once.
     pub duplicates: u64,
     /// Frames received after a later one.
@@ -67,7 +67,7 @@ pub trait FrameEndpoint: Debug + Send + Sync {
     fn run(&self, commands: &Commands) -> io::Result<StreamEnd>;
 
     /// Stops a source at once; its thread can take some milliseconds to see the command.
-    fn stop(&self) {}
+    fn stop_source(&self) {}
 
     /// Returns the current counts.
     fn counts(&self) -> FrameCounts;
@@ -75,11 +75,11 @@ pub trait FrameEndpoint: Debug + Send + Sync {
     /// Sets the time of the start, from which frames are due.
     fn set_start(&self, _at: Instant) {}
 
-    /// Returns the one-way delays of a sink.
-    fn one_way_delays(&self) -> Option<histogram::HistogramCounts> {
+    /// Returns the one-way delays at the port, from its first sink; `None` for others or if a clock differs.
+    fn port_one_way_delays(&self) -> Option<histogram::HistogramCounts> {
         None
     }
 
-    /// Returns the outcome after the end; frames were due until `load_ended`.
-    fn outcome(&self, load_ended: Instant) -> FrameOutcome;
+    /// Returns the details after the end; frames were due until `load_ended`.
+    fn details(&self, load_ended: Instant) -> FrameStreamDetails;
 }

@@ -13,7 +13,7 @@
 //! | [`datagrams`] | the counters of a UDP stream |
 //! | [`datagram_header`] | the header of a datagram or test frame: stream, sequence number, time of sending |
 //! | [`reception`], [`jitter`] | lost, duplicate and reordered packets by sequence number; jitter (RFC 3550) |
-//! | [`frames`] | [`frames::FrameEndpoint`]: the interface of a stream of frames, and its outcome |
+//! | [`frames`] | [`frames::FrameEndpoint`]: the interface of a stream of frames, and its details |
 //! | [`frame_pacing`] | the times at which frames are due, and the deviations from them |
 //!
 //! # Out of scope

@@ -94,7 +94,7 @@ fn spawn_threads<Job: FnOnce(&Commands) + Send + 'static>(
                 let _running = thread_counters.record_start();
                 // Fails only if another thread did not start; then the command to end follows.
                 let _ = ready.send(());
-                commands.wait_for_start();
+                commands.wait_for_first_command();
                 job(&commands);
             })?;
         started.push(StartedThread {

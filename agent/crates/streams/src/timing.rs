@@ -30,7 +30,7 @@ impl RequestTiming {
     }
 
     /// Creates the measurements of transactions with their own connections.
-    pub fn for_connections() -> Self {
+    pub fn for_transactions_with_connections() -> Self {
         Self {
             connect: Some(Histogram::new()),
             ..Self::for_requests(None)

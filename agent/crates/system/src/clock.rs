@@ -11,12 +11,13 @@ const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 pub type ClockIdHash = [u8; 16];
 
 enum ClockIdentity {
-    ByKernel,
+    /// The boot id, which this kernel reports.
+    KernelBootId,
     /// `None`: unknown, so the clock equals no other.
-    ByBench(Option<ClockIdHash>),
+    NamedByBench(Option<ClockIdHash>),
 }
 
-static CLOCK_IDENTITY: RwLock<ClockIdentity> = RwLock::new(ClockIdentity::ByKernel);
+static CLOCK_IDENTITY: RwLock<ClockIdentity> = RwLock::new(ClockIdentity::KernelBootId);
 
 /// Sets the identity of the clock in place of the boot id. Guests resumed from one snapshot have the same boot id, but
 /// different clocks.
@@ -24,7 +25,7 @@ pub fn set_identity(clock_name: Option<&str>) {
     *CLOCK_IDENTITY
         .write()
         .unwrap_or_else(PoisonError::into_inner) =
-        ClockIdentity::ByBench(clock_name.map(hash_identity));
+        ClockIdentity::NamedByBench(clock_name.map(hash_clock_name));
 }
 
 /// Returns the identity of this endpoint's clock; `None` if it is unknown.
@@ -33,10 +34,10 @@ pub fn identity_hash() -> Option<ClockIdHash> {
         .read()
         .unwrap_or_else(PoisonError::into_inner)
     {
-        ClockIdentity::ByBench(identity) => identity,
-        ClockIdentity::ByKernel => {
+        ClockIdentity::NamedByBench(identity) => identity,
+        ClockIdentity::KernelBootId => {
             let text = std::fs::read_to_string(BOOT_ID_FILE).ok()?;
-            Some(hash_identity(&text))
+            Some(hash_clock_name(&text))
         }
     }
 }
@@ -48,7 +49,7 @@ pub fn monotonic_nanos() -> u64 {
 }
 
 /// Hashes the name of a clock without surrounding white space: 128-bit FNV-1a (draft-eastlake-fnv).
-fn hash_identity(clock_name: &str) -> ClockIdHash {
+fn hash_clock_name(clock_name: &str) -> ClockIdHash {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0100_0000_0000_0000_0000_013b;
     let fold = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(PRIME);
@@ -61,10 +62,10 @@ mod tests {
 
     #[test]
     fn clocks_are_equal_if_their_names_are() {
-        assert_eq!(hash_identity("a host"), hash_identity("a host\n"));
-        assert_ne!(hash_identity("a1"), hash_identity("b1"));
+        assert_eq!(hash_clock_name("a host"), hash_clock_name("a host\n"));
+        assert_ne!(hash_clock_name("a1"), hash_clock_name("b1"));
         let published = 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964_u128;
-        assert_eq!(hash_identity("a"), published.to_be_bytes());
+        assert_eq!(hash_clock_name("a"), published.to_be_bytes());
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Error {
 
     /// Sets the kind of an error that can have one and has none yet. A limit of open files stays the kind, because it makes
     /// other operations fail too.
-    pub fn with_kind(mut self, new_kind: ErrorKind) -> Self {
+    pub fn with_kind_if_none(mut self, new_kind: ErrorKind) -> Self {
         if let Self::System { kind, .. } | Self::TimedOut { kind, .. } = &mut self {
             kind.get_or_insert(new_kind);
         }
@@ -242,11 +242,11 @@ mod tests {
             assert_eq!(kind(system_error(errno)), "open_files");
         }
         assert_eq!(
-            kind(system_error(libc::EINVAL).with_kind(ErrorKind::Mptcp)),
+            kind(system_error(libc::EINVAL).with_kind_if_none(ErrorKind::Mptcp)),
             "mptcp"
         );
         assert_eq!(
-            kind(system_error(libc::EMFILE).with_kind(ErrorKind::Mptcp)),
+            kind(system_error(libc::EMFILE).with_kind_if_none(ErrorKind::Mptcp)),
             "open_files"
         );
         let timeout = Error::TimedOut {
@@ -255,6 +255,9 @@ mod tests {
             kind: None,
         };
         assert_eq!(kind(timeout.clone()), Value::Null);
-        assert_eq!(kind(timeout.with_kind(ErrorKind::Datagram)), "datagram");
+        assert_eq!(
+            kind(timeout.with_kind_if_none(ErrorKind::Datagram)),
+            "datagram"
+        );
     }
 }

@@ -15,7 +15,7 @@ static CONFIGURED_PORTS: RwLock<AllowedPorts> = RwLock::new(None);
 
 /// Returns the configured range in the form of [`parse_configured_ports`]; "" for any port.
 pub fn format_configured_ports() -> String {
-    configured_ports().map_or_else(String::new, |ports| {
+    read_allowed_ports().map_or_else(String::new, |ports| {
         format!("{}-{}", ports.start(), ports.end())
     })
 }
@@ -43,7 +43,7 @@ pub fn parse_configured_ports(text: &str) -> Option<AllowedPorts> {
 ///
 /// Fails if all ports of the range are in use, or with another error of `open`.
 pub fn try_ports<T>(mut open: impl FnMut(u16) -> Result<T>) -> Result<T> {
-    let Some(ports) = configured_ports() else {
+    let Some(ports) = read_allowed_ports() else {
         return open(0);
     };
     let (first, last) = (*ports.start(), *ports.end());
@@ -61,7 +61,7 @@ pub fn try_ports<T>(mut open: impl FnMut(u16) -> Result<T>) -> Result<T> {
     })
 }
 
-fn configured_ports() -> AllowedPorts {
+fn read_allowed_ports() -> AllowedPorts {
     CONFIGURED_PORTS
         .read()
         .unwrap_or_else(PoisonError::into_inner)

@@ -46,22 +46,22 @@ pub struct PriorityTurns {
 
 #[derive(Debug, PartialEq)]
 enum TurnMode {
-    Ranked(RealTimeRank),
-    Shared,
-    NotPermitted,
+    RealTime(RealTimeRank),
+    SharedCpu,
+    RealTimeNotPermitted,
 }
 
 impl PriorityTurns {
     /// Begins the first turn of the calling thread, with real-time priority.
-    pub fn new(rank: RealTimeRank, shares_cpu_with_generator: bool) -> Self {
+    pub fn new(rank: RealTimeRank, shares_cpu_with_other_generator: bool) -> Self {
         // SAFETY: this call has no pointers; 0 means the calling thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, HIGHEST_PRIORITY_NICE) };
-        let mode = if shares_cpu_with_generator {
-            TurnMode::Shared
+        let mode = if shares_cpu_with_other_generator {
+            TurnMode::SharedCpu
         } else if set_realtime_priority(rank) {
-            TurnMode::Ranked(rank)
+            TurnMode::RealTime(rank)
         } else {
-            TurnMode::NotPermitted
+            TurnMode::RealTimeNotPermitted
         };
         Self {
             turn_started: Instant::now(),
@@ -73,9 +73,9 @@ impl PriorityTurns {
     /// Begins the next turn if it is due. Call this many times per turn.
     pub fn advance(&mut self, now: Instant) {
         let length = match self.mode {
-            TurnMode::Ranked(_) => REAL_TIME_TURN_DURATION,
-            TurnMode::Shared => SHARED_CPU_TURN,
-            TurnMode::NotPermitted => return,
+            TurnMode::RealTime(_) => REAL_TIME_TURN_DURATION,
+            TurnMode::SharedCpu => SHARED_CPU_TURN,
+            TurnMode::RealTimeNotPermitted => return,
         };
         if now.saturating_duration_since(self.turn_started) < length {
             return;
@@ -83,11 +83,13 @@ impl PriorityTurns {
         self.turn_started = now;
         self.number = (self.number + 1) % TURNS_PER_ROUND;
         match (&self.mode, self.number) {
-            (TurnMode::Ranked(rank), 0) => {
+            (TurnMode::RealTime(rank), 0) => {
                 set_realtime_priority(*rank);
             }
-            (TurnMode::Ranked(_), last) if last == TURNS_PER_ROUND - 1 => run_at_normal_priority(),
-            (TurnMode::Shared, _) => std::thread::yield_now(),
+            (TurnMode::RealTime(_), last) if last == TURNS_PER_ROUND - 1 => {
+                run_at_normal_priority()
+            }
+            (TurnMode::SharedCpu, _) => std::thread::yield_now(),
             _ => {}
         }
     }
@@ -111,7 +113,7 @@ mod tests {
     #[test]
     fn one_turn_of_ten_is_without_real_time_priority() {
         let mut turns = PriorityTurns::new(RealTimeRank::Generator, false);
-        if turns.mode == TurnMode::NotPermitted {
+        if turns.mode == TurnMode::RealTimeNotPermitted {
             assert_eq!(
                 policy(),
                 libc::SCHED_OTHER,

@@ -34,7 +34,7 @@ pub fn connect_all(
     for _ in &load.roles {
         sockets.push(start_connecting(route, &load.socket_options)?);
     }
-    complete_handshakes(&sockets, &destination, load, waker, deadline, timeout)
+    complete_handshakes_unless_woken(&sockets, &destination, load, waker, deadline, timeout)
         .map(|is_complete| is_complete.then_some(sockets))
 }
 
@@ -49,7 +49,7 @@ struct PendingHandshake {
 /// Completes the handshakes of all connections; returns false if `waker` wakes it first.
 ///
 /// Each connection sends its request as soon as it is established, so that a slow one does not delay the others.
-fn complete_handshakes(
+fn complete_handshakes_unless_woken(
     sockets: &[Socket],
     destination: &str,
     load: &Load,

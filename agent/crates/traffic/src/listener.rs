@@ -12,7 +12,7 @@ use socket2::{SockAddr, Socket};
 use crate::handshake::{self, HandshakeReader, ReadState};
 use crate::load::Load;
 use crate::route::{self, format_address};
-use crate::sockets::{SocketOptions, is_connection_lost, open_socket, reset_on_close};
+use crate::sockets::{SocketOptions, is_accept_of_gone_connection, open_socket, reset_on_close};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
@@ -58,7 +58,7 @@ fn listen_at(
         socket.set_reuse_address(true)?;
         socket.bind(address)?;
         socket.listen(i32::try_from(stream_count + MAX_SURPLUS_CONNECTIONS).unwrap_or(i32::MAX))?;
-        route::address_port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
+        route::ip_or_vsock_port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
     };
     let port = start_listening().map_err(|error: io::Error| {
         Error::system(format!("listen on {}", format_address(address)), error)
@@ -135,7 +135,7 @@ pub fn accept_all(
             foreign_connections,
         );
         if ready.first() == Some(&true) {
-            if let Some(socket) = accept(listener).map_err(failed)? {
+            if let Some(socket) = accept_unless_lost(listener).map_err(failed)? {
                 pending.push_back(PendingConnection {
                     socket,
                     handshake: HandshakeReader::default(),
@@ -194,14 +194,14 @@ fn advance_handshakes(
 }
 
 /// Accepts a connection; returns `None` if it is already gone.
-fn accept(listener: &Socket) -> io::Result<Option<Socket>> {
+fn accept_unless_lost(listener: &Socket) -> io::Result<Option<Socket>> {
     match listener.accept() {
         Ok((socket, _)) => {
             socket.set_nonblocking(true)?;
             reset_on_close(&socket)?;
             Ok(Some(socket))
         }
-        Err(error) if is_connection_lost(&error) => Ok(None),
+        Err(error) if is_accept_of_gone_connection(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }

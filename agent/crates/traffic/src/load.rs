@@ -141,10 +141,12 @@ impl LoadPart {
             Workload::RequestResponse(exchange) => {
                 let (part_index, count) = (index - self.streams.start, self.streams.len());
                 Some(RequestTiming::for_requests(
-                    exchange.request_rate(part_index, count),
+                    exchange.staggered_request_rate(part_index, count),
                 ))
             }
-            Workload::ConnectRequestResponse(_) => Some(RequestTiming::for_connections()),
+            Workload::ConnectRequestResponse(_) => {
+                Some(RequestTiming::for_transactions_with_connections())
+            }
         }
     }
 }

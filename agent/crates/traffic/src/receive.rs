@@ -13,21 +13,21 @@ use serde::Deserialize;
 /// Maximum bytes that one call receives.
 const MAX_RECEIVE_BYTES: usize = 1 << 20;
 /// A call that receives this many bytes belongs to a fast stream, whose next call can wait for more data.
-const FAST_STREAM_CALL_BYTES: usize = 16 << 10;
+const MIN_CALL_BYTES_FOR_DELAY: usize = 16 << 10;
 /// Delay before the next call of a fast stream.
 ///
 /// The kernel usually adds up to 50 µs, the timer slack of a thread.
-pub const COALESCING_TIME: Duration = Duration::from_micros(20);
+pub const COALESCING_DELAY: Duration = Duration::from_micros(20);
 /// A call that receives fewer bytes in less than this time belongs to a stream of many small segments.
-const SMALL_SEGMENT_CALL_TIME: Duration = Duration::from_micros(50);
+const MAX_SMALL_SEGMENT_CALL_TIME: Duration = Duration::from_micros(50);
 /// Delay before the next call of such a stream. Its data does not fill the buffer in this time.
-const SMALL_SEGMENT_COALESCING_TIME: Duration = Duration::from_micros(100);
+const SMALL_SEGMENT_COALESCING_DELAY: Duration = Duration::from_micros(100);
 /// One call may receive 1/8 of the receive buffer before the delays pause.
 ///
 /// If the buffer fills during a delay, the receive window closes and holds the source back.
-const BUFFER_SHARE_DIVISOR: usize = 8;
+const DELAY_PAUSE_BUFFER_DIVISOR: usize = 8;
 /// Number of calls without a delay after a call that received more than that share.
-const CALLS_WITHOUT_DELAY: u32 = 256;
+const CALLS_PER_DELAY_PAUSE: u32 = 256;
 
 /// How a sink receives data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -76,7 +76,7 @@ impl Receiver for DiscardReceiver {
 pub struct CoalescingReceiver<R> {
     inner: R,
     /// Number of next calls without a delay.
-    calls_without_delay: u32,
+    remaining_undelayed_calls: u32,
 }
 
 impl<R: Receiver> CoalescingReceiver<R> {
@@ -84,30 +84,32 @@ impl<R: Receiver> CoalescingReceiver<R> {
     pub fn new(inner: R) -> Self {
         Self {
             inner,
-            calls_without_delay: 0,
+            remaining_undelayed_calls: 0,
         }
     }
 }
 
 impl<R: Receiver> Receiver for CoalescingReceiver<R> {
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        if self.calls_without_delay > 0 {
-            self.calls_without_delay -= 1;
+        if self.remaining_undelayed_calls > 0 {
+            self.remaining_undelayed_calls -= 1;
             return self.inner.receive(socket);
         }
         let started_at = Instant::now();
         let count = self.inner.receive(socket)?;
         let delay = match count {
-            FAST_STREAM_CALL_BYTES.. => COALESCING_TIME,
-            1.. if started_at.elapsed() < SMALL_SEGMENT_CALL_TIME => SMALL_SEGMENT_COALESCING_TIME,
+            MIN_CALL_BYTES_FOR_DELAY.. => COALESCING_DELAY,
+            1.. if started_at.elapsed() < MAX_SMALL_SEGMENT_CALL_TIME => {
+                SMALL_SEGMENT_COALESCING_DELAY
+            }
             _ => return Ok(count),
         };
         if count < MAX_RECEIVE_BYTES
-            && count * BUFFER_SHARE_DIVISOR <= socket_recv_buffer_size(socket)?
+            && count * DELAY_PAUSE_BUFFER_DIVISOR <= socket_recv_buffer_size(socket)?
         {
             std::thread::sleep(delay);
         } else {
-            self.calls_without_delay = CALLS_WITHOUT_DELAY;
+            self.remaining_undelayed_calls = CALLS_PER_DELAY_PAUSE;
         }
         Ok(count)
     }

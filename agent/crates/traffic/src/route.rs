@@ -41,7 +41,7 @@ pub fn format_address(address: &SockAddr) -> String {
 }
 
 /// Returns the port of an IP or VSOCK address.
-pub fn address_port(address: &SockAddr) -> Option<u32> {
+pub fn ip_or_vsock_port(address: &SockAddr) -> Option<u32> {
     let ip_port = address.as_socket().map(|ip| ip.port().into());
     ip_port.or_else(|| address.as_vsock_address().map(|(_, port)| port))
 }

@@ -65,7 +65,7 @@ pub trait Sender: Send {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize>;
 
     /// Reads available zero-copy completions; returns the counts, or `None` for other send modes.
-    fn reap_completions(&mut self, _socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
+    fn reap_zero_copy_completions(&mut self, _socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
         None
     }
 }

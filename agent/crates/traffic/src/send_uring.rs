@@ -63,7 +63,7 @@ struct CompletionLedger {
 
 impl CompletionLedger {
     /// Removes a completed request; returns false if the request is unknown.
-    fn complete(&mut self, request: u64, was_copied: bool) -> bool {
+    fn remove_if_uncompleted(&mut self, request: u64, was_copied: bool) -> bool {
         let was_uncompleted = self.uncompleted.remove(&request);
         if was_uncompleted && was_copied {
             self.copied += 1;
@@ -74,8 +74,8 @@ impl CompletionLedger {
     }
 
     /// Records a notification.
-    fn record(&mut self, request: u64, was_copied: bool) {
-        if !self.complete(request, was_copied) {
+    fn record_notification(&mut self, request: u64, was_copied: bool) {
+        if !self.remove_if_uncompleted(request, was_copied) {
             self.early_notifications.push(Notification {
                 request,
                 was_copied,
@@ -90,7 +90,7 @@ impl CompletionLedger {
             was_copied,
         } in std::mem::take(&mut self.early_notifications)
         {
-            self.complete(request, was_copied);
+            self.remove_if_uncompleted(request, was_copied);
         }
     }
 
@@ -193,7 +193,10 @@ impl UringSender {
             let request = entry.user_data();
             if cqueue::notif(entry.flags()) {
                 if let Some(ledger) = &mut self.ledger {
-                    ledger.record(request, entry.result() as u32 & NOTIF_USAGE_ZC_COPIED != 0);
+                    ledger.record_notification(
+                        request,
+                        entry.result() as u32 & NOTIF_USAGE_ZC_COPIED != 0,
+                    );
                 }
                 continue;
             }
@@ -302,7 +305,7 @@ impl Sender for UringSender {
         }
     }
 
-    fn reap_completions(&mut self, _socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
+    fn reap_zero_copy_completions(&mut self, _socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
         if self.ledger.is_some() && self.is_ring_enabled {
             self.wait_for_completions(&mut BatchOutcome::default(), 0);
         }

@@ -114,7 +114,7 @@ impl Sender for ZeroCopySender {
         }
     }
 
-    fn reap_completions(&mut self, socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
+    fn reap_zero_copy_completions(&mut self, socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
         self.reap(socket);
         Some(self.counts)
     }

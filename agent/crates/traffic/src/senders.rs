@@ -25,7 +25,7 @@ pub fn check_send_mode(options: SendOptions, unconnected: &Socket) -> Result<()>
     match result {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ENOTCONN)) => {
             let operation = format!("send by {}", options.mode.kernel_feature_name());
-            Err(Error::system(operation, error).with_kind(ErrorKind::SendMode))
+            Err(Error::system(operation, error).with_kind_if_none(ErrorKind::SendMode))
         }
         _ => Ok(()),
     }

@@ -38,7 +38,7 @@ pub(crate) fn open_socket(domain: Domain, options: &SocketOptions) -> Result<Soc
     let socket = Socket::new(domain, Type::STREAM, protocol).map_err(|error| {
         let error = Error::system(format!("open {name} socket"), error);
         match options.transport {
-            Transport::Mptcp => error.with_kind(ErrorKind::Mptcp),
+            Transport::Mptcp => error.with_kind_if_none(ErrorKind::Mptcp),
             Transport::Tcp | Transport::Vsock => error,
         }
     })?;
@@ -51,7 +51,8 @@ pub(crate) fn open_socket(domain: Domain, options: &SocketOptions) -> Result<Soc
                 Errno::PERM => ErrorKind::CongestionControlForbidden,
                 _ => ErrorKind::CongestionControlAbsent,
             };
-            Error::system(format!("set the congestion control {name}"), error).with_kind(kind)
+            Error::system(format!("set the congestion control {name}"), error)
+                .with_kind_if_none(kind)
         })?;
     }
     Ok(socket)
@@ -71,7 +72,7 @@ pub fn set_connected_options(socket: &Socket, options: &SocketOptions) -> Result
     if let Some(us) = options.busy_poll_us {
         socket_option::set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us).map_err(|error| {
             Error::system(format!("set SO_BUSY_POLL to {us} µs"), error)
-                .with_kind(ErrorKind::BusyPoll)
+                .with_kind_if_none(ErrorKind::BusyPoll)
         })?;
     }
     if let Some(bps) = options.pacing_rate_bps {
@@ -108,7 +109,7 @@ pub(crate) fn reset_on_close(socket: &Socket) -> io::Result<()> {
 }
 
 /// Returns whether `accept` failed because the connection is already gone (accept(2), "Error handling").
-pub(crate) fn is_connection_lost(error: &io::Error) -> bool {
+pub(crate) fn is_accept_of_gone_connection(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(

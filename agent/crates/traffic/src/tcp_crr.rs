@@ -125,12 +125,12 @@ impl TransactionLoop {
             let started_at = Instant::now();
             timing.count_request();
             let socket = open_bound_socket(local, &self.socket_options)?;
-            if !connect(&socket, &SockAddr::from(destination), commands)? {
+            if !connect_unless_ended(&socket, &SockAddr::from(destination), commands)? {
                 return Ok(LoopEnd::Cut);
             }
             connect_times.record(started_at.elapsed());
             let counters = &self.stream.counters;
-            if !send_all(&socket, &self.request, counters, commands)? {
+            if !send_all_unless_ended(&socket, &self.request, counters, commands)? {
                 return Ok(LoopEnd::Cut);
             }
             let length = self.response.len();
@@ -149,14 +149,14 @@ impl TransactionLoop {
         }
         // Fails only if the sink is gone, which the wait below reports.
         let _ = shutdown(&self.stream.socket, Shutdown::Write);
-        self.wait_for_end(commands)
+        self.wait_for_sink_close(commands)
     }
 
     /// Receives the port of the sink's listener.
     fn receive_port(&self, port: &mut [u8; 2], commands: &Commands) -> io::Result<ReceiveOutcome> {
         let mut count = 0;
         while count < port.len() {
-            match receive(self.stream.socket.as_fd(), &mut port[count..])? {
+            match receive_until_time_limit(self.stream.socket.as_fd(), &mut port[count..])? {
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Some(more) => count += more,
                 None if commands.current() == Command::EndAll => return Ok(ReceiveOutcome::Cut),
@@ -167,10 +167,10 @@ impl TransactionLoop {
     }
 
     /// Waits until the sink closes its half of the stream's own connection.
-    fn wait_for_end(&self, commands: &Commands) -> io::Result<LoopEnd> {
+    fn wait_for_sink_close(&self, commands: &Commands) -> io::Result<LoopEnd> {
         let mut unexpected = [0; 64];
         loop {
-            let received = receive(self.stream.socket.as_fd(), &mut unexpected)?;
+            let received = receive_until_time_limit(self.stream.socket.as_fd(), &mut unexpected)?;
             if commands.current() == Command::EndAll {
                 return Ok(LoopEnd::Cut);
             }
@@ -208,7 +208,7 @@ impl TransactionLoop {
             }
             let [has_connection, has_stream_data] = polled.map(|each| !each.revents().is_empty());
             if has_connection {
-                let Some((socket, peer)) = accept(&listener)? else {
+                let Some((socket, peer)) = accept_unless_lost(&listener)? else {
                     continue;
                 };
                 if peer.ip() == source.ip()
@@ -217,7 +217,8 @@ impl TransactionLoop {
                     return Ok(LoopEnd::Cut);
                 }
             } else if has_stream_data {
-                let received = receive(self.stream.socket.as_fd(), &mut self.buffer)?;
+                let received =
+                    receive_until_time_limit(self.stream.socket.as_fd(), &mut self.buffer)?;
                 if commands.current() == Command::EndAll {
                     return Ok(LoopEnd::Cut);
                 }
@@ -242,7 +243,7 @@ impl TransactionLoop {
             Ok(outcome) => return Ok(outcome),
             Err(_) => return Ok(ReceiveOutcome::Closed),
         }
-        match send_all(socket, &self.response, counters, commands) {
+        match send_all_unless_ended(socket, &self.response, counters, commands) {
             Ok(false) => Ok(ReceiveOutcome::Cut),
             Ok(true) | Err(_) => Ok(ReceiveOutcome::Closed),
         }
@@ -280,7 +281,11 @@ fn listen(local: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
 }
 
 /// Connects a socket; returns false if `Command::EndAll` comes first.
-fn connect(socket: &Socket, destination: &SockAddr, commands: &Commands) -> io::Result<bool> {
+fn connect_unless_ended(
+    socket: &Socket,
+    destination: &SockAddr,
+    commands: &Commands,
+) -> io::Result<bool> {
     loop {
         let Err(error) = socket.connect(destination) else {
             return Ok(true);
@@ -298,16 +303,19 @@ fn connect(socket: &Socket, destination: &SockAddr, commands: &Commands) -> io::
 }
 
 /// Accepts a connection and its peer address; returns `None` if the connection is already gone.
-fn accept(listener: &Socket) -> io::Result<Option<(Socket, SocketAddr)>> {
+fn accept_unless_lost(listener: &Socket) -> io::Result<Option<(Socket, SocketAddr)>> {
     match listener.accept() {
         Ok((socket, peer)) => Ok(Some((socket, require_ip_address(Ok(peer))?))),
-        Err(error) if sockets::is_connection_lost(&error) => Ok(None),
+        Err(error) if sockets::is_accept_of_gone_connection(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// Receives bytes; returns `None` at the time limit.
-fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+fn receive_until_time_limit(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> io::Result<Option<usize>> {
     match rustix::net::recv(socket, buffer, RecvFlags::empty()) {
         Ok((count, _)) => Ok(Some(count)),
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
@@ -336,7 +344,7 @@ fn receive_all(
     let mut count = 0;
     while count < length {
         let limit = buffer.len().min(length - count);
-        match receive(socket.as_fd(), &mut buffer[..limit])? {
+        match receive_until_time_limit(socket.as_fd(), &mut buffer[..limit])? {
             Some(0) => return Ok(ReceiveOutcome::Closed),
             Some(more) => {
                 counters.received.add(more);
@@ -350,7 +358,7 @@ fn receive_all(
 }
 
 /// Sends a whole message; returns false if `Command::EndAll` comes first.
-fn send_all(
+fn send_all_unless_ended(
     socket: &Socket,
     bytes: &[u8],
     counters: &StreamCounters,

@@ -82,7 +82,7 @@ impl RunningStream {
                 has_stopped: false,
             } => {
                 if commands.current() != Command::Go {
-                    return self.stop_sending();
+                    return self.switch_to_awaiting_sink();
                 }
                 sender.send(socket).map(|count| {
                     self.stream.counters.sent.add(count);
@@ -91,7 +91,7 @@ impl RunningStream {
             }
             Transfer::Sending { sender, .. } => {
                 // Unread completions would keep waking this thread.
-                sender.reap_completions(socket);
+                sender.reap_zero_copy_completions(socket);
                 let mut unexpected = [0; 64];
                 rustix::net::recv(socket, &mut unexpected, RecvFlags::empty())
                     .map(|(count, _)| count > 0)
@@ -134,7 +134,9 @@ impl RunningStream {
             (Some(libc::EAGAIN), _) => StepOutcome::WouldBlock,
             (_, Command::EndAll) => self.record_end(StreamEnd::Cut),
             // The end of the load closed the sending half during the call.
-            (Some(libc::EPIPE), Command::EndSources) if !self.is_receiver() => self.stop_sending(),
+            (Some(libc::EPIPE), Command::EndSources) if !self.is_receiver() => {
+                self.switch_to_awaiting_sink()
+            }
             _ => self.record_end(StreamEnd::Broken(error)),
         }
     }
@@ -144,7 +146,7 @@ impl RunningStream {
     }
 
     /// Switches a source to waiting for the sink.
-    fn stop_sending(&mut self) -> StepOutcome {
+    fn switch_to_awaiting_sink(&mut self) -> StepOutcome {
         if let Transfer::Sending { has_stopped, .. } = &mut self.transfer {
             *has_stopped = true;
         }
@@ -154,7 +156,7 @@ impl RunningStream {
     /// Records the end of the stream.
     fn record_end(&mut self, end: StreamEnd) -> StepOutcome {
         if let Transfer::Sending { sender, .. } = &mut self.transfer
-            && let Some(counts) = sender.reap_completions(self.stream.socket.as_fd())
+            && let Some(counts) = sender.reap_zero_copy_completions(self.stream.socket.as_fd())
         {
             // Set before the end, so that readers of the end see the counts.
             let _ = self.stream.zero_copy.set(counts);

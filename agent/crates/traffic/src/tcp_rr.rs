@@ -55,7 +55,7 @@ pub struct ExchangeOptions {
 
 impl ExchangeOptions {
     /// Returns the request rate of the connection at `index`, staggered against the others; `None` in a closed loop.
-    pub fn request_rate(&self, index: usize, connections: usize) -> Option<RequestRate> {
+    pub fn staggered_request_rate(&self, index: usize, connections: usize) -> Option<RequestRate> {
         let per_s = self.rate_per_s?;
         Some(RequestRate::staggered(per_s, index, connections))
     }

@@ -157,7 +157,7 @@ pub(crate) struct ReceivedMessage<'a> {
 
 /// Consecutive datagrams of one send call that arrived in sequence.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct DatagramRun {
+pub(crate) struct ConsecutiveDatagrams {
     /// Header of the first datagram; `None` if the datagram is too short.
     ///
     /// The headers of the others differ only by their consecutive numbers.
@@ -170,7 +170,7 @@ pub(crate) struct DatagramRun {
 
 impl ReceivedMessage<'_> {
     /// Returns the datagrams as runs of maximum length.
-    pub fn runs(&self) -> impl Iterator<Item = DatagramRun> {
+    pub fn runs(&self) -> impl Iterator<Item = ConsecutiveDatagrams> {
         let step = self.segment_bytes.max(1);
         let mut starts = (0..self.length.max(1)).step_by(step).peekable();
         std::iter::from_fn(move || {
@@ -190,7 +190,7 @@ impl ReceivedMessage<'_> {
                     datagrams += 1;
                 }
             }
-            Some(DatagramRun {
+            Some(ConsecutiveDatagrams {
                 first,
                 datagrams,
                 length,
@@ -310,7 +310,7 @@ mod tests {
         headers: &[DatagramHeader],
         length: usize,
         segment_bytes: usize,
-    ) -> Vec<DatagramRun> {
+    ) -> Vec<ConsecutiveDatagrams> {
         let mut bytes = vec![0; length];
         for (datagram, header) in bytes.chunks_mut(segment_bytes).zip(headers) {
             header.write(datagram);
@@ -324,8 +324,8 @@ mod tests {
         message.runs().collect()
     }
 
-    fn make_run(first: DatagramHeader, datagrams: u64, length: usize) -> DatagramRun {
-        DatagramRun {
+    fn make_run(first: DatagramHeader, datagrams: u64, length: usize) -> ConsecutiveDatagrams {
+        ConsecutiveDatagrams {
             first: Some(first),
             datagrams,
             length,

@@ -58,7 +58,7 @@ pub fn open_flows(
     let own_clock = clock::identity_hash();
     let mut handshakes = Vec::with_capacity(connections.len());
     for (StreamRole { id, role }, connection) in load.roles.iter().zip(connections) {
-        handshakes.push(FlowHandshake::start(
+        handshakes.push(FlowHandshake::open_socket_and_begin(
             connection,
             *role,
             derive_stream_key(&load.secret, *id),
@@ -88,7 +88,12 @@ pub fn open_flows(
         let polled: Vec<_> = handshakes
             .iter()
             .filter(|handshake| !handshake.is_done)
-            .flat_map(|handshake| [handshake.connection.as_fd(), handshake.socket.as_fd()])
+            .flat_map(|handshake| {
+                [
+                    handshake.control_connection.as_fd(),
+                    handshake.socket.as_fd(),
+                ]
+            })
             .map(|socket| (socket, PollFlags::IN))
             .collect();
         let until = deadline.min(next_probe_at);
@@ -108,7 +113,7 @@ pub fn open_flows(
 
 /// The handshake of one stream's flow.
 struct FlowHandshake<'a> {
-    connection: &'a Socket,
+    control_connection: &'a Socket,
     socket: Socket,
     role: Role,
     /// Key of the stream in each datagram.
@@ -127,7 +132,7 @@ struct FlowHandshake<'a> {
 
 impl<'a> FlowHandshake<'a> {
     /// Opens the socket and sends the first message of this endpoint.
-    fn start(
+    fn open_socket_and_begin(
         connection: &'a Socket,
         role: Role,
         key: u32,
@@ -153,7 +158,7 @@ impl<'a> FlowHandshake<'a> {
                 .to_vec(),
         };
         let handshake = Self {
-            connection,
+            control_connection: connection,
             socket,
             role,
             key,
@@ -173,7 +178,7 @@ impl<'a> FlowHandshake<'a> {
 
     /// Sends a message on the connection, whose buffer always fits the few bytes.
     fn send_control(&self, message: &[u8]) -> io::Result<()> {
-        self.connection.send(message).map(drop)
+        self.control_connection.send(message).map(drop)
     }
 
     /// Returns the operation for messages, with the verb "deliver" or "delivering".
@@ -193,12 +198,13 @@ impl<'a> FlowHandshake<'a> {
 
     /// Returns an error of the handshake's current operation.
     fn add_context(&self, error: impl Into<io::Error>) -> Error {
-        Error::system(self.describe_operation("deliver"), error).with_kind(ErrorKind::Datagram)
+        Error::system(self.describe_operation("deliver"), error)
+            .with_kind_if_none(ErrorKind::Datagram)
     }
 
     /// Advances the handshake without waiting.
     fn advance(&mut self, is_probe_due: bool) -> Result<()> {
-        self.receive_control()
+        self.read_control_connection()
             .map_err(|error| self.add_context(error))?;
         match self.role {
             Role::Source => self.advance_source(is_probe_due),
@@ -207,9 +213,9 @@ impl<'a> FlowHandshake<'a> {
     }
 
     /// Reads available bytes from the connection.
-    fn receive_control(&mut self) -> io::Result<()> {
+    fn read_control_connection(&mut self) -> io::Result<()> {
         let mut bytes = [0; 64];
-        match rustix::net::recv(self.connection, &mut bytes[..], RecvFlags::DONTWAIT) {
+        match rustix::net::recv(self.control_connection, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => Err(io::ErrorKind::ConnectionReset.into()),
             Ok((count, _)) if self.received.len() + count > MAX_CONTROL_BYTES => {
                 Err(io::Error::other("the other endpoint sent unexpected bytes"))
@@ -236,7 +242,7 @@ impl<'a> FlowHandshake<'a> {
             let port = u16::from_be_bytes(*port);
             self.has_port = true;
             let connect = || {
-                let mut sink = require_ip_address(self.connection.peer_addr())?;
+                let mut sink = require_ip_address(self.control_connection.peer_addr())?;
                 sink.set_port(port);
                 self.socket.connect(&SockAddr::from(sink))
             };
@@ -268,18 +274,18 @@ impl<'a> FlowHandshake<'a> {
         }
         // Reports the cause to the other endpoint; a normal close delivers the report, unlike a reset. Errors here do
         // not matter: the returned error is the cause.
-        let _ = self.connection.set_linger(None);
+        let _ = self.control_connection.set_linger(None);
         let _ = self.send_control(&errno.to_be_bytes());
-        Err(self.probe_error(error))
+        Err(self.unsendable_probe_error(error))
     }
 
     /// Returns the error of a source that cannot send.
-    fn probe_error(&self, error: io::Error) -> Error {
+    fn unsendable_probe_error(&self, error: io::Error) -> Error {
         Error::system(
             format!("send a datagram of {} bytes", self.datagram_bytes),
             error,
         )
-        .with_kind(ErrorKind::Datagram)
+        .with_kind_if_none(ErrorKind::Datagram)
     }
 
     /// Receives probes, and the error of a source that cannot send them.
@@ -287,14 +293,14 @@ impl<'a> FlowHandshake<'a> {
         let received = self.receive_probes();
         if received.is_err() {
             // The source may have closed since the last read, and have reported its error before.
-            let _ = self.receive_control();
+            let _ = self.read_control_connection();
         }
         let message = self
             .received
             .split_first_chunk::<{ size_of::<ClockIdHash>() }>();
         if let Some(errno) = message.and_then(|(_, reason)| reason.first_chunk::<4>()) {
             let error = io::Error::from_raw_os_error(i32::from_be_bytes(*errno));
-            return Err(self.probe_error(error));
+            return Err(self.unsendable_probe_error(error));
         }
         received.map_err(|error| self.add_context(error))?;
         self.is_done = self.probe_arrived && message.is_some();
@@ -303,7 +309,7 @@ impl<'a> FlowHandshake<'a> {
 
     /// Receives and confirms probes; connects the socket to their source, so that it receives no other datagrams.
     fn receive_probes(&mut self) -> io::Result<()> {
-        let source = require_ip_address(self.connection.peer_addr())?;
+        let source = require_ip_address(self.control_connection.peer_addr())?;
         let mut bytes = [0; HEADER_BYTES];
         for _ in 0..MAX_DATAGRAMS_PER_TURN {
             let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
@@ -352,7 +358,7 @@ impl<'a> FlowHandshake<'a> {
             pacing: if is_sink {
                 None
             } else {
-                options.make_pacing(index, stream_count)
+                options.make_staggered_pacing(index, stream_count)
             },
             pacing_deviation: Default::default(),
         }

@@ -41,7 +41,7 @@ fn set_sink_options(socket: &Socket, options: &FlowOptions) -> Result<()> {
     )?;
     if options.uses_udp_gro {
         set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO")
-            .map_err(|error| error.with_kind(ErrorKind::UdpOffload))?;
+            .map_err(|error| error.with_kind_if_none(ErrorKind::UdpOffload))?;
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ fn set_source_options(socket: &Socket, local: SocketAddr, options: &FlowOptions)
             bytes,
             "UDP_SEGMENT",
         )
-        .map_err(|error| error.with_kind(ErrorKind::UdpOffload))?;
+        .map_err(|error| error.with_kind_if_none(ErrorKind::UdpOffload))?;
     }
     Ok(())
 }

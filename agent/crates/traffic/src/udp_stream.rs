@@ -14,7 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 use rustix::thread::set_current_timer_slack;
 use serde::Deserialize;
 
-use crate::receive::COALESCING_TIME;
+use crate::receive::COALESCING_DELAY;
 use crate::udp_calls::{ReceiveBatch, ReceivedMessage, SendBatch};
 use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, realtime_nanos};
 use vnetbench_streams::datagrams::{DatagramCounts, DatagramFlow, PacingDeviation};
@@ -33,7 +33,7 @@ const SEQUENCE_WINDOW_DATAGRAMS: u64 = 1 << 17;
 /// Range of messages per call in which the sink delays the next call, so that it receives more at once.
 ///
 /// Below it, the flow is slow. Above it, a delay could overflow the socket's buffer.
-const COALESCING_MESSAGE_COUNTS: Range<usize> = 2..32;
+const MESSAGE_COUNTS_DELAYING_NEXT_CALL: Range<usize> = 2..32;
 /// A spinning source stops sleeping this long before a datagram is due, because a sleep can end that late.
 const SPIN_BEFORE_DUE: Duration = Duration::from_micros(100);
 
@@ -68,7 +68,7 @@ pub struct FlowOptions {
 
 impl FlowOptions {
     /// Returns the pacing of the stream at `index`, staggered against the others; `None` without a rate.
-    pub fn make_pacing(&self, index: usize, streams: usize) -> Option<Pacing> {
+    pub fn make_staggered_pacing(&self, index: usize, streams: usize) -> Option<Pacing> {
         let per_s = self.rate_per_s?;
         Some(Pacing::new(RequestRate::staggered(per_s, index, streams)))
     }
@@ -253,7 +253,7 @@ struct SinkCounters<'a> {
 
 impl SinkCounters<'_> {
     /// Counts the datagrams of one message; returns the bytes of those that belong to the stream.
-    fn record(&mut self, message: &ReceivedMessage<'_>) -> usize {
+    fn record_and_count_own_bytes(&mut self, message: &ReceivedMessage<'_>) -> usize {
         let received_at_nanos = message.received_at_nanos.unwrap_or_else(realtime_nanos);
         let mut bytes = 0;
         for run in message.runs() {
@@ -309,10 +309,12 @@ fn run_sink(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::R
         let has_received = match batch.receive(datagrams.socket.as_fd()) {
             Ok(messages) => {
                 let count = messages.len();
-                let bytes = messages.map(|message| counters.record(&message)).sum();
+                let bytes = messages
+                    .map(|message| counters.record_and_count_own_bytes(&message))
+                    .sum();
                 stream.counters.received.add(bytes);
-                if COALESCING_MESSAGE_COUNTS.contains(&count) {
-                    std::thread::sleep(COALESCING_TIME);
+                if MESSAGE_COUNTS_DELAYING_NEXT_CALL.contains(&count) {
+                    std::thread::sleep(COALESCING_DELAY);
                 }
                 true
             }

@@ -227,7 +227,7 @@ def _neighbour_level_pairs(
     summary: CampaignSummary, factor: str
 ) -> Iterator[tuple[TreatmentSummary, TreatmentSummary]]:
     """Yield treatments that differ in this factor only, at neighbouring levels, lower level first."""
-    if factor not in FACTORS or not FACTORS[factor].more_is_better:
+    if factor not in FACTORS or not FACTORS[factor].should_not_lower_rate:
         return
     groups: dict[frozenset[tuple[str, Level]], list[tuple[float, TreatmentSummary]]] = {}
     for each in summary.treatments:

@@ -9,7 +9,7 @@ from vnetbench.importers.runs import Run
 from vnetbench.importers.table.cell_parsing import build_run
 from vnetbench.importers.table.columns import ColumnPositions
 from vnetbench.importers.table.mapping import TableMapping, read_table_mapping
-from vnetbench.importers.table.rows import is_table_file_name, read_table_rows
+from vnetbench.importers.table.rows import is_table_file_name, read_header_and_data_rows
 
 __all__ = ["TableMapping", "is_table_file_name", "read_table_mapping", "read_table_runs"]
 
@@ -21,7 +21,7 @@ def read_table_runs(stream: ByteStream, name: str, mapping: TableMapping) -> Ite
         BenchError: Names the file, row and column, and the fix.
     """
     columns: ColumnPositions | None = None
-    for row in read_table_rows(stream, name, mapping):
+    for row in read_header_and_data_rows(stream, name, mapping):
         if columns is None:
             columns = ColumnPositions.from_header(row, name, mapping)
         elif run := build_run(row, columns, mapping):

@@ -70,7 +70,7 @@ def _parse_level(
         return parse_level(factor_column.factor, f"{cell_text} {factor_column.unit}".strip())
     except BenchError as error:
         example = f'levels = {{ {format_raw_value(cell_text)} = "…" }}'
-        fix = f"{error.fix}, or map the cell to a level in {mapping.name} ({example})"
+        fix = f"{error.fix}, or map the cell to a level in {mapping.mapping_file_name} ({example})"
         raise BenchError(error.what, where=cell_location, fix=fix) from error
 
 
@@ -97,7 +97,7 @@ def _parse_rounded_cell(
         )
         return parse_rounded(text, metric_column.scale_factor)
     except ValueError as error:
-        fix = f"leave the cell blank, or skip the row: skip = [{row.row_number}] in {mapping.name}"
+        fix = f"leave the cell blank, or skip the row: skip = [{row.row_number}] in {mapping.mapping_file_name}"
         raise BenchError(
             f"{format_raw_value(cell_text(cell))} is not a number", where=where, fix=fix
         ) from error
@@ -107,7 +107,7 @@ def _remove_thousands_separators(text: str, cell_location: str, mapping: TableMa
     """Return a number without separators between thousands: `9 853,56 %` becomes `9853,56`."""
     digits = re.sub(r"\s", "", text).removesuffix("%")
     if mapping.decimal is None and "," in digits:
-        fix = f'set the decimal separator in {mapping.name}: decimal = "," or decimal = "."'
+        fix = f'set the decimal separator in {mapping.mapping_file_name}: decimal = "," or decimal = "."'
         raise BenchError(f"{format_raw_value(text)} is ambiguous", where=cell_location, fix=fix)
     separator = "." if mapping.decimal == "," else ","
     if _GROUPED_NUMBER_PATTERN_BY_SEPARATOR[separator].fullmatch(digits):

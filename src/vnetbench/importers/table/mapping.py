@@ -68,7 +68,7 @@ class StartTimeColumn:
 class TableMapping:
     """The meaning of a table's columns and rows."""
 
-    name: str
+    mapping_file_name: str
     """The mapping file's name in errors."""
     workload: str
     factors: tuple[FactorColumn, ...]
@@ -105,7 +105,7 @@ def read_table_mapping(text: str, file_name: str) -> TableMapping:
     problems = list(document.problems)
     if problems:
         raise StudyError(problems)
-    parts: dict[str, Any] = {"name": document.document_name, "factors": [], "metrics": [], "constants": []}
+    parts: dict[str, Any] = {"mapping_file_name": document.name_in_messages, "factors": [], "metrics": [], "constants": []}
     for key, raw in document.values.items():
         if key in _FIELD_AND_READER_BY_SECTION and isinstance(raw, dict):
             into, read_value = _FIELD_AND_READER_BY_SECTION[key]

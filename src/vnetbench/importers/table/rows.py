@@ -47,7 +47,7 @@ def is_table_file_name(name: str) -> bool:
     return name.lower().endswith(_TABLE_FILE_SUFFIXES)
 
 
-def read_table_rows(stream: ByteStream, table_name: str, mapping: TableMapping) -> Iterator[TableRow]:
+def read_header_and_data_rows(stream: ByteStream, table_name: str, mapping: TableMapping) -> Iterator[TableRow]:
     """Yield the header row and all rows below it that are not blank.
 
     Raises BenchError if there is no table.
@@ -70,7 +70,7 @@ def read_table_rows(stream: ByteStream, table_name: str, mapping: TableMapping) 
             yield row
     if is_empty:
         fix = (
-            f"set header in {mapping.name} to the number of the row with the column titles, not "
+            f"set header in {mapping.mapping_file_name} to the number of the row with the column titles, not "
             f"{mapping.header}"
         )
         raise BenchError("the table has no header row", where=table_name, fix=fix)
@@ -122,7 +122,7 @@ def _read_seekable_workbook_rows(stream: BinaryIO, name: str, mapping: TableMapp
     with closing(load_workbook(stream, read_only=True, data_only=True, keep_links=False)) as book:
         sheets = book.sheetnames
         if mapping.sheet is not None and mapping.sheet not in sheets:
-            fix = f"set the key sheet of {mapping.name} to one of these names: {', '.join(sheets)}"
+            fix = f"set the key sheet of {mapping.mapping_file_name} to one of these names: {', '.join(sheets)}"
             raise BenchError(f'the workbook has no sheet "{mapping.sheet}"', where=name, fix=fix)
         sheet = book[mapping.sheet or sheets[0]]
         for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):

@@ -50,7 +50,7 @@ _CPU_KEYS = ("utime_start", "utime_end", "stime_start", "stime_end", "time_start
 _SAMPLES_HEADER_LINE = re.compile(r"tid,flow_id,time,(?P<counter>bytes_read|transactions),")
 _SAMPLE_LINE = re.compile(r"\d+,(?P<flow>\d+),(?P<time>\d+\.\d+),(?P<count>\d+),")
 """`0,1,60386.546367375,4308038,0.00,0.000465,…`. The count is cumulative."""
-_MIN_SHARE_OF_MEDIAN_INTERVAL = 0.1
+_MIN_KEPT_SHARE_OF_MEDIAN = 0.1
 """Shortest interval relative to the median one: the last samples of a test often follow immediately."""
 
 
@@ -241,7 +241,7 @@ class NeperSamples(LineReport):
 
     counter: str = ""
     """`bytes_read` or `transactions`; empty before the header."""
-    samples_by_flow: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+    cumulative_samples_by_flow: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     """Time in seconds and cumulative count of each sample, by flow."""
 
     @classmethod
@@ -264,14 +264,14 @@ class NeperSamples(LineReport):
         if (header := _SAMPLES_HEADER_LINE.match(line)) is not None:
             self.counter = header["counter"]
         elif (sample := _SAMPLE_LINE.match(line)) is not None:
-            self.samples_by_flow.setdefault(sample["flow"], []).append(
+            self.cumulative_samples_by_flow.setdefault(sample["flow"], []).append(
                 (float(sample["time"]), int(sample["count"]))
             )
 
     def build_runs(self) -> list[Run]:
         """Return the run of the samples."""
         is_stream = self.counter == "bytes_read"
-        flows = list(self.samples_by_flow.values())
+        flows = list(self.cumulative_samples_by_flow.values())
         intervals = tuple(_combine_flows(flows, "bytes" if is_stream else "transactions"))
         run = Run(
             tool=self.tool,
@@ -316,7 +316,7 @@ def _combine_flows(flows: Sequence[Sequence[tuple[float, int]]], name: str) -> I
         raise ValueError("the times of the samples go backwards")
     usual_length = median(lengths) if lengths else 0.0
     for number, length in enumerate(lengths):
-        if length > 0 and length >= _MIN_SHARE_OF_MEDIAN_INTERVAL * usual_length:
+        if length > 0 and length >= _MIN_KEPT_SHARE_OF_MEDIAN * usual_length:
             values = {name: RoundedValue.exact(counts[number + 1] - counts[number])}
             yield ReportInterval(times[number] - times[0], times[number + 1] - times[0], values)
 

@@ -16,7 +16,7 @@ from vnetbench.importers.command_line import CommandLine, OptionSyntax
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
-from vnetbench.importers.units import NUMBER_PATTERN, parse_count, parse_rounded
+from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
@@ -143,20 +143,20 @@ class NuttcpReport(LineReport):
         if (settings := _SETTINGS_LINE.match(line)) is not None:
             self.settings = self.settings or settings
         elif (rate := _VERBOSE_RATE_LINE.match(line)) is not None:
-            self._endpoint_summary(rate["end"]).update(_parse_rate_line(rate))
+            self._get_or_create_endpoint_summary(rate["end"]).update(_parse_rate_line(rate))
         elif (pairs := _VERBOSE_MACHINE_READABLE_LINE.match(line)) is not None:
-            self._endpoint_summary(pairs["end"]).update(_parse_name_value_pairs(pairs))
+            self._get_or_create_endpoint_summary(pairs["end"]).update(_parse_name_value_pairs(pairs))
         elif (retransmits := _VERBOSE_RETRANSMITS_LINE.match(line)) is not None:
-            self._endpoint_summary("t")["retrans"] = retransmits["count"]
+            self._get_or_create_endpoint_summary("t")["retrans"] = retransmits["count"]
         elif (rtt := _VERBOSE_RTT_LINE.match(line)) is not None:
-            self._endpoint_summary("t")["rtt_ms"] = rtt["ms"]
+            self._get_or_create_endpoint_summary("t")["rtt_ms"] = rtt["ms"]
         elif (cpu := _VERBOSE_CPU_LINE.match(line)) is not None:
-            self._endpoint_summary(cpu["end"])["tx_cpu" if cpu["end"] == "t" else "rx_cpu"] = cpu["cpu"]
+            self._get_or_create_endpoint_summary(cpu["end"])["tx_cpu" if cpu["end"] == "t" else "rx_cpu"] = cpu["cpu"]
         self.has_verbose_end = _LAST_VERBOSE_LINE.match(line) is not None and {"t", "r"} <= set(
             self.endpoint_summaries
         )
 
-    def _endpoint_summary(self, end: str) -> dict[str, str]:
+    def _get_or_create_endpoint_summary(self, end: str) -> dict[str, str]:
         return self.endpoint_summaries.setdefault(end, {})
 
     def build_runs(self) -> list[Run]:
@@ -228,7 +228,7 @@ class NuttcpReport(LineReport):
             length_s = _find_duration(each).value
             values = {"bytes": parse_rounded(each["megabytes"], _BYTES_PER_NUTTCP_MEGABYTE)}
             values |= {
-                ours: parse_count(each[theirs])
+                ours: parse_exact_count(each[theirs])
                 for ours, theirs in _COUNTER_BY_INTERVAL_VALUE.items()
                 if theirs in each
             }
@@ -279,7 +279,7 @@ def _compute_metrics(values: Mapping[str, str], *, is_udp: bool) -> dict[str, Ro
         if sent:
             metrics["loss_percent"] = RoundedValue.exact(100 * lost / sent)
     if "retrans" in values and not is_udp:
-        metrics["retransmits_per_s"] = divide_values(parse_count(values["retrans"]), duration)
+        metrics["retransmits_per_s"] = divide_values(parse_exact_count(values["retrans"]), duration)
     if "msavgjitter" in values:
         metrics["jitter_us"] = parse_rounded(values["msavgjitter"], 1e3)
     return metrics

@@ -16,7 +16,7 @@ from vnetbench.importers.command_line import CommandLine, OptionSyntax, parse_op
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
-from vnetbench.importers.units import NUMBER_PATTERN, parse_count, parse_rounded
+from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
@@ -90,7 +90,7 @@ class SockperfReport(LineReport):
     socket_count: int = 0
     is_server: bool = False
     statistics: dict[str, re.Match[str]] = field(default_factory=dict)
-    percentiles: dict[str, str] = field(default_factory=dict)
+    printed_us_by_percent: dict[str, str] = field(default_factory=dict)
     reply_count_by_bin: dict[int, int] = field(default_factory=dict)
     """In a full log: number of replies, by the bin of `_INTERVAL_LENGTH_S` in which they arrived."""
 
@@ -151,7 +151,7 @@ class SockperfReport(LineReport):
             self.protocol = protocol["protocol"]
             self.socket_count += 1
         elif (percentile := _PERCENTILE_LINE.match(line)) is not None:
-            self.percentiles[percentile["percent"]] = percentile["us"]
+            self.printed_us_by_percent[percentile["percent"]] = percentile["us"]
         elif (error := _ERROR_LINE.match(line)) is not None:
             self.record_first_error(error["message"])
         elif (parameters := _PARAMETERS_LINE.match(line)) is not None:
@@ -184,7 +184,7 @@ class SockperfReport(LineReport):
             metrics=self._compute_metrics(workload) if self.is_complete else {},
             intervals=tuple(self._build_intervals()),
             duration_s=self._find_duration_s(),
-            omitted_s=self._find_omitted_s(),
+            omitted_s=self._find_omitted_edges_s(),
             reported_by="sender",
             command=self.command_text,
             other_results=self._collect_other_results(),
@@ -221,10 +221,10 @@ class SockperfReport(LineReport):
         factor = 2 if statistics["latency"]["kind"] == "latency" else 1
         metrics = {"latency_mean_us": scale_value(parse_rounded(statistics["latency"]["mean"]), factor)}
         if "valid" in statistics:
-            replies = parse_count(statistics["valid"]["received"])
+            replies = parse_exact_count(statistics["valid"]["received"])
             metrics["transactions_per_s"] = divide_values(replies, parse_rounded(statistics["valid"]["run"]))
         observations = int(statistics["observations"]["count"])
-        for percent, text in self.percentiles.items():
+        for percent, text in self.printed_us_by_percent.items():
             # With fewer observations sockperf prints the maximum under the name of the percentile.
             if percent in _PERCENTILE_NAME_BY_PERCENT and observations * (100 - float(percent)) >= 100:
                 metrics[f"latency_{_PERCENTILE_NAME_BY_PERCENT[percent]}_us"] = scale_value(
@@ -248,7 +248,7 @@ class SockperfReport(LineReport):
                 return float(self.statistics[name]["run"])
         return None
 
-    def _find_omitted_s(self) -> float:
+    def _find_omitted_edges_s(self) -> float:
         """Return the time that sockperf excludes at the start and at the end."""
         if "total" in self.statistics and "valid" in self.statistics:
             return max(0.0, float(self.statistics["total"]["run"]) - float(self.statistics["valid"]["run"]))

@@ -16,7 +16,7 @@ from vnetbench.importers.command_line import OptionSyntax
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
-from vnetbench.importers.units import NUMBER_PATTERN, parse_count, parse_rounded
+from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM
 
@@ -83,11 +83,11 @@ class UperfReport(LineReport):
     profile: str = ""
     last_line_by_transaction: dict[str, re.Match[str]] = field(default_factory=dict)
     """Match of the last result line of each transaction, and of `Total`."""
-    raw_samples: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+    cumulative_bytes_by_transaction: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     """Time in seconds and bytes so far of each sample, by transaction."""
     operation_count_by_type: dict[str, int] = field(default_factory=dict)
     """Number of operations by type, from the averages."""
-    averages_subject: str = ""
+    current_averages_subject: str = ""
     """`Txn` or `Flowop` while a table of averages is read."""
     is_in_host_table: bool = False
     error_percent: str = ""
@@ -105,7 +105,7 @@ class UperfReport(LineReport):
         """Whether the total is there."""
         return (
             _TOTAL_LINE_NAME in self.last_line_by_transaction
-            or _TOTAL_LINE_NAME in self.raw_samples
+            or _TOTAL_LINE_NAME in self.cumulative_bytes_by_transaction
             or self.has_statistics_end
         )
 
@@ -115,7 +115,7 @@ class UperfReport(LineReport):
             return not self.thread_count
         if self.has_statistics_end:
             return False
-        if self.averages_subject and _AVERAGE_LINE.match(line):
+        if self.current_averages_subject and _AVERAGE_LINE.match(line):
             return True
         if self.is_in_host_table and _HOST_LINE.match(line):
             return True
@@ -132,20 +132,20 @@ class UperfReport(LineReport):
         elif (transaction := _TRANSACTION_LINE.match(line)) is not None:
             self.last_line_by_transaction[transaction["name"]] = transaction
         elif (sample := _RAW_SAMPLE_LINE.match(line)) is not None:
-            samples = self.raw_samples.setdefault(sample["name"], [])
+            samples = self.cumulative_bytes_by_transaction.setdefault(sample["name"], [])
             samples.append((float(sample["ms"]) / 1e3, int(sample["bytes"])))
         elif (header := _AVERAGES_HEADER_LINE.match(line)) is not None:
-            self.averages_subject = header["subject"]
+            self.current_averages_subject = header["subject"]
         elif self.is_in_host_table and (host := _HOST_LINE.match(line)) is not None:
             self.error_percent = host["errors"]
-        elif self.averages_subject and (average := _AVERAGE_LINE.match(line)) is not None:
-            if self.averages_subject == "Flowop":
+        elif self.current_averages_subject and (average := _AVERAGE_LINE.match(line)) is not None:
+            if self.current_averages_subject == "Flowop":
                 name = average["name"].lower()
                 self.operation_count_by_type[name] = self.operation_count_by_type.get(name, 0) + int(
                     average["count"]
                 )
         elif _HOST_TABLE_HEADER_LINE.match(line):
-            self.is_in_host_table, self.averages_subject = True, ""
+            self.is_in_host_table, self.current_averages_subject = True, ""
         elif _LAST_STATISTICS_LINE.match(line):
             self.has_statistics_end = True
         elif _ERROR_LINE.match(line):
@@ -171,7 +171,7 @@ class UperfReport(LineReport):
             last_line=self.last_line,
             workload=TCP_RR if has_requests else TCP_STREAM,
             factors={**factors, "direction": direction},
-            metrics=self._compute_metrics(reads if has_requests else 0)
+            metrics=self._compute_data_transaction_metrics(reads if has_requests else 0)
             if self.is_complete and is_known
             else {},
             intervals=tuple(self._build_intervals(direction)) if is_known and not has_requests else (),
@@ -192,7 +192,7 @@ class UperfReport(LineReport):
             if name != _TOTAL_LINE_NAME
         }
         sizes |= {
-            name: float(each[-1][1]) for name, each in self.raw_samples.items() if name != _TOTAL_LINE_NAME
+            name: float(each[-1][1]) for name, each in self.cumulative_bytes_by_transaction.items() if name != _TOTAL_LINE_NAME
         }
         return max(sizes, key=lambda name: sizes[name]) if sizes else None
 
@@ -200,18 +200,18 @@ class UperfReport(LineReport):
         name = self._find_data_transaction()
         if name in self.last_line_by_transaction:
             return float(self.last_line_by_transaction[name]["seconds"])
-        samples = self.raw_samples.get(name or "", [])
+        samples = self.cumulative_bytes_by_transaction.get(name or "", [])
         return samples[-1][0] - samples[0][0] if len(samples) > 1 else None
 
-    def _compute_metrics(self, requests: int) -> dict[str, RoundedValue]:
+    def _compute_data_transaction_metrics(self, request_count: int) -> dict[str, RoundedValue]:
         """Return the metrics of the transaction that carried the data."""
         name, duration_s = self._find_data_transaction() or "", self._find_duration_s()
-        if requests and duration_s:
-            rate = divide_values(parse_count(str(requests)), RoundedValue.exact(duration_s))
+        if request_count and duration_s:
+            rate = divide_values(parse_exact_count(str(request_count)), RoundedValue.exact(duration_s))
             return {"transactions_per_s": rate}
         if name in self.last_line_by_transaction:
             return {"goodput_bps": _parse_bits_per_s(self.last_line_by_transaction[name]["rate"])}
-        samples = self.raw_samples.get(name, [])
+        samples = self.cumulative_bytes_by_transaction.get(name, [])
         if duration_s:
             sent_bits = 8 * (samples[-1][1] - samples[0][1])
             return {"goodput_bps": RoundedValue.exact(sent_bits / duration_s)}
@@ -219,7 +219,7 @@ class UperfReport(LineReport):
 
     def _build_intervals(self, direction: str) -> Iterable[ReportInterval]:
         """Yield the intervals between raw samples of the transaction that carried the data."""
-        samples = self.raw_samples.get(self._find_data_transaction() or "", [])
+        samples = self.cumulative_bytes_by_transaction.get(self._find_data_transaction() or "", [])
         for (start, bytes_before), (end, bytes_after) in pairwise(samples):
             if end > start and bytes_after >= bytes_before:
                 origin = samples[0][0]

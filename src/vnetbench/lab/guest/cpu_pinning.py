@@ -32,7 +32,7 @@ class GuestThreads:
     helper_tids: tuple[int, ...]
     """QEMU's other threads, which start and end at any time."""
 
-    def observer_threads(self) -> dict[str, int]:
+    def permanent_thread_ids_by_name(self) -> dict[str, int]:
         """Return the permanent threads by name, in the form that the observer watches."""
         return {
             **{f"{self.guest_name} vcpu{number}": thread for number, thread in enumerate(self.vcpu_tids)},

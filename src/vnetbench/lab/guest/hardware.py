@@ -23,7 +23,7 @@ FIRST_CID, CID_COUNT = 1 << 16, 1 << 30
 """First VSOCK address of guests and their number, above addresses in common use (vsock(7))."""
 QEMU_OVERHEAD_MIB = 96
 """Memory of a QEMU besides its guest's: its code, and the translated code under TCG."""
-MAC_RESETTING_ADAPTERS = ("vmxnet3",)
+ADAPTERS_RESTORING_COMMAND_LINE_MAC = ("vmxnet3",)
 """Adapters that take the command line's MAC address again when their driver resets them, as for an MTU."""
 DEFAULT_VIRTIO_RING = 256
 """Default descriptors of a virtio ring; larger rings are part of the hardware."""
@@ -36,8 +36,8 @@ class Adapter:
     model: str
     """A level of the factor `adapter`."""
     queues: int = 1
-    rx_ring: int = DEFAULT_VIRTIO_RING
-    tx_ring: int = DEFAULT_VIRTIO_RING
+    virtio_rx_ring: int = DEFAULT_VIRTIO_RING
+    virtio_tx_ring: int = DEFAULT_VIRTIO_RING
     """Descriptors of virtio rings only; other adapters have the rings that their drivers request."""
 
 
@@ -172,7 +172,7 @@ def check_memory(guest_count: int, hardware: Hardware) -> None:
         )
 
 
-def count_fitting_guests(hardware: Hardware) -> int:
+def count_guests_fitting_free_memory(hardware: Hardware) -> int:
     """Return how many more guests fit into half of the free memory."""
     return _available_host_memory_mib() // 2 // hardware.host_memory_mib
 
@@ -190,13 +190,13 @@ def _adapter_arguments(number: int, adapter: Adapter, backend: AdapterBackend) -
         # No option ROM, because guests do not boot from the network.
         device += [f"netdev=net{number}", "romfile="]
         # A snapshot holds a guest that has no MAC address of its own yet.
-        resets_mac = adapter.model in MAC_RESETTING_ADAPTERS
+        resets_mac = adapter.model in ADAPTERS_RESTORING_COMMAND_LINE_MAC
         device.append(f"mac={backend.mac if resets_mac else guest_mac(0, 0, number)}")
-    if adapter.model in MAC_RESETTING_ADAPTERS:
+    if adapter.model in ADAPTERS_RESTORING_COMMAND_LINE_MAC:
         device.append("x-disable-pcie=on")  # As PCIe, its configuration space would hold the MAC address too.
     if adapter.model in VIRTIO_ADAPTERS:
-        device.append(f"rx_queue_size={adapter.rx_ring}")
-        device.append(f"tx_queue_size={adapter.tx_ring}")
+        device.append(f"rx_queue_size={adapter.virtio_rx_ring}")
+        device.append(f"tx_queue_size={adapter.virtio_tx_ring}")
         if adapter.queues > 1:
             # One interrupt for each queue, plus one for configuration changes and one for control.
             device += ["mq=on", f"vectors={2 * adapter.queues + 2}"]
@@ -206,6 +206,6 @@ def _adapter_arguments(number: int, adapter: Adapter, backend: AdapterBackend) -
     return [*netdev, "-device", ",".join(device)]
 
 
-def guest_mac(side: int, pair: int, adapter_index: int) -> str:
+def guest_mac(side_number: int, pair: int, adapter_index: int) -> str:
     """Return a MAC address with QEMU's prefix for guests."""
-    return f"52:54:00:{side:02x}:{pair:02x}:{adapter_index:02x}"
+    return f"52:54:00:{side_number:02x}:{pair:02x}:{adapter_index:02x}"

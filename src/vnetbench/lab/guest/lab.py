@@ -10,7 +10,7 @@ from dataclasses import replace
 from vnetbench.agents.launch import start_agents_in_namespaces
 from vnetbench.lab import registry
 from vnetbench.lab.guest import cpu_pinning, network
-from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING, check_memory, count_fitting_guests
+from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING, check_memory, count_guests_fitting_free_memory
 from vnetbench.lab.guest.launcher import GuestLauncher, GuestSoftware
 from vnetbench.lab.guest.prerequisites import GuestPrerequisites
 from vnetbench.lab.guest.qemu import VIRTIO_ADAPTERS
@@ -19,7 +19,15 @@ from vnetbench.lab.guest.testbed import GuestTestbed
 from vnetbench.lab.guest.topology import BRIDGE, PORTS, ROUTER, TAPS, GuestShape, make_topology
 from vnetbench.lab.links.impaired_link import needs_delay_line
 from vnetbench.study.factors.frame_factors import FRAME_SIZE
-from vnetbench.study.factors.guest_factors import ADAPTER, GUESTS, LRO, ROLE, RX_RING, TX_RING, VCPUS
+from vnetbench.study.factors.guest_factors import (
+    ADAPTER,
+    GUEST_PAIRS,
+    GUEST_ROLE,
+    LRO,
+    RX_RING,
+    TX_RING,
+    VCPUS,
+)
 from vnetbench.study.factors.load_factors import TRANSPORT, VSOCK
 from vnetbench.study.factors.testbed_factors import QUEUES
 from vnetbench.study.model import Level, TestbedSpec
@@ -39,8 +47,8 @@ def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
         adapter=adapter,
         vcpus=int(factors[VCPUS.name]),
         queues=int(factors.get(QUEUES.name, 1)) if is_virtio else 1,
-        guests=int(factors[GUESTS.name]),
-        role=str(factors[ROLE.name]),
+        guests=int(factors[GUEST_PAIRS.name]),
+        role=str(factors[GUEST_ROLE.name]),
         rx_ring=rx_ring,
         tx_ring=tx_ring,
         lro=str(factors.get(LRO.name, "")) if adapter == "vmxnet3" else "",
@@ -49,7 +57,7 @@ def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
         vsock=TRANSPORT.is_at(factors, VSOCK),
         # Frames go to the guest directly: a switch on the path would be part of the device under test.
         host_endpoints=TAPS
-        if FRAME_SIZE.is_set_in(factors) and ROLE.is_at(factors, ROUTER, BRIDGE)
+        if FRAME_SIZE.is_present_in(factors) and GUEST_ROLE.is_at(factors, ROUTER, BRIDGE)
         else PORTS,
     )
 
@@ -99,7 +107,7 @@ class QemuLab:
             return MAX_TESTBEDS
         topology = existing[-1].topology
         hardware = topology.shape.hardware(self._prerequisites.accelerator.name)
-        fitting = count_fitting_guests(hardware) // len(topology.guests)
+        fitting = count_guests_fitting_free_memory(hardware) // len(topology.guests)
         return max(1, min(MAX_TESTBEDS, len(existing) + fitting))
 
     def testbed_shape(self, factors: Mapping[str, Level]) -> GuestShape:
@@ -115,7 +123,9 @@ class QemuLab:
         check_memory(len(topology.guests), hardware)
         registry.register_testbed(name, self._purpose, topology.describe())
         testbed = GuestTestbed(
-            topology, {**self._prerequisites.describe(), "memory_mib": hardware.memory_mib}, self._activate
+            topology,
+            {**self._prerequisites.describe(), "memory_mib": hardware.memory_mib},
+            self._pause_others_and_resume,
         )
         try:
             self._pause_others(testbed)
@@ -128,13 +138,13 @@ class QemuLab:
         self._testbeds.append(testbed)
         return testbed
 
-    def remove_leftovers(self, prefix: str) -> None:
+    def remove_unfinished_testbeds(self, name_prefix: str) -> None:
         """See Lab."""
         for left in registry.list_testbeds():
-            if left.name.startswith(prefix):
+            if left.name.startswith(name_prefix):
                 registry.remove_testbed(left.name)
 
-    def _activate(self, testbed: GuestTestbed) -> None:
+    def _pause_others_and_resume(self, testbed: GuestTestbed) -> None:
         self._pause_others(testbed)
         testbed.set_paused(False)
 

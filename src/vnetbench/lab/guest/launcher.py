@@ -106,7 +106,7 @@ class GuestLauncher:
             self._notify(f"discarded the snapshot of a guest that could not be resumed ({error})")
         return self._launch_all(topology, hardware)
 
-    def _boot_and_snapshot(self, topology: GuestTopology, hardware: Hardware, path: Path) -> None:
+    def _boot_and_snapshot(self, topology: GuestTopology, hardware: Hardware, snapshot_path: Path) -> None:
         """Boot one guest, save its state, and end it; all guests of the same hardware resume from there.
 
         Raises:
@@ -117,7 +117,7 @@ class GuestLauncher:
             # Disconnect first, so that the snapshot holds no connection.
             running.transport.close()
             began = time.monotonic()
-            snapshot.save_snapshot(running.process, path)
+            snapshot.save_snapshot(running.process, snapshot_path)
             self._notify(
                 f"booted a guest with {topology.shape.adapter} in {running.start_duration_s:.1f} s and "
                 f"saved it in {time.monotonic() - began:.1f} s; other guests with this adapter resume from "
@@ -127,12 +127,12 @@ class GuestLauncher:
             running.close()
 
     def _launch_in_parallel(
-        self, topology: GuestTopology, hardware: Hardware, path: Path | None
+        self, topology: GuestTopology, hardware: Hardware, snapshot_path: Path | None
     ) -> list[RunningGuest]:
         started: list[QemuProcess] = []
         with ThreadPoolExecutor(len(topology.guests)) as pool:
             pending = [
-                pool.submit(self._launch_guest, topology, guest, hardware, path, started)
+                pool.submit(self._launch_guest, topology, guest, hardware, snapshot_path, started)
                 for guest in topology.guests
             ]
             try:
@@ -155,7 +155,7 @@ class GuestLauncher:
         topology: GuestTopology,
         guest: Guest,
         hardware: Hardware,
-        path: Path | None,
+        snapshot_path: Path | None,
         started: list[QemuProcess],
     ) -> RunningGuest:
         """Resume one guest from `path` or boot it; its process is in `started` as soon as it runs."""
@@ -168,23 +168,23 @@ class GuestLauncher:
                 self._software.boot_images,
                 backends,
                 files,
-                awaits_snapshot=path is not None,
+                awaits_snapshot=snapshot_path is not None,
             )
             command = ["ip", "netns", "exec", topology.switch_namespace, *command]
             opened = [descriptor for plug in backends for descriptor in plug.file_descriptors]
             process = QemuProcess(command, files, topology.testbed_name, opened)
         started.append(process)
         try:
-            if path is not None:
-                snapshot.resume_snapshot(process, path)
-            transport = connect_agent(process, RESUME_TIMEOUT_S if path else BOOT_TIMEOUT_S)
+            if snapshot_path is not None:
+                snapshot.resume_snapshot(process, snapshot_path)
+            transport = connect_agent(process, RESUME_TIMEOUT_S if snapshot_path else BOOT_TIMEOUT_S)
         except QemuEnded as error:
             process.close()
-            raise (ResumeFailed(str(error)) if path else error) from error
+            raise (ResumeFailed(str(error)) if snapshot_path else error) from error
         except BaseException:
             process.close()
             raise
-        method, duration_s = RESUME if path else BOOT, time.monotonic() - began
+        method, duration_s = RESUME if snapshot_path else BOOT, time.monotonic() - began
         return RunningGuest(guest, process, transport, AgentClient(guest.name, transport), method, duration_s)
 
 

@@ -17,7 +17,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
 from vnetbench.lab.guest.hardware import AdapterBackend
 from vnetbench.lab.guest.topology import MACVTAP_PARENT_INTERFACE, PORTS, TAPS, Guest, GuestTopology, Nic
-from vnetbench.lab.guest.virtual_functions import find_virtual_functions
+from vnetbench.lab.guest.virtual_functions import find_vfio_function_pci_addresses
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import NetDevice, Vm
 
@@ -70,7 +70,7 @@ def open_backends(topology: GuestTopology, guest: Guest) -> Iterator[list[Adapte
     """Open the backends of a guest's adapters while QEMU starts; raises BenchError."""
     adapter = topology.shape.adapter
     if adapter == "vf":
-        function = find_virtual_functions(topology.shape.vf_interface)[topology.guests.index(guest)]
+        function = find_vfio_function_pci_addresses(topology.shape.vf_interface)[topology.guests.index(guest)]
         yield [AdapterBackend(device_options=f"host={function}")]
         return
     vhost = ",vhost=on" if adapter == "virtio-net-vhost" else ""

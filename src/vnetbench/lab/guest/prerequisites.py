@@ -15,7 +15,7 @@ from vnetbench.lab.guest.modules import ADAPTER_DRIVERS
 from vnetbench.lab.guest.network import TUN_DEVICE, VHOST_NET_DEVICE, VHOST_VSOCK_DEVICE
 from vnetbench.lab.guest.qemu import Qemu
 from vnetbench.lab.guest.topology import GuestShape
-from vnetbench.lab.guest.virtual_functions import find_virtual_functions
+from vnetbench.lab.guest.virtual_functions import find_vfio_function_pci_addresses
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _check_host(shape: GuestShape) -> None:
             fix="run modprobe vhost_vsock, and run vnetbench as root; or leave out transport = vsock",
         )
     if shape.adapter == "vf":
-        functions = find_virtual_functions(shape.vf_interface)
+        functions = find_vfio_function_pci_addresses(shape.vf_interface)
         if len(functions) < _count_guests(shape):
             raise BenchError(
                 f"{_count_guests(shape)} guests need a virtual function each, but vfio has {len(functions)} "

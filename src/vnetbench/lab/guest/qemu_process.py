@@ -113,7 +113,7 @@ class QemuProcess:
         code = self._process.poll()
         if code is None:
             return f"QEMU did not open its monitor within {START_TIMEOUT_S:g} s"
-        last = _last_lines(self.files.qemu_log.read_text(errors="replace"), 1)
+        last = _last_or_panic_lines(self.files.qemu_log.read_text(errors="replace"), 1)
         return f"QEMU did not start ({format_exit_status(code)}{': ' if last else ''}{' '.join(last)})"
 
     def _append_logs(self, reason: str) -> str:
@@ -122,14 +122,14 @@ class QemuProcess:
             console = self.files.console_log.read_text(errors="replace")
             qemu_output = self.files.qemu_log.read_text(errors="replace")
         parts = [reason]
-        if lines := _last_lines(qemu_output, 1):
+        if lines := _last_or_panic_lines(qemu_output, 1):
             parts.append(f"QEMU's output: {lines[0]}")
-        if lines := _last_lines(console, _CONSOLE_LINES):
+        if lines := _last_or_panic_lines(console, _CONSOLE_LINES):
             parts.append(f"the last lines on the guest's console are {' | '.join(lines)}")
         return "; ".join(parts)
 
 
-def _last_lines(text: str, max_lines: int) -> list[str]:
+def _last_or_panic_lines(text: str, max_lines: int) -> list[str]:
     """Return the last non-empty lines, or the first lines of a kernel panic."""
     stripped = (_TIMESTAMP.sub("", _ESCAPES.sub("", line)).strip() for line in text.splitlines())
     lines = [line[:_MAX_LINE_LENGTH] for line in stripped if line]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
@@ -30,7 +30,7 @@ MAX_PATH_PROOF_ROUNDS = 8
 
 An e1000 loses its link when its MTU or rings are set, and its driver checks the link every two seconds.
 """
-HOST_FACTORS = (MTU.name,)
+FACTORS_FOR_HOST_ENDPOINTS = (MTU.name,)
 """Factors that also apply to the host's own endpoints; all others apply to the guests' adapters only."""
 
 
@@ -78,7 +78,7 @@ class GuestTestbed:
         """See Testbed."""
         self._before_use(self)
         threads = self._find_threads()
-        self.link.set_delay(factors)
+        self.link.set_delay_for_path_proof(factors)
         pinned_cpus = cpu_pinning.pin_threads(*cpu_pinning.pinning_levels(factors), threads, self.online_cpus)
         endpoints = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in endpoints}
@@ -90,7 +90,7 @@ class GuestTestbed:
         if ip_version == "6":
             builder.restore_ipv6(self.topology.vms)
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
-        load_cpus = self._find_load_cpus(factors, threads)
+        load_cpus = self._host_cpus_by_guest(factors, threads)
         proved = self.link.prove_and_impair(factors, prove, load_cpus, self.online_cpus)
         path_probe.check_frame_size(factors, proved["path_mtu_proved"], self.endpoints[0].name)
         pinned_values = {
@@ -114,7 +114,7 @@ class GuestTestbed:
         )
         return path_probe.path_proof_values(mtu, proved)
 
-    def _find_load_cpus(
+    def _host_cpus_by_guest(
         self, factors: Mapping[str, Level], threads: Sequence[cpu_pinning.GuestThreads]
     ) -> dict[str, frozenset[int]]:
         """Return the host's CPUs that each guest's threads may use."""
@@ -133,7 +133,7 @@ class GuestTestbed:
         threads = [
             {"name": name, "tid": thread}
             for guest in self._find_threads()
-            for name, thread in guest.observer_threads().items()
+            for name, thread in guest.permanent_thread_ids_by_name().items()
         ]
         return {
             "threads": [*threads, *self.link.observer_threads()],
@@ -144,14 +144,14 @@ class GuestTestbed:
             else [],
         }
 
-    def forwarder_interfaces(self) -> dict[str, tuple[str, ...]]:
+    def interfaces_by_forwarding_agent(self) -> dict[str, tuple[str, ...]]:
         """See Testbed. These are the guests that route or bridge."""
         guests = (guest for guest in self.topology.guests if not guest.side)
         return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
 
     def reset_delay_line_counters(self) -> None:
         """See Testbed."""
-        self.link.reset_counters()
+        self.link.reset_counters_and_seeds()
 
     def read_delay_line_counters(self) -> list[dict[str, Any]]:
         """See Testbed."""
@@ -166,11 +166,11 @@ class GuestTestbed:
         return query_mac_address(self.agents[name], interface)
 
     @property
-    def rejected_frame_outcome(self) -> str:
+    def rejected_frame_outcome(self) -> Literal["lost", "unsent"]:
         """See Testbed. The queue behind a tap belongs to the guest."""
         return "lost" if self.topology.shape.host_endpoints == TAPS else "unsent"
 
-    def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+    def load_cpus_in_endpoint_numbering(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Testbed. A guest has its vCPUs, an endpoint on the host all CPUs.
 
         An endpoint that sends frames leaves out the CPUs to which vCPUs are pinned, and those of QEMU's
@@ -240,10 +240,10 @@ class GuestTestbed:
     def _knob_settings(
         self, factors: Mapping[str, Level], endpoints: Sequence[Endpoint]
     ) -> list[KnobSetting]:
-        own = self.load_cpus(factors)
+        own = self.load_cpus_in_endpoint_numbering(factors)
         vcpus = frozenset(range(self.topology.shape.vcpus))
         vms = set(self.topology.vms)
-        host_factors = {name: level for name, level in factors.items() if name in HOST_FACTORS}
+        host_factors = {name: level for name, level in factors.items() if name in FACTORS_FOR_HOST_ENDPOINTS}
         cpus = {end.name: own.get(end.name, vcpus) for end in endpoints}
         return [
             *knobs.requested_knob_settings(

@@ -133,7 +133,7 @@ class GuestTopology:
     vswitches: tuple[str, ...]
     """Empty if macvtap switches, which has no interface of its own."""
     uplink_ends: tuple[NetDevice, ...]
-    ports: tuple[tuple[NetDevice, ...], ...]
+    ports_by_pair: tuple[tuple[NetDevice, ...], ...]
 
     @property
     def vms(self) -> tuple[Vm, ...]:
@@ -143,12 +143,12 @@ class GuestTopology:
     @property
     def rate_limited_devices(self) -> tuple[NetDevice, ...]:
         """Both ends of the uplink if there is one, else the ports next to a path's endpoints."""
-        return self.uplink_ends if self.shape.uplink else self.delayed_devices
+        return self.uplink_ends if self.shape.uplink else self.netem_devices
 
     @property
-    def delayed_devices(self) -> tuple[NetDevice, ...]:
+    def netem_devices(self) -> tuple[NetDevice, ...]:
         """The ports next to a path's endpoints."""
-        return tuple(port for ports in self.ports if ports for port in (ports[0], ports[-1]))
+        return tuple(port for ports in self.ports_by_pair if ports for port in (ports[0], ports[-1]))
 
     @property
     def delay_lines(self) -> tuple[DelayLineEnds, ...]:
@@ -184,7 +184,7 @@ class GuestTopology:
         """Return what a packet of this pair (from 1) crosses, from a to b: host interfaces and guests."""
         a, b = (next(e for e in self.endpoints if e.pair == pair and e.side == side) for side in "ab")
         forwarder = next((g for g in self.guests if g.pair == pair and not g.side), None)
-        ports = self.ports[pair - 1]
+        ports = self.ports_by_pair[pair - 1]
         middle: tuple[NetDevice | Guest, ...] = ports
         if forwarder:
             middle = (*ports[:2], forwarder, *ports[2:])
@@ -324,9 +324,9 @@ def _make_vswitch_port(
     return NetDevice(label, switch_namespace, own_name, PORT, leads_to or own_name)
 
 
-def _ipv4_address(side: int, pair: int) -> str:
-    return IPV4_ADDRESS_FORMAT.format(side=side, pair=pair)
+def _ipv4_address(side_number: int, pair: int) -> str:
+    return IPV4_ADDRESS_FORMAT.format(side=side_number, pair=pair)
 
 
-def _ipv6_address(side: int, pair: int) -> str:
-    return IPV6_ADDRESS_FORMAT.format(side=side, pair=pair)
+def _ipv6_address(side_number: int, pair: int) -> str:
+    return IPV6_ADDRESS_FORMAT.format(side=side_number, pair=pair)

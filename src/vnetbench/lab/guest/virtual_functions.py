@@ -9,7 +9,7 @@ from vnetbench.errors import BenchError
 _SYSFS_INTERFACES_FOLDER = Path("/sys/class/net")
 
 
-def find_virtual_functions(interface: str) -> list[str]:
+def find_vfio_function_pci_addresses(interface: str) -> list[str]:
     """Return the PCI addresses of an adapter's functions that vfio owns; raises BenchError for none."""
     device = _SYSFS_INTERFACES_FOLDER / interface / "device"
     if not device.exists():

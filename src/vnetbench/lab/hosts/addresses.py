@@ -27,7 +27,7 @@ class PairHost:
     spec: HostSpec
     address_listing: str
     """Output of `ip -o address show` on the host."""
-    ssh_address: str
+    address_reached_by_ssh: str
     """The host's address to which SSH connected; empty for the bench's own machine."""
     find_route: RouteLookup
 
@@ -43,7 +43,7 @@ class LoadInterface:
     has_ipv6: bool
 
 
-def choose_interfaces(a: PairHost, b: PairHost) -> tuple[LoadInterface, LoadInterface]:
+def choose_routed_interfaces(a: PairHost, b: PairHost) -> tuple[LoadInterface, LoadInterface]:
     """Return interface and addresses of both hosts of a pair, with routes checked; raises BenchError."""
     known_a, known_b = _route_lookup_address(a), _route_lookup_address(b)
     # At most one address is unknown: that of the bench's own machine.
@@ -57,13 +57,13 @@ def choose_interfaces(a: PairHost, b: PairHost) -> tuple[LoadInterface, LoadInte
 def choose_interfaces_of_one_machine(a: PairHost, b: PairHost) -> tuple[LoadInterface, LoadInterface]:
     """Return two interfaces of one machine, without a route check, because frames need no route."""
     first, second = (
-        _frame_port_interface(host, *defaults)
+        _interface_with_default_addresses(host, *defaults)
         for host, defaults in ((a, ("198.18.0.1", "2001:2::1")), (b, ("198.19.0.1", "2001:2:0:1::1")))
     )
     return first, second
 
 
-def _frame_port_interface(host: PairHost, default_ipv4: str, default_ipv6: str) -> LoadInterface:
+def _interface_with_default_addresses(host: PairHost, default_ipv4: str, default_ipv6: str) -> LoadInterface:
     """Return the interface with its own addresses, else with addresses reserved for benchmarks.
 
     Each side's default is from its half of 198.18.0.0/15 (RFC 2544, appendix C.2.2) or of 2001:2::/48
@@ -98,13 +98,13 @@ def _route_lookup_address(host: PairHost) -> str:
         return spec.address
     if spec.interface:
         return _first_address(host, spec.interface)
-    if not host.ssh_address and not spec.local:
+    if not host.address_reached_by_ssh and not spec.local:
         raise BenchError(
             "the host does not report the address to which SSH connects",
             where=f"testbed.host {spec.name}",
             fix='write interface = "ens192", or address = ..., in the section of the host',
         )
-    return host.ssh_address
+    return host.address_reached_by_ssh
 
 
 def _choose_interface(host: PairHost, peer: str) -> LoadInterface:

@@ -85,10 +85,10 @@ class HostSurvey:
     """Facts about a host that matter before the agent runs there."""
 
     system: str
-    machine: str
+    architecture: str
     user: str
     is_root: bool
-    ssh_address: str
+    address_reached_by_ssh: str
     """The host's address to which SSH connected; empty if the host does not report it."""
     missing_tools: tuple[str, ...]
     address_listing: str
@@ -98,7 +98,7 @@ class HostSurvey:
 def survey_host(machine: Machine) -> HostSurvey:
     """Survey a host; raises BenchError if the agent cannot run there."""
     result = machine.run(SURVEY_SCRIPT)
-    fields = _parse_output(result.output)
+    fields = _output_by_first_word(result.output)
     if "uid" not in fields:
         raise BenchError(
             f"the host's login shell does not run commands: {_last_line(result.errors) or 'no output'}",
@@ -122,13 +122,13 @@ def survey_host(machine: Machine) -> HostSurvey:
             where=machine.name,
             fix="run an iperf3 server on the host, and write iperf3 = ... instead of ssh = ... (docs/how-to)",
         )
-    if survey.machine not in architectures:
+    if survey.architecture not in architectures:
         raise BenchError(
-            f"the host is a {survey.machine} machine, but the agent is built for {architectures[0]}",
+            f"the host is a {survey.architecture} machine, but the agent is built for {architectures[0]}",
             where=machine.name,
-            fix=f"if all hosts are {survey.machine} machines, build the agent on one (cargo build --release) "
-            "and set VNETBENCH_AGENT to the path of that agent; if not, run an iperf3 server on this host "
-            "and write iperf3 = ... instead of ssh = ...",
+            fix=f"if all hosts are {survey.architecture} machines, build the agent on one (cargo build "
+            "--release) and set VNETBENCH_AGENT to the path of that agent; if not, run an iperf3 server on "
+            "this host and write iperf3 = ... instead of ssh = ...",
         )
     if survey.missing_tools:
         raise BenchError(
@@ -154,7 +154,7 @@ def install_agent(machine: Machine, folder_name: str) -> str:
     binary = agent_binary_path()
     kib = binary.stat().st_size // 1024 + 64  # The journal needs some space too.
     result = machine.run(INSTALL_SCRIPT, folder_name, str(kib), agent_sha256(), input_file=binary)
-    fields = _parse_output(result.output)
+    fields = _output_by_first_word(result.output)
     if result.exit_code == 0 and fields.get("folder"):
         return fields["folder"][0]
     reasons = "; ".join(fields.get("failed", ())) or _last_line(result.errors) or "the host's shell ended"
@@ -165,7 +165,7 @@ def install_agent(machine: Machine, folder_name: str) -> str:
     )
 
 
-def remove_agent(machine: Machine, folder_name: str) -> bool:
+def remove_agent_if_installed(machine: Machine, folder_name: str) -> bool:
     """End an agent that still runs in the folder, restore what it set, and remove the folder.
 
     Returns:
@@ -175,7 +175,7 @@ def remove_agent(machine: Machine, folder_name: str) -> bool:
         BenchError: if a setting cannot be restored.
     """
     result = machine.run(REMOVE_SCRIPT, folder_name)
-    fields = _parse_output(result.output)
+    fields = _output_by_first_word(result.output)
     if result.exit_code != 0:
         reasons = "; ".join(fields.get("failed", ())) or _last_line(result.errors)
         raise BenchError(
@@ -202,7 +202,7 @@ def find_route(machine: Machine, destination_address: str, source_address: str |
         *(("from", source_address) if source_address else ()),
     ]
     result = machine.run(_SCRIPT_HEAD + '"$@" | sed "s/^/@route /"', *command)
-    words = " ".join(_parse_output(result.output).get("route", [])).split()
+    words = " ".join(_output_by_first_word(result.output).get("route", [])).split()
     fields = dict(pairwise(words))
     if "dev" not in fields or not (source_address or "src" in fields):
         reason = _last_line(result.errors) or "no reason given"
@@ -214,7 +214,7 @@ def find_route(machine: Machine, destination_address: str, source_address: str |
     return InterfaceAddress(fields["dev"], source_address or fields["src"])
 
 
-def _parse_output(output: str) -> dict[str, list[str]]:
+def _output_by_first_word(output: str) -> dict[str, list[str]]:
     """Return the rest of each output line, by the line's first word."""
     fields: dict[str, list[str]] = {}
     for line in output.splitlines():

@@ -9,7 +9,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
 from vnetbench.study.file.host_value_types import split_host_port
 from vnetbench.study.model import HostSpec, TestbedSpec
-from vnetbench.study.rules.lab_checks import BENCH_HOST_NAME
+from vnetbench.study.rules.lab_checks import DEFAULT_LOCAL_HOST_NAME
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class LocalEndpoint:
 
     name: str
     interface: str
-    address: str
+    source_address: str
     """Source address of the load."""
 
 
@@ -27,13 +27,13 @@ class Iperf3Server:
     """An endpoint that only has an iperf3 server."""
 
     name: str
-    listen_address: str
+    host_and_port: str
     """The server as the study writes it, `host:port`."""
     address: str
     port: int
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.listen_address})"
+        return f"{self.name} ({self.host_and_port})"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Iperf3Testbed:
                 {
                     "name": self.local.name,
                     "side": "a",
-                    "address": self.local.address,
+                    "address": self.local.source_address,
                     "interface": self.local.interface,
                 },
                 {
@@ -66,14 +66,14 @@ class Iperf3Testbed:
                     "protocol": "iperf3",
                 },
             ],
-            "path": f"{self.local.interface} to {self.server.listen_address}",
+            "path": f"{self.local.interface} to {self.server.host_and_port}",
         }
 
 
 def find_testbed(spec: TestbedSpec) -> Iperf3Testbed:
     """Return the testbed of a checked study; raises BenchError if the server has no address or route."""
     server = next(_resolve_server(host) for host in spec.hosts if host.iperf3)
-    local = next((host for host in spec.hosts if host.local), HostSpec(BENCH_HOST_NAME, local=True))
+    local = next((host for host in spec.hosts if host.local), HostSpec(DEFAULT_LOCAL_HOST_NAME, local=True))
     return Iperf3Testbed(_make_local_endpoint(local, server), server)
 
 
@@ -95,7 +95,7 @@ def _make_local_endpoint(spec: HostSpec, server: Iperf3Server) -> LocalEndpoint:
     interface, address = netlink.find_route(server.address, source)
     if spec.interface not in (None, interface):
         raise BenchError(
-            f"packets to {server.listen_address} leave by {interface}, not by {spec.interface}",
+            f"packets to {server.host_and_port} leave by {interface}, not by {spec.interface}",
             where=f"testbed.host {spec.name}",
             fix=f"name {interface}, or add a route (ip route get {server.address} from {source} shows it)",
         )
@@ -107,10 +107,10 @@ def _source_address(interface: str | None, server: Iperf3Server) -> str | None:
     if interface is None:
         return None
     family = socket.AF_INET6 if ":" in server.address else socket.AF_INET
-    if found := netlink.interface_addresses(interface, family):
+    if found := netlink.interface_addresses_except_link_local(interface, family):
         return found[0]
     raise BenchError(
-        f"{interface} has no address of the family of {server.listen_address}",
+        f"{interface} has no address of the family of {server.host_and_port}",
         where="testbed.host",
         fix="name another interface (ip address lists them), or write address = ...",
     )

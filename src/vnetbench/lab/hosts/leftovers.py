@@ -12,12 +12,12 @@ from platformdirs import user_state_path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts import deployment, ssh
-from vnetbench.lab.registry import write_staged_file
+from vnetbench.lab.registry import write_temporary_file
 from vnetbench.process import current_process_identity, is_process_alive
 
 
 @dataclass(frozen=True)
-class HostLeftover:
+class AgentFolderRecord:
     """The agent's folder on a host, in use or left over."""
 
     folder: str
@@ -46,13 +46,15 @@ class HostLeftover:
         return f"{self.folder} on {self.host}" + (f" (ssh {self.destination})" if self.destination else "")
 
 
-def record_leftover(folder: str, host: str, destination: str, testbed: str, purpose: str) -> HostLeftover:
+def record_agent_folder(
+    folder: str, host: str, destination: str, testbed_name: str, purpose: str
+) -> AgentFolderRecord:
     """Record a folder that is about to be created on a host; raises BenchError if that fails."""
-    leftover = HostLeftover(folder, host, destination, testbed, purpose, current_process_identity())
+    record = AgentFolderRecord(folder, host, destination, testbed_name, purpose, current_process_identity())
     directory = _leftovers_folder()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with write_staged_file(directory, asdict(leftover)) as path:
+        with write_temporary_file(directory, asdict(record)) as path:
             os.link(path, directory / f"{folder}.json")
     except OSError as error:
         raise BenchError(
@@ -60,37 +62,37 @@ def record_leftover(folder: str, host: str, destination: str, testbed: str, purp
             where=str(directory),
             fix="make the folder writable, or name another one in XDG_STATE_HOME",
         ) from error
-    return leftover
+    return record
 
 
-def forget_leftover(leftover: HostLeftover) -> None:
+def delete_agent_folder_record(record: AgentFolderRecord) -> None:
     """Delete the record of a folder that was removed from its host."""
-    (_leftovers_folder() / f"{leftover.folder}.json").unlink(missing_ok=True)
+    (_leftovers_folder() / f"{record.folder}.json").unlink(missing_ok=True)
 
 
-def list_leftovers() -> list[HostLeftover]:
+def list_agent_folder_records() -> list[AgentFolderRecord]:
     """Return what this user's benches on this machine have put on hosts."""
     found = []
     for path in sorted(_leftovers_folder().glob("*.json")):
         with suppress(OSError, ValueError, TypeError):  # Removed meanwhile, or not a record of ours.
-            leftover = HostLeftover(**json.loads(path.read_text()))
+            record = AgentFolderRecord(**json.loads(path.read_text()))
             # Hosts delete the folder of this name, so a forged record must not pass.
-            if leftover.folder == path.stem and leftover.folder.startswith(f"{deployment.FOLDER_PREFIX}-"):
-                found.append(leftover)
+            if record.folder == path.stem and record.folder.startswith(f"{deployment.FOLDER_PREFIX}-"):
+                found.append(record)
     return found
 
 
-def clean_host(leftover: HostLeftover) -> None:
+def clean_host(record: AgentFolderRecord) -> None:
     """Connect to the host, restore its settings and remove the folder; raises BenchError if that fails."""
-    if leftover.destination:
-        machine: ssh.Machine = ssh.connect(leftover.host, leftover.destination, leftover.testbed)
+    if record.destination:
+        machine: ssh.Machine = ssh.connect(record.host, record.destination, record.testbed)
     else:
-        machine = ssh.local_machine(leftover.host, leftover.testbed)
+        machine = ssh.local_machine(record.host, record.testbed)
     try:
-        deployment.remove_agent(machine, leftover.folder)
+        deployment.remove_agent_if_installed(machine, record.folder)
     finally:
         machine.close()
-    forget_leftover(leftover)
+    delete_agent_folder_record(record)
 
 
 def _leftovers_folder() -> Path:

@@ -37,7 +37,7 @@ CLIENT_FAILURE_CODE = 255
 POLL_INTERVAL_S = 0.02
 _FOLDER_PREFIX = "vnetbench-ssh-"
 """Prefix of local folders that hold the sockets of connections."""
-MAX_SOCKET_FOLDER_PATH_BYTES = 60
+MAX_SOCKET_PARENT_PATH_BYTES = 60
 """Longest parent of these folders: a socket's path has at most 107 bytes (unix(7)), and OpenSSH adds some."""
 _SIGNAL_EXIT_CODES = {137: "killed by SIGKILL", 143: "killed by SIGTERM"}
 """Exit codes of a shell whose program was killed."""
@@ -143,18 +143,18 @@ class SshHost(Machine):
         self._master.close()
 
 
-def local_machine(name: str, label: str) -> Machine:
-    """Return the bench's own machine; its processes carry `label`, the testbed's name."""
-    return Machine(name, local, {PROCESS_LABEL: label})
+def local_machine(name: str, testbed_name: str) -> Machine:
+    """Return the bench's own machine; its processes carry the testbed's name."""
+    return Machine(name, local, {PROCESS_LABEL: testbed_name})
 
 
-def connect(name: str, destination: str, label: str) -> SshHost:
+def connect(name: str, destination: str, testbed_name: str) -> SshHost:
     """Connect to a host as `ssh destination` would.
 
     Args:
         name: The host's name in the study.
         destination: As for ssh.
-        label: The testbed's name, which marks the clients that run here.
+        testbed_name: The testbed's name, which marks the clients that run here.
 
     Raises:
         HostUnreachable: with the reason and the fix.
@@ -164,11 +164,11 @@ def connect(name: str, destination: str, label: str) -> SshHost:
     if program is None:
         raise BenchError("OpenSSH's client is missing", where=name, fix="apt-get install openssh-client")
     # The client for a jump host does not inherit BatchMode, and must not prompt either.
-    environment = {**os.environ, PROCESS_LABEL: label, "SSH_ASKPASS_REQUIRE": "never"}
+    environment = {**os.environ, PROCESS_LABEL: testbed_name, "SSH_ASKPASS_REQUIRE": "never"}
     ssh = local[program].with_env(**environment)
     master = _SshMaster(ssh, destination)
     try:
-        machine = master.wait_until_up() and _open_shell(ssh, destination, master)
+        machine = master.wait_until_up() and _open_shell_if_connected(ssh, destination, master)
         if machine:
             return SshHost(name, machine, master)
         raise ssh_errors.connection_error(name, destination, master.read_log())
@@ -177,7 +177,7 @@ def connect(name: str, destination: str, label: str) -> SshHost:
         raise
 
 
-def remove_leftovers() -> None:
+def remove_leftover_socket_folders() -> None:
     """Remove the socket folders of killed benches, whose connections have ended with them."""
     for folder in _socket_parent().glob(f"{_FOLDER_PREFIX}*"):
         with suppress(OSError):  # Another bench has removed it.
@@ -239,7 +239,7 @@ class _SshMaster:
         return self._folder / "log"
 
 
-def _open_shell(ssh: BaseCommand, destination: str, master: _SshMaster) -> SshMachine | None:
+def _open_shell_if_connected(ssh: BaseCommand, destination: str, master: _SshMaster) -> SshMachine | None:
     """Open a shell on the host; return None if the connection ends first."""
     # plumbum's own timeout would wait for the very process that it should stop.
     timer = threading.Timer(LOGIN_TIMEOUT_S, master.kill)
@@ -262,7 +262,7 @@ def _open_shell(ssh: BaseCommand, destination: str, master: _SshMaster) -> SshMa
 def _socket_parent() -> Path:
     """Return the parent of the socket folders: the temporary folder, unless its path is too long."""
     folder = tempfile.gettempdir()
-    return Path(folder if len(os.fsencode(folder)) <= MAX_SOCKET_FOLDER_PATH_BYTES else "/tmp")
+    return Path(folder if len(os.fsencode(folder)) <= MAX_SOCKET_PARENT_PATH_BYTES else "/tmp")
 
 
 def _format_options(options: Mapping[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import check_protocol_version
@@ -21,10 +21,10 @@ from vnetbench.lab.cpus import parse_cpu_set, select_local_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.hosts import addresses, deployment, leftovers, path_mtu, ssh
-from vnetbench.lab.hosts.leftovers import HostLeftover
+from vnetbench.lab.hosts.leftovers import AgentFolderRecord
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
-from vnetbench.study.factors.testbed_factors import CPUS, IP_VERSION, MIN_IPV6_MTU, MTU
+from vnetbench.study.factors.testbed_factors import IP_VERSION, MIN_IPV6_MTU, MTU, VM_CPUS
 from vnetbench.study.model import HostSpec, Level, TestbedSpec
 
 RECONNECT_TIMEOUT_S = 30.0
@@ -59,7 +59,7 @@ class ConnectedHost:
     spec: HostSpec
     machine: ssh.Machine
     survey: deployment.HostSurvey
-    leftover: HostLeftover
+    agent_folder_record: AgentFolderRecord
     agent: AgentClient
 
 
@@ -85,11 +85,13 @@ class HostsTestbed:
 
     def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         """See Testbed."""
-        wanted = knobs.requested_knob_settings(factors, self.endpoints, self.load_cpus(factors), frozenset())
+        wanted = knobs.requested_knob_settings(
+            factors, self.endpoints, self.load_cpus_in_endpoint_numbering(factors), frozenset()
+        )
         before = knobs.read_knobs(self.endpoints, self.agents, wanted)
         for setting in wanted:
             if not setting.matches(before[setting.endpoint.name].get(setting.knob)):
-                self._check_is_reversible(setting)
+                self._check_can_set_and_undo(setting)
         found = knobs.apply_settings(wanted, self.endpoints, self.agents)
         knobs.check_settings(wanted, found)
         ip_version = self._resolve_ip_version(factors)
@@ -100,7 +102,7 @@ class HostsTestbed:
         if apart:
             proved = path_mtu.prove_path_mtu(
                 apart, self.agents, {e.name: mtus[e.name] for pair in apart for e in pair},
-                int(factors[MTU.name]) if MTU.is_set_in(factors) else None,
+                int(factors[MTU.name]) if MTU.is_present_in(factors) else None,
                 ip_version, has_changed_knobs=before != found,
             )  # fmt: skip
         for endpoint in self.endpoints:
@@ -112,7 +114,7 @@ class HostsTestbed:
         """See Testbed. This lab has nothing to watch."""
         return None
 
-    def forwarder_interfaces(self) -> dict[str, tuple[str, ...]]:
+    def interfaces_by_forwarding_agent(self) -> dict[str, tuple[str, ...]]:
         """See Testbed. This lab has none."""
         return {}
 
@@ -131,13 +133,13 @@ class HostsTestbed:
         return query_mac_address(self.agents[other.name], other.interface)
 
     @property
-    def rejected_frame_outcome(self) -> str:
+    def rejected_frame_outcome(self) -> Literal["lost", "unsent"]:
         """See Testbed. A full queue is the adapter's own, because its link carries no more."""
         return "unsent"
 
-    def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+    def load_cpus_in_endpoint_numbering(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Testbed."""
-        first, _, second = str(CPUS.read_level(factors)).partition("/")
+        first, _, second = str(VM_CPUS.read_level(factors)).partition("/")
         assigned = {}
         for endpoint in self.endpoints:
             level = second if second and endpoint.side == "b" else first
@@ -152,7 +154,9 @@ class HostsTestbed:
         return {
             "lab": "hosts",
             "endpoints": [asdict(e) for e in self.endpoints],
-            "hosts": {each.spec.name: each.leftover.destination or "local" for each in self._connected},
+            "hosts": {
+                each.spec.name: each.agent_folder_record.destination or "local" for each in self._connected
+            },
         }
 
     def close(self) -> None:
@@ -163,7 +167,7 @@ class HostsTestbed:
     def _are_one_machine(self, a: Endpoint, b: Endpoint) -> bool:
         return self._specs[a.name].machine_key == self._specs[b.name].machine_key
 
-    def _check_is_reversible(self, setting: knobs.KnobSetting) -> None:
+    def _check_can_set_and_undo(self, setting: knobs.KnobSetting) -> None:
         """Raise TreatmentRefused if a setting cannot be made, or could not be undone."""
         (endpoint,) = (e for e in self.endpoints if e.name == setting.endpoint.name)
         factor = setting.requesting_level.split()[0]
@@ -228,19 +232,19 @@ class HostsLab:
                 self._was_reached, self._reconnect_timeout_s = True, RECONNECT_TIMEOUT_S
                 return testbed
 
-    def remove_leftovers(self, prefix: str) -> None:
+    def remove_unfinished_testbeds(self, name_prefix: str) -> None:
         """See Lab. `vnetbench lab clean` removes what cannot be reached now."""
-        for leftover in leftovers.list_leftovers():
-            if leftover.is_own and leftover.testbed.startswith(prefix):
+        for record in leftovers.list_agent_folder_records():
+            if record.is_own and record.testbed.startswith(name_prefix):
                 with suppress(BenchError):
-                    leftovers.clean_host(leftover)
+                    leftovers.clean_host(record)
 
-    def _connect_all(self, testbed: str) -> HostsTestbed:
+    def _connect_all(self, testbed_name: str) -> HostsTestbed:
         connecting: list[Future[ConnectedHost]] = []
         try:
             with ThreadPoolExecutor(len(self._hosts)) as pool:
                 connecting += (
-                    pool.submit(connect_host, host, testbed, self._purpose) for host in self._hosts
+                    pool.submit(connect_host, host, testbed_name, self._purpose) for host in self._hosts
                 )
             connected = [each.result() for each in connecting]
             return HostsTestbed(connected, self._make_endpoints(connected))
@@ -259,7 +263,7 @@ class HostsLab:
                 addresses.PairHost(
                     each.spec,
                     each.survey.address_listing,
-                    "" if each.spec.local else each.survey.ssh_address,
+                    "" if each.spec.local else each.survey.address_reached_by_ssh,
                     partial(deployment.find_route, each.machine),
                 )
                 for each in pair
@@ -268,7 +272,7 @@ class HostsLab:
             chosen = (
                 addresses.choose_interfaces_of_one_machine(a, b)
                 if is_one
-                else addresses.choose_interfaces(a, b)
+                else addresses.choose_routed_interfaces(a, b)
             )
             for side, each, interface in zip("ab", pair, chosen, strict=True):
                 machine = each.spec.machine_key
@@ -291,7 +295,7 @@ class HostsLab:
         return tuple(endpoints)
 
 
-def connect_host(spec: HostSpec, testbed: str, purpose: str) -> ConnectedHost:
+def connect_host(spec: HostSpec, testbed_name: str, purpose: str) -> ConnectedHost:
     """Connect to a host and start an agent there; after an error, leave nothing on the host.
 
     Raises:
@@ -300,21 +304,23 @@ def connect_host(spec: HostSpec, testbed: str, purpose: str) -> ConnectedHost:
     """
     destination = spec.ssh or ""
     machine = (
-        ssh.connect(spec.name, destination, testbed) if destination else ssh.local_machine(spec.name, testbed)
+        ssh.connect(spec.name, destination, testbed_name)
+        if destination
+        else ssh.local_machine(spec.name, testbed_name)
     )
-    leftover = agent = None
+    record = agent = None
     try:
         survey = deployment.survey_host(machine)
-        leftover = leftovers.record_leftover(
-            deployment.new_folder_name(survey.user), spec.name, destination, testbed, purpose
+        record = leftovers.record_agent_folder(
+            deployment.new_folder_name(survey.user), spec.name, destination, testbed_name, purpose
         )
         # Record ours first: of two benches that start at once, at least one sees the other's record.
-        _remove_earlier_leftovers(machine, leftover)
-        folder = deployment.install_agent(machine, leftover.folder)
+        _remove_earlier_agent_folders(machine, record)
+        folder = deployment.install_agent(machine, record.folder)
         agent = _start_agent(machine, folder)
-        return ConnectedHost(spec, machine, survey, leftover, agent)
+        return ConnectedHost(spec, machine, survey, record, agent)
     except BaseException:
-        _clean_up(machine, leftover, agent)
+        _clean_up(machine, record, agent)
         raise
 
 
@@ -331,48 +337,45 @@ def _start_agent(machine: ssh.Machine, folder: str) -> AgentClient:
     return agent
 
 
-def _remove_earlier_leftovers(machine: ssh.Machine, own_leftover: HostLeftover) -> None:
+def _remove_earlier_agent_folders(machine: ssh.Machine, own_record: AgentFolderRecord) -> None:
     """Remove what an earlier connection left, so that knobs are restored before they are recorded again.
 
     Raises:
         BenchError: if another bench uses the host.
     """
-    for leftover in leftovers.list_leftovers():
-        if leftover.destination != own_leftover.destination or leftover.folder == own_leftover.folder:
+    for record in leftovers.list_agent_folder_records():
+        if record.destination != own_record.destination or record.folder == own_record.folder:
             continue
-        if (
-            leftover.is_own
-            and leftover.testbed == own_leftover.testbed
-            and leftover.host != own_leftover.host
-        ):
+        if record.is_own and record.testbed == own_record.testbed and record.host != own_record.host:
             continue  # It belongs to another interface of the same host.
-        if leftover.is_in_use and not leftover.is_own:
+        if record.is_in_use and not record.is_own:
             raise BenchError(
-                f"another campaign uses this host (process {leftover.owner.split(':')[0]}: "
-                f"{leftover.purpose})",
+                f"another campaign uses this host (process {record.owner.split(':')[0]}: {record.purpose})",
                 where=machine.name,
                 fix="wait until the other campaign ends, or stop it with Ctrl-C in its terminal",
             )
-        deployment.remove_agent(machine, leftover.folder)
-        leftovers.forget_leftover(leftover)
+        deployment.remove_agent_if_installed(machine, record.folder)
+        leftovers.delete_agent_folder_record(record)
 
 
 def disconnect_host(host: ConnectedHost) -> bool:
     """End the agent and the connection; return whether nothing is left on the host."""
-    return _clean_up(host.machine, host.leftover, host.agent)
+    return _clean_up(host.machine, host.agent_folder_record, host.agent)
 
 
-def _clean_up(machine: ssh.Machine, leftover: HostLeftover | None, agent: AgentClient | None) -> bool:
+def _clean_up(
+    machine: ssh.Machine, agent_folder_record: AgentFolderRecord | None, agent: AgentClient | None
+) -> bool:
     """End the agent, remove its folder, and close the connection; return whether nothing is left."""
-    is_clean = leftover is None
+    is_clean = agent_folder_record is None
     try:
         if agent is not None:
             agent.close()
-        if leftover is not None:
+        if agent_folder_record is not None:
             # An unreachable host keeps its record, for the next connection or `lab clean`.
             with suppress(BenchError):
-                deployment.remove_agent(machine, leftover.folder)
-                leftovers.forget_leftover(leftover)
+                deployment.remove_agent_if_installed(machine, agent_folder_record.folder)
+                leftovers.delete_agent_folder_record(agent_folder_record)
                 is_clean = True
     finally:
         machine.close()

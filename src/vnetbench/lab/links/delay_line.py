@@ -36,7 +36,9 @@ class DelayLines:
         try:
             start_agents_in_namespaces({DELAY_LINE_AGENT_NAME: namespace}, testbed, agents)
             for each in ends:
-                answer = agents[DELAY_LINE_AGENT_NAME].call("delay_line.start", ports=list(each.taps))
+                answer = agents[DELAY_LINE_AGENT_NAME].call(
+                    "delay_line.start", ports=list(each.temporary_tap_names)
+                )
                 self._lines.append(answer["line"])
         except BaseException:
             for agent in agents.values():
@@ -116,11 +118,11 @@ class DelayLines:
         self.agent.close()
 
 
-def move_taps(switch_namespace: str, ends: Sequence[DelayLineEnds]) -> None:
+def move_taps_to_device_namespaces(switch_namespace: str, ends: Sequence[DelayLineEnds]) -> None:
     """Move taps from the switch namespace to their devices' namespaces and rename them."""
     with netlink.open_in_namespace(switch_namespace) as ipr:
         for each in ends:
-            for tap, device in zip(each.taps, each.devices, strict=True):
+            for tap, device in zip(each.temporary_tap_names, each.devices, strict=True):
                 if device.location != (switch_namespace, tap):
                     index = netlink.interface_index(ipr, tap)
                     ipr.link("set", index=index, net_ns_fd=device.namespace, ifname=device.interface)

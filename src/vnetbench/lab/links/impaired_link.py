@@ -36,7 +36,7 @@ def needs_delay_line(factors: Mapping[str, Level], network: SwitchNetwork) -> bo
     if requested == Impairments():
         return False
     is_shaped = LINK_RATE.read_level(factors) != NO_IMPAIRMENT
-    is_shaped_there = is_shaped and not set(network.delayed_devices).isdisjoint(network.rate_limited_devices)
+    is_shaped_there = is_shaped and not set(network.netem_devices).isdisjoint(network.rate_limited_devices)
     return not requested.is_delay_only or is_shaped_there or not netem.is_available()
 
 
@@ -55,7 +55,7 @@ class ImpairedLink:
         """Start the testbed's delay lines in its switch namespace; raises BenchError or AgentError."""
         self._delay_lines = DelayLines(self._name, self._network.switch_namespace, self._network.delay_lines)
 
-    def set_delay(self, factors: Mapping[str, Level]) -> None:
+    def set_delay_for_path_proof(self, factors: Mapping[str, Level]) -> None:
         """Set only the delay, for the path proof; call it before links are shaped."""
         if _has_impairment_factors(factors):
             self._set_impairments(Impairments(requested_impairments(factors).delay_s))
@@ -96,7 +96,7 @@ class ImpairedLink:
         requested_levels = {name: level for name, level in levels.items() if name in factors}
         return {**effective, **proved, **requested_levels, "link_impairment_backend": backend}
 
-    def reset_counters(self) -> None:
+    def reset_counters_and_seeds(self) -> None:
         """Reset the delay lines' counters and seeds by setting the current impairments again."""
         if self._delay_lines and self._current is not None:
             self._set_impairments(self._current)
@@ -115,11 +115,11 @@ class ImpairedLink:
             self._delay_lines.close()
 
     def _backend(self) -> DelayLines | Netem:
-        return self._delay_lines or Netem(self._network.delayed_devices)
+        return self._delay_lines or Netem(self._network.netem_devices)
 
     def _error_location(self) -> str:
         ends = [device.label for each in self._network.delay_lines for device in each.devices]
-        return " > ".join(ends or [device.label for device in self._network.delayed_devices])
+        return " > ".join(ends or [device.label for device in self._network.netem_devices])
 
     def _set_impairments(self, requested: Impairments) -> Impairments:
         effective = self._backend().set_impairments(requested)
@@ -138,7 +138,7 @@ class ImpairedLink:
 
 
 def _has_impairment_factors(factors: Mapping[str, Level]) -> bool:
-    return any(factor.is_set_in(factors) for factor in LINK_IMPAIRMENT_FACTORS)
+    return any(factor.is_present_in(factors) for factor in LINK_IMPAIRMENT_FACTORS)
 
 
 def _keep_shortest_rtts(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def build_network(topology: NetnsTopology, start_delay_lines: Callable[[], None]
         )
     if topology.delay_lines:
         start_delay_lines()
-        delay_line.move_taps(topology.switch_namespace, topology.delay_lines)
+        delay_line.move_taps_to_device_namespaces(topology.switch_namespace, topology.delay_lines)
     if vswitch != DIRECT:
         with netlink.open_in_namespace(topology.switch_namespace) as switch:
             _CONNECT_BY_VSWITCH[vswitch](topology, switch)
@@ -144,7 +144,7 @@ def set_network_mtu(network: SwitchNetwork, mtu: int, *, only_raise: bool = Fals
 
     With `only_raise`, larger MTUs stay.
     """
-    if not any(network.ports):
+    if not any(network.ports_by_pair):
         return
     with netlink.open_in_namespace(network.switch_namespace) as ipr:
         for link in ipr.get_links():
@@ -157,7 +157,7 @@ def set_network_mtu(network: SwitchNetwork, mtu: int, *, only_raise: bool = Fals
 
 def read_network_mtu(network: SwitchNetwork) -> int | None:
     """Return the smallest MTU between the vNICs; None if there is nothing between them."""
-    devices = {d for ports in network.ports for d in ports}
+    devices = {d for ports in network.ports_by_pair for d in ports}
     return min((netlink.interface_mtu(d.namespace, d.interface) for d in devices), default=None)
 
 

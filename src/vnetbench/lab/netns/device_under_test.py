@@ -16,9 +16,9 @@ from vnetbench.lab.knobs import KnobSetting
 from vnetbench.lab.netns import open_vswitch
 from vnetbench.lab.netns.topology import DIRECT, MACVLAN, OPEN_VSWITCH, NetnsTopology, Vm
 from vnetbench.study.factors.cpu_lists import format_cpu_list
-from vnetbench.study.factors.frame_factors import GENERATORS
+from vnetbench.study.factors.frame_factors import GENERATORS_PER_DIRECTION
 from vnetbench.study.factors.load_factors import DIRECTION
-from vnetbench.study.factors.testbed_factors import AUTO, CPUS, DEVICE_CPUS, GRO, TSO
+from vnetbench.study.factors.testbed_factors import AUTO, DEVICE_CPUS, GRO, TSO, VM_CPUS
 from vnetbench.study.model import Level
 
 ANY, APART = "any", "apart"
@@ -41,7 +41,7 @@ def vm_settings(topology: NetnsTopology, factors: Mapping[str, Level]) -> list[K
     if vswitch == OPEN_VSWITCH:
         # Its packet sockets lose the metadata that a packet lacks its checksum or must be segmented.
         settings += [KnobSetting(e, "tx_checksum", False, f"vswitch = {vswitch}") for e in topology.endpoints]
-    if DEVICE_CPUS.is_set_in(factors) and vswitch != MACVLAN:
+    if DEVICE_CPUS.is_present_in(factors) and vswitch != MACVLAN:
         offloads = {name: is_on for name, is_on in FRAME_OFFLOADS.items() if name not in factors}
         settings += _offload_settings(topology.endpoints, offloads)
     return settings
@@ -65,7 +65,7 @@ def assign_cpus(
         BenchError: if a CPU does not exist.
         DeviceCpusUnavailable: if the level is `auto` and no CPU is left for the device.
     """
-    level, cpus = str(factors.get(DEVICE_CPUS.name, ANY)), str(CPUS.read_level(factors))
+    level, cpus = str(factors.get(DEVICE_CPUS.name, ANY)), str(VM_CPUS.read_level(factors))
     if level != AUTO:
         return partition_cpus(level, cpus, topology.endpoints, online_cpus)
     if must_share_cpus:
@@ -84,11 +84,11 @@ def device_ports(topology: NetnsTopology) -> list[Endpoint]:
     """Return the device's ports to the VMs, in the form of endpoints with knobs."""
     if topology.shape.vswitch in (DIRECT, MACVLAN):
         return []
-    labels = {device.interface: device.label for path in topology.ports for device in path}
+    labels = {device.interface: device.label for path in topology.ports_by_pair for device in path}
     return [Endpoint(labels[e.name], "", e.pair, e.name, "", "") for e in topology.endpoints]
 
 
-def receive_threads(topology: NetnsTopology) -> list[dict[str, object]]:
+def napi_threads_for_observer(topology: NetnsTopology) -> list[dict[str, object]]:
     """Return the NAPI threads of the device's ports (`a1 switch0`) and of the VMs (`b1 sink0`).
 
     They have the form that the observer watches. Without threaded NAPI the list is empty, and the CPU that
@@ -147,7 +147,7 @@ def configure_for_frames(
         knobs.check_settings(settings, values)
     except TreatmentRefused as refused:
         raise DeviceCpusUnavailable(refused.what, where=refused.where, fix=refused.fix) from refused
-    anywhere = frozenset[int]().union(*partition.tester_cpus.values())
+    anywhere = frozenset[int]().union(*partition.tester_cpus_by_endpoint.values())
     pinned_cpus = {str(values[port.name]["napi_cpus"]) for port in ports} | {
         threads.pin_thread(thread, partition.device_cpus or anywhere, "Open vSwitch")
         for thread in open_vswitch.switch_threads(topology.testbed_name)
@@ -155,7 +155,7 @@ def configure_for_frames(
     return {
         DEVICE_CPUS.name: "; ".join(sorted(pinned_cpus - {""})) or ANY,
         "tester_cpus": knobs.merge_if_equal(
-            {name: format_cpu_list(cpus) for name, cpus in partition.tester_cpus.items()}
+            {name: format_cpu_list(cpus) for name, cpus in partition.tester_cpus_by_endpoint.items()}
         ),
         "sink_cpus": {name: values[name]["napi_cpus"] for name in sinks},
         "port_offloads": {
@@ -207,10 +207,10 @@ def _assign_sink_cpus(
     taken: Counter[frozenset[int]] = Counter()
     for vm in vms:
         if vm.side in sending:
-            taken[partition.tester_cpus[vm.name]] += int(factors[GENERATORS.name])
+            taken[partition.tester_cpus_by_endpoint[vm.name]] += int(factors[GENERATORS_PER_DIRECTION.name])
     sink_cpus = {}
     for vm in vms:
-        vm_cpus = partition.tester_cpus[vm.name]
+        vm_cpus = partition.tester_cpus_by_endpoint[vm.name]
         if vm.side in receiving:
             sink_cpus[vm.name] = frozenset({sorted(vm_cpus)[taken[vm_cpus] % len(vm_cpus)]})
             taken[vm_cpus] += 1

@@ -45,9 +45,9 @@ def apply_treatment(
             fix=MTU.knob_fix,
         )
     effective = knobs.merge_knob_values(values)
-    if LINK_RATE.is_set_in(factors):
+    if LINK_RATE.is_present_in(factors):
         effective["link_rate"] = shaped.rate_bps if shaped else "none"
-    if LINK_QUEUE.is_set_in(factors):
+    if LINK_QUEUE.is_present_in(factors):
         effective["link_queue"] = shaped.fifo_bytes_or_qdisc if shaped else "none"
     if found_mtu is not None:
         effective["vswitch_mtu"] = found_mtu
@@ -66,7 +66,7 @@ def _fixes_for_mtu(factors: Mapping[str, Level], network_mtu: int | None) -> Map
 def _shape_links(
     factors: Mapping[str, Level], spec: TestbedSpec, network: SwitchNetwork
 ) -> ShapedLink | None:
-    if not LINK_RATE.is_set_in(factors):
+    if not LINK_RATE.is_present_in(factors):
         return None
     level = factors[LINK_RATE.name]
     rate = None if level == "none" else float(level)
@@ -80,13 +80,13 @@ def _shape_links(
         is_requested = value is None if rate is None else value is not None and abs(value - rate) <= 8
         if not is_requested:
             raise TreatmentRefused(
-                f"{LINK_RATE.format_setting(level)} did not take effect: {value} was read back",
+                f"{LINK_RATE.format_as_assignment(level)} did not take effect: {value} was read back",
                 where=device.label,
                 fix="choose another rate or shaper",
             )
         if shaped and not _is_requested_queue(queue, shaped):
             raise TreatmentRefused(
-                f"{LINK_QUEUE.format_setting(queue)} did not take effect: "
+                f"{LINK_QUEUE.format_as_assignment(queue)} did not take effect: "
                 f"{shaped.fifo_bytes_or_qdisc} was read back",
                 where=device.label,
                 fix="choose another queue",
@@ -106,4 +106,4 @@ def _is_requested_queue(queue: Level, shaped: ShapedLink) -> bool:
 def _requested_mtu(factors: Mapping[str, Level], spec: TestbedSpec) -> int | None:
     if spec.vswitch_mtu is not None:
         return spec.vswitch_mtu
-    return int(factors[MTU.name]) if MTU.is_set_in(factors) else None
+    return int(factors[MTU.name]) if MTU.is_present_in(factors) else None

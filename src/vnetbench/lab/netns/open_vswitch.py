@@ -35,7 +35,7 @@ def installed_version() -> str:
     return first.rpartition(" ")[2]
 
 
-def start_switch(testbed: NetnsTopology) -> None:
+def start_switch(topology: NetnsTopology) -> None:
     """Start the database and the switch in the testbed's switch namespace, and add all ports.
 
     The processes live until the testbed is removed.
@@ -44,39 +44,39 @@ def start_switch(testbed: NetnsTopology) -> None:
         BenchError: if a part is missing or does not start.
     """
     installed_version()
-    folder = registry.testbed_folder(testbed.testbed_name)
+    folder = registry.testbed_folder(topology.testbed_name)
     database, socket = folder / "ovs.db", folder / "ovs.sock"
     _run_tool([_find_program(TOOL), "create", str(database), str(SCHEMA_FILE)])
-    _start_daemon(testbed, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])
+    _start_daemon(topology, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])
     control = [_find_program(CONTROL), f"--db=unix:{socket}", f"--timeout={START_TIMEOUT_S:.0f}"]
     _wait_for_socket(socket, folder / f"{DATABASE}.log")
     _run_tool([*control, "--no-wait", "init"])
-    _start_daemon(testbed, folder, [SWITCH, f"unix:{socket}"])
+    _start_daemon(topology, folder, [SWITCH, f"unix:{socket}"])
     changes: list[str] = []
-    for vswitch in testbed.vswitches:
+    for vswitch in topology.vswitches:
         changes += ["--", "add-br", vswitch, "--", "set", "bridge", vswitch, "datapath_type=netdev"]
-    for port, vswitch in _port_assignments(testbed):
+    for port, vswitch in _ports_with_vswitches(topology):
         changes += ["--", "add-port", vswitch, port]
     # ovs-vsctl waits until the switch has created them all.
     _run_tool([*control, *changes], folder / f"{SWITCH}.log")
 
 
-def switch_threads(testbed: str) -> dict[int, str]:
+def switch_threads(testbed_name: str) -> dict[int, str]:
     """Return the names of the switch's threads, which forward all packets, by thread id."""
-    tasks = [thread_names_by_id(pid) for pid in registry.testbed_pids(testbed)]
+    tasks = [thread_names_by_id(pid) for pid in registry.testbed_pids(testbed_name)]
     return {thread: name for found in tasks if SWITCH in found.values() for thread, name in found.items()}
 
 
-def _port_assignments(testbed: NetnsTopology) -> list[tuple[str, str]]:
+def _ports_with_vswitches(topology: NetnsTopology) -> list[tuple[str, str]]:
     """Return every port with its virtual switch."""
-    first, last = testbed.vswitches[0], testbed.vswitches[-1]
-    vms = [(e.name, last if e.side == "b" else first) for e in testbed.endpoints]
-    return [*vms, *zip((d.interface for d in testbed.uplink_ends), testbed.vswitches, strict=False)]
+    first, last = topology.vswitches[0], topology.vswitches[-1]
+    vms = [(e.name, last if e.side == "b" else first) for e in topology.endpoints]
+    return [*vms, *zip((d.interface for d in topology.uplink_ends), topology.vswitches, strict=False)]
 
 
-def _start_daemon(testbed: NetnsTopology, folder: Path, command: Sequence[str]) -> None:
+def _start_daemon(topology: NetnsTopology, folder: Path, command: Sequence[str]) -> None:
     program, *arguments = command
-    inside = ["ip", "netns", "exec", testbed.switch_namespace, _find_program(program), *arguments]
+    inside = ["ip", "netns", "exec", topology.switch_namespace, _find_program(program), *arguments]
     settings = {"OVS_RUNDIR": str(folder), "OVS_LOGDIR": str(folder), "OVS_DBDIR": str(folder)}
     with (folder / f"{program}.log").open("wb") as log:
         subprocess.Popen(
@@ -84,7 +84,7 @@ def _start_daemon(testbed: NetnsTopology, folder: Path, command: Sequence[str]) 
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**os.environ, **settings, registry.PROCESS_LABEL: testbed.testbed_name},
+            env={**os.environ, **settings, registry.PROCESS_LABEL: topology.testbed_name},
             start_new_session=True,  # The bench handles Ctrl-C of the terminal.
         )
 

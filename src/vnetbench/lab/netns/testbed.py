@@ -6,7 +6,7 @@ import os
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_agents_in_namespaces
@@ -27,10 +27,10 @@ from vnetbench.lab.netns.topology import (
 from vnetbench.study.factors.testbed_factors import (
     AUTO,
     CPU_QUOTA,
-    CPUS,
     DEVICE_CPUS,
     IP_VERSION,
-    PAIRS,
+    VM_CPUS,
+    VM_PAIRS,
     VSWITCH,
 )
 from vnetbench.study.model import Level, TestbedSpec
@@ -58,7 +58,7 @@ class NetnsTestbed:
 
     def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         """See Testbed."""
-        self._sends_frames = DEVICE_CPUS.is_set_in(factors)
+        self._sends_frames = DEVICE_CPUS.is_present_in(factors)
         try:
             return self._apply_once(factors, spec)
         except device_under_test.DeviceCpusUnavailable as refused:
@@ -69,21 +69,21 @@ class NetnsTestbed:
 
     def _apply_once(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         partition = self._partition_cpus(factors)
-        self.link.set_delay(factors)
+        self.link.set_delay_for_path_proof(factors)
         # Agents may use all CPUs of the VM, so that they answer while a generator occupies the tester's.
-        cpus = assign_vm_cpus(str(CPUS.read_level(factors)), self.endpoints, self.online_cpus)
+        cpus = assign_vm_cpus(str(VM_CPUS.read_level(factors)), self.endpoints, self.online_cpus)
         settings = knobs.requested_knob_settings(factors, self.endpoints, cpus, self.online_cpus)
         settings += device_under_test.vm_settings(self.topology, factors)
         effective = network_settings.apply_treatment(
             settings, self.endpoints, factors, spec, self.topology, self.agents
         )
-        if CPU_QUOTA.is_set_in(factors):
+        if CPU_QUOTA.is_present_in(factors):
             pids = control_groups.agent_pids(self.endpoints, self.agents)
             quota = factors[CPU_QUOTA.name]
             effective[CPU_QUOTA.name] = control_groups.set_cpu_quotas(self.topology.testbed_name, pids, quota)
         if self._sends_frames:
             effective |= device_under_test.configure_for_frames(
-                self.topology, {**self.agents, **self._port_agents()}, factors, partition
+                self.topology, {**self.agents, **self._switch_agent_by_port()}, factors, partition
             )
             if factors[DEVICE_CPUS.name] == AUTO and self._device_cpus_problem:
                 effective["device_cpus_unavailable"] = self._device_cpus_problem
@@ -93,7 +93,7 @@ class NetnsTestbed:
             if self.topology.shape.vswitch == ROUTER:
                 router.assign_ipv6(self.topology)
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
-        load = {**partition.tester_cpus, "device": partition.device_cpus}
+        load = {**partition.tester_cpus_by_endpoint, "device": partition.device_cpus}
         effective |= self.link.prove_and_impair(factors, prove, load, self.online_cpus)
         path_probe.check_frame_size(factors, effective["path_mtu_proved"], self.endpoints[0].device.label)
         return effective
@@ -123,7 +123,7 @@ class NetnsTestbed:
         """See Testbed. Includes the threads of Open vSwitch, of delay lines, and for frames those of NAPI."""
         interfaces, threads_besides_switch = observed_devices(self.topology), self.link.observer_threads()
         if self._sends_frames:
-            threads_besides_switch += device_under_test.receive_threads(self.topology)
+            threads_besides_switch += device_under_test.napi_threads_for_observer(self.topology)
         if not interfaces:
             return {"threads": threads_besides_switch} if threads_besides_switch else None
         threads = open_vswitch.switch_threads(self.topology.testbed_name)
@@ -136,13 +136,13 @@ class NetnsTestbed:
             ],
         }
 
-    def forwarder_interfaces(self) -> dict[str, tuple[str, ...]]:
+    def interfaces_by_forwarding_agent(self) -> dict[str, tuple[str, ...]]:
         """See Testbed. This lab has none."""
         return {}
 
     def reset_delay_line_counters(self) -> None:
         """See Testbed."""
-        self.link.reset_counters()
+        self.link.reset_counters_and_seeds()
 
     def read_delay_line_counters(self) -> list[dict[str, Any]]:
         """See Testbed."""
@@ -153,20 +153,20 @@ class NetnsTestbed:
         return netlink.interface_mac(*self.topology.next_hop(endpoint).location)
 
     @property
-    def rejected_frame_outcome(self) -> str:
+    def rejected_frame_outcome(self) -> Literal["lost", "unsent"]:
         """See Testbed. A frame is lost if the queue behind the VM's interface is a port of the device."""
         return "lost" if device_under_test.device_ports(self.topology) else "unsent"
 
-    def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+    def load_cpus_in_endpoint_numbering(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Testbed."""
-        return self._partition_cpus(factors).tester_cpus
+        return self._partition_cpus(factors).tester_cpus_by_endpoint
 
     def _partition_cpus(self, factors: Mapping[str, Level]) -> TesterAndDeviceCpus:
         return device_under_test.assign_cpus(
             self.topology, factors, self.online_cpus, bool(self._device_cpus_problem)
         )
 
-    def _port_agents(self) -> dict[str, AgentClient]:
+    def _switch_agent_by_port(self) -> dict[str, AgentClient]:
         """Return the agent of the switch namespace for each of the device's ports, and start it if needed."""
         ports = device_under_test.device_ports(self.topology)
         if ports and SWITCH_AGENT not in self.agents:
@@ -208,7 +208,7 @@ class NetnsLab:
 
     def testbed_shape(self, factors: Mapping[str, Level]) -> NetnsShape:
         """See Lab."""
-        shape = NetnsShape(str(factors[VSWITCH.name]), int(factors[PAIRS.name]), self._spec.uplink)
+        shape = NetnsShape(str(factors[VSWITCH.name]), int(factors[VM_PAIRS.name]), self._spec.uplink)
         return replace(shape, delay_line=needs_delay_line(factors, make_topology("check", shape)))
 
     def create_testbed(self, name: str, shape: Hashable) -> NetnsTestbed:
@@ -216,10 +216,10 @@ class NetnsLab:
         assert isinstance(shape, NetnsShape)
         return create_testbed(name, shape, self._purpose)
 
-    def remove_leftovers(self, prefix: str) -> None:
+    def remove_unfinished_testbeds(self, name_prefix: str) -> None:
         """See Lab."""
         for left in registry.list_testbeds():
-            if left.name.startswith(prefix):
+            if left.name.startswith(name_prefix):
                 registry.remove_testbed(left.name)
 
 

@@ -80,7 +80,7 @@ class DelayLineEnds:
     """Both ends of a delay line: towards side a and towards side b."""
 
     devices: tuple[NetDevice, NetDevice]
-    taps: tuple[str, str]
+    temporary_tap_names: tuple[str, str]
     """Temporary names of the ends in the switch namespace, where they are created."""
 
 
@@ -96,7 +96,7 @@ class SwitchNetwork(Protocol):
         """Interfaces of the virtual switches; empty if endpoints are joined directly."""
 
     @property
-    def ports(self) -> tuple[tuple[NetDevice, ...], ...]:
+    def ports_by_pair(self) -> tuple[tuple[NetDevice, ...], ...]:
         """Interfaces of the virtual switches on each pair's path, from a to b."""
 
     @property
@@ -112,13 +112,13 @@ class SwitchNetwork(Protocol):
         """Devices whose transmit rate a `link_rate` limits."""
 
     @property
-    def delayed_devices(self) -> tuple[NetDevice, ...]:
+    def netem_devices(self) -> tuple[NetDevice, ...]:
         """Devices on whose transmit side netem adds delay."""
 
 
 def observed_devices(network: SwitchNetwork) -> dict[str, NetDevice]:
     """Return the interfaces that the observer watches in the switch namespace, by name."""
-    return {device.interface: device for ports in network.ports for device in ports}
+    return {device.interface: device for ports in network.ports_by_pair for device in ports}
 
 
 def describe_observed_interfaces(network: SwitchNetwork) -> list[dict[str, object]]:
@@ -128,7 +128,7 @@ def describe_observed_interfaces(network: SwitchNetwork) -> list[dict[str, objec
             "name": name,
             "role": device.role,
             "leads_to": device.leads_to,
-            "pairs": [pair for pair, ports in enumerate(network.ports, start=1) if device in ports],
+            "pairs": [pair for pair, ports in enumerate(network.ports_by_pair, start=1) if device in ports],
         }
         for name, device in observed_devices(network).items()
     ]
@@ -145,7 +145,7 @@ class NetnsTopology:
     vswitches: tuple[str, ...]
     uplink_ends: tuple[NetDevice, ...]
     """Both ends of the uplink, if there is one."""
-    ports: tuple[tuple[NetDevice, ...], ...]
+    ports_by_pair: tuple[tuple[NetDevice, ...], ...]
     """Interfaces between the two vNICs of each pair, from a to b."""
 
     @property
@@ -159,11 +159,11 @@ class NetnsTopology:
         return self.uplink_ends if self.shape.uplink else tuple(e.device for e in self.endpoints)
 
     @property
-    def delayed_devices(self) -> tuple[NetDevice, ...]:
+    def netem_devices(self) -> tuple[NetDevice, ...]:
         """The last interfaces before the VMs if there are any, else every vNIC."""
         if self.shape.vswitch in (DIRECT, MACVLAN):
             return tuple(e.device for e in self.endpoints)
-        return tuple(port for ports in self.ports for port in (ports[0], ports[-1]))
+        return tuple(port for ports in self.ports_by_pair for port in (ports[0], ports[-1]))
 
     @property
     def delay_lines(self) -> tuple[DelayLineEnds, ...]:
@@ -189,12 +189,12 @@ class NetnsTopology:
     def hops(self, pair: int) -> tuple[NetDevice, ...]:
         """Return every interface on the path of a pair (numbered from 1), from a to b."""
         a, b = (next(e for e in self.endpoints_on_side(side) if e.pair == pair) for side in "ab")
-        return (a.device, *self.ports[pair - 1], b.device)
+        return (a.device, *self.ports_by_pair[pair - 1], b.device)
 
     def next_hop(self, endpoint: Endpoint) -> NetDevice:
         """Return the interface that receives what this endpoint sends to its peer."""
         if self.shape.vswitch == ROUTER:
-            return self.ports[endpoint.pair - 1]["ab".index(endpoint.side)]
+            return self.ports_by_pair[endpoint.pair - 1]["ab".index(endpoint.side)]
         return next(e.device for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
 
     def namespaces(self) -> tuple[str, ...]:
@@ -255,17 +255,17 @@ def make_topology(testbed_name: str, shape: NetnsShape) -> NetnsTopology:
     )
 
 
-def router_addresses(side: int) -> tuple[str, str]:
+def router_addresses(side_number: int) -> tuple[str, str]:
     """Return a router's IPv4 and IPv6 address on one side (1 or 2)."""
     return (
-        IPV4_ADDRESS_FORMAT.format(side=side, pair=ROUTER_ADDRESS_NUMBER),
-        IPV6_ADDRESS_FORMAT.format(side=side, pair=ROUTER_ADDRESS_NUMBER),
+        IPV4_ADDRESS_FORMAT.format(side=side_number, pair=ROUTER_ADDRESS_NUMBER),
+        IPV6_ADDRESS_FORMAT.format(side=side_number, pair=ROUTER_ADDRESS_NUMBER),
     )
 
 
-def namespace_name(testbed: str, part: str) -> str:
+def namespace_name(testbed_name: str, part: str) -> str:
     """Return the name of a part's namespace; neither name may contain the dot that separates them."""
-    return f"vnb.{testbed}.{part}"
+    return f"vnb.{testbed_name}.{part}"
 
 
 def uplink_devices(switch_namespace: str) -> tuple[NetDevice, NetDevice]:

@@ -6,7 +6,7 @@ import json
 
 import altair as alt
 
-from vnetbench.report.charts.factor_layout import level_positions
+from vnetbench.report.charts.factor_layout import axis_position_by_level
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.factor_text import factor_label, level_text
 
@@ -17,7 +17,7 @@ _PANEL_WIDTH_PX_BY_PANELS_PER_ROW = {1: 640, 2: 330}
 
 def numeric_x_axis(factor: FactorLevels) -> alt.X:
     """Return the x axis of a numeric factor: field `x`, with a labelled tick at each level."""
-    level_to_position = level_positions(factor)
+    level_to_position = axis_position_by_level(factor)
     values = list(level_to_position.values())
     margin = (max(values) - min(values)) * 0.06
     titles = json.dumps([level_text(factor.name, level) for level in level_to_position])

@@ -12,7 +12,7 @@ from vnetbench.report.charts.chart_rows import (
     latency_rows,
     metric_rows,
     time_series_rows,
-    trial_order_rows,
+    trial_deviation_rows,
 )
 from vnetbench.report.charts.chart_specs import (
     heat_map_spec,
@@ -20,8 +20,8 @@ from vnetbench.report.charts.chart_specs import (
 )
 from vnetbench.report.charts.factor_layout import FactorLayout, lay_out_factors
 from vnetbench.report.charts.file_comparison import published_charts
-from vnetbench.report.charts.frame_charts import frame_charts, frame_size_chart, is_frame_rate_by_size
-from vnetbench.report.charts.trial_specs import latency_spec, time_series_spec, trial_order_spec
+from vnetbench.report.charts.frame_charts import published_and_additional_charts, frame_size_chart, is_frame_rate_by_size
+from vnetbench.report.charts.trial_specs import latency_spec, time_series_spec, trial_deviation_spec
 from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES, WORKLOADS
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
@@ -65,7 +65,7 @@ def main_charts(summary: CampaignSummary) -> list[Chart]:
         caption = f"Medians of the trials with {share} confidence intervals."
         spec = heat_map_spec(summary, layout, metric)
         charts.insert(0, Chart(f"{metric}-heat", charts[0].title, caption, spec, charts[0].rows))
-    return [*charts, *frame_charts(summary, layout), *_latency_charts(summary, layout)]
+    return [*charts, *published_and_additional_charts(summary, layout), *_latency_charts(summary, layout)]
 
 
 def other_metric_charts(summary: CampaignSummary) -> list[Chart]:
@@ -81,7 +81,7 @@ def other_metric_charts(summary: CampaignSummary) -> list[Chart]:
 
 def trial_charts(summary: CampaignSummary) -> list[Chart]:
     """Return the charts of single trials: in the order they ran, and over time within each trial."""
-    return [*_trial_order_charts(summary), *_time_series_charts(summary)]
+    return [*_trial_deviation_charts(summary), *_time_series_charts(summary)]
 
 
 def _metric_chart(summary: CampaignSummary, layout: FactorLayout, metric: str) -> Chart:
@@ -109,22 +109,22 @@ def _latency_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[
     title = workload.latency_title
     caption = (
         f"{title} percentiles of all trials of a treatment, without the warm-up. "
-        f"Each line ends where a single {workload.counted_noun} remains."
+        f"Each line ends where a single {workload.measured_unit_noun} remains."
     )
     if any(treatment.idle_latency_histogram for treatment in summary.treatments):
         caption += " Before the load starts, the trial sends the same requests without the load."
     yield Chart("latency-percentiles", f"{title} by percentile", caption, latency_spec(rows, title), rows)
 
 
-def _trial_order_charts(summary: CampaignSummary) -> Iterator[Chart]:
-    rows = trial_order_rows(summary, lay_out_factors(summary), summary.deciding_metric)
+def _trial_deviation_charts(summary: CampaignSummary) -> Iterator[Chart]:
+    rows = trial_deviation_rows(summary, lay_out_factors(summary), summary.deciding_metric)
     if not rows:
         return
     label = find_metric(summary.deciding_metric).label
     caption = f"{label} of each trial relative to its treatment's median."
     if any(row["mark"] == "trial" for row in rows):
         caption += " The line joins the medians of the blocks. If it slopes or jumps, the machine changed."
-    yield Chart("trials-in-time", "Trials in the order they ran", caption, trial_order_spec(rows), rows)
+    yield Chart("trials-in-time", "Trials in the order they ran", caption, trial_deviation_spec(rows), rows)
 
 
 def _time_series_charts(summary: CampaignSummary) -> Iterator[Chart]:

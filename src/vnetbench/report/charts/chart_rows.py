@@ -8,7 +8,7 @@ from typing import Any
 from vnetbench.estimate.latency import latency_tail_curve
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.quantity import format_exact_share
-from vnetbench.report.charts.factor_layout import FactorLayout, level_positions
+from vnetbench.report.charts.factor_layout import FactorLayout, axis_position_by_level
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.estimate_text import choose_metric_scale, format_estimate, format_modes
 from vnetbench.wording.factor_text import (
@@ -96,7 +96,7 @@ def describe_marks(rows: Sequence[ChartRow], confidence: float) -> str:
     return "Medians of the trials. An interval needs more trials. Each faint point is a trial."
 
 
-def trial_order_rows(summary: CampaignSummary, layout: FactorLayout, metric: str) -> list[ChartRow]:
+def trial_deviation_rows(summary: CampaignSummary, layout: FactorLayout, metric: str) -> list[ChartRow]:
     """Return each trial with its deviation from its treatment's median (0.02 is 2 % above)."""
     rows: list[ChartRow] = []
     for treatment in summary.treatments:
@@ -129,7 +129,7 @@ def time_series_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[li
     """
     divisor = choose_metric_scale(summary.treatments, summary.deciding_metric).divisor
     candidates = [t for t in summary.treatments if any(len(point.time_series) > 1 for point in t.points)]
-    ranked = sorted(candidates, key=lambda t: _rank_for_time_series_chart(t, summary.deciding_metric))
+    ranked = sorted(candidates, key=lambda t: _least_stable_first_key(t, summary.deciding_metric))
     selected = ranked[:_MAX_PANELS]
     rows: list[ChartRow] = []
     for treatment in sorted(selected, key=lambda t: t.index):
@@ -148,7 +148,7 @@ def time_series_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[li
     return rows, " ".join(notes)
 
 
-def _rank_for_time_series_chart(treatment: TreatmentSummary, metric: str) -> tuple[bool, bool, float]:
+def _least_stable_first_key(treatment: TreatmentSummary, metric: str) -> tuple[bool, bool, float]:
     estimate = treatment.metrics[metric]
     is_unsteady = any(not point.has_steady_state for point in treatment.points)
     return not estimate.modes, not is_unsteady, -(estimate.half_width or 0.0)
@@ -249,7 +249,7 @@ def _x_position(layout: FactorLayout, treatment: TreatmentSummary) -> float | No
     """Return the position on the x axis, with a small offset for each line."""
     if layout.x_factor is None:
         return None
-    level_to_position = level_positions(layout.x_factor)
+    level_to_position = axis_position_by_level(layout.x_factor)
     position = level_to_position[treatment.factors[layout.x_factor.name]]
     if layout.colour_factor is None:
         return position

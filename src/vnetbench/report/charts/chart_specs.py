@@ -115,18 +115,18 @@ def line_chart(
         scale=alt.Scale(zero=True, **ends),
         axis=alt.Axis(tickCount=6, minExtent=34),
     )
-    rows = alt.Chart(DATASET).encode(x=numeric_x_axis(layout.x_factor), y=y, **series_colour(layout))
+    rows = alt.Chart(DATASET).encode(x=numeric_x_axis(layout.x_factor), y=y, **series_colour_encoding(layout))
     estimates = rows.transform_filter("datum.kind == 'estimate'")
     layers = alt.layer(
         *background_layers,
         rows.transform_filter("datum.kind == 'trial'")
         .mark_point(filled=True, size=16, opacity=0.45, xOffset=_TRIAL_MARK_OFFSET_PX)
-        .encode(**_series_shape(layout), tooltip=_trial_tooltip(metric)),
+        .encode(**_series_shape_encoding(layout), tooltip=_trial_tooltip(metric)),
         estimates.mark_line(strokeWidth=2),
         estimates.mark_rule(strokeWidth=1.6).encode(y=alt.Y("low:Q"), y2="high:Q"),
         *interval_caps(estimates, "y"),
         estimates.mark_point(filled=True, size=46, opacity=1).encode(
-            tooltip=_estimate_tooltip(), **_series_shape(layout)
+            tooltip=_estimate_tooltip(), **_series_shape_encoding(layout)
         ),
         *_mode_and_missing_marks(rows),
     )
@@ -154,16 +154,16 @@ def _dot_plot(summary: CampaignSummary, layout: FactorLayout, metric: str) -> al
     offset: dict[str, Any] = {}
     if layout.colour_factor:
         offset["yOffset"] = alt.YOffset("series:N", sort=series_labels(layout))
-    rows = alt.Chart(DATASET).encode(x=x, y=y, **series_colour(layout), **offset)
+    rows = alt.Chart(DATASET).encode(x=x, y=y, **series_colour_encoding(layout), **offset)
     estimates = rows.transform_filter("datum.kind == 'estimate'")
     layers = alt.layer(
         rows.transform_filter("datum.kind == 'trial'")
         .mark_point(filled=True, size=20, opacity=0.45, yOffset=_TRIAL_MARK_OFFSET_PX)
-        .encode(**_series_shape(layout), tooltip=_trial_tooltip(metric)),
+        .encode(**_series_shape_encoding(layout), tooltip=_trial_tooltip(metric)),
         estimates.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q"),
         *interval_caps(estimates, "x"),
         estimates.mark_point(filled=True, size=56, opacity=1).encode(
-            tooltip=_estimate_tooltip(), **_series_shape(layout)
+            tooltip=_estimate_tooltip(), **_series_shape_encoding(layout)
         ),
         *_mode_and_missing_marks(rows),
     )
@@ -195,14 +195,14 @@ def _mode_and_missing_marks(rows: alt.Chart) -> list[alt.Chart]:
     ]
 
 
-def series_colour(layout: FactorLayout) -> dict[str, Any]:
+def series_colour_encoding(layout: FactorLayout) -> dict[str, Any]:
     """Return the colour encoding of the lines; empty for a single line."""
     if layout.colour_factor is None:
         return {}
-    return {"color": alt.Color(f"series:{_series_scale_type(layout)}", **_series_channel_options(layout))}
+    return {"color": alt.Color(f"series:{_series_encoding_type(layout)}", **_series_channel_options(layout))}
 
 
-def _series_scale_type(layout: FactorLayout) -> str:
+def _series_encoding_type(layout: FactorLayout) -> str:
     """Return `O`, a colour ramp, for four numbers or more, and `N`, distinct colours, for other levels."""
     numbers = (
         [level for level in layout.colour_factor.levels if not isinstance(level, str)]
@@ -212,10 +212,10 @@ def _series_scale_type(layout: FactorLayout) -> str:
     return "O" if len(numbers) > 3 else "N"
 
 
-def _series_shape(layout: FactorLayout) -> dict[str, Any]:
+def _series_shape_encoding(layout: FactorLayout) -> dict[str, Any]:
     if layout.colour_factor is None:
         return {}
-    return {"shape": alt.Shape(f"series:{_series_scale_type(layout)}", **_series_channel_options(layout))}
+    return {"shape": alt.Shape(f"series:{_series_encoding_type(layout)}", **_series_channel_options(layout))}
 
 
 def _series_channel_options(layout: FactorLayout) -> dict[str, Any]:

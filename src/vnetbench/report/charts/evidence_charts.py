@@ -100,10 +100,10 @@ def _bullet_spec(rows: Sequence[ChartRow]) -> VegaSpec:
     return to_spec(panels.resolve_scale(x="independent"))
 
 
-def _time_series_spec(chart: EvidenceChart) -> VegaSpec:
+def _block_medians_spec(chart: EvidenceChart) -> VegaSpec:
     """Return a line per series over the blocks of a campaign."""
     x = alt.X("x:Q", title=_wrap_x_title(chart.x_label), axis=alt.Axis(tickCount=5))
-    lines = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour(chart), detail="series:N")
+    lines = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour_encoding(chart), detail="series:N")
     return _to_sized_spec(alt.layer(lines.mark_line(strokeWidth=1.4, opacity=0.8), *_threshold_rule(chart)))
 
 
@@ -117,7 +117,7 @@ def _bar_spec(chart: EvidenceChart) -> VegaSpec:
         scale=alt.Scale(zero=True),
         axis=alt.Axis(grid=True, tickCount=5),
     )
-    rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour(chart))
+    rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour_encoding(chart))
     offset = {"yOffset": alt.YOffset("series:N")} if len(_series_names(chart)) > 1 else {}
     return _to_sized_spec(
         alt.layer(
@@ -129,7 +129,7 @@ def _bar_spec(chart: EvidenceChart) -> VegaSpec:
     )
 
 
-def _mode_spec(chart: EvidenceChart) -> VegaSpec:
+def _trials_by_mode_spec(chart: EvidenceChart) -> VegaSpec:
     """Return a point per trial; a metric that separates the modes puts them side by side."""
     x = alt.X(
         "x:Q",
@@ -137,13 +137,13 @@ def _mode_spec(chart: EvidenceChart) -> VegaSpec:
         scale=alt.Scale(zero=False, padding=12),
         axis=alt.Axis(tickCount=5),
     )
-    points = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour(chart))
+    points = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour_encoding(chart))
     return _to_sized_spec(
         alt.layer(points.mark_point(filled=True, size=40, opacity=0.75), *_threshold_rule(chart))
     )
 
 
-def _effect_spec(chart: EvidenceChart) -> VegaSpec:
+def _effect_ratios_spec(chart: EvidenceChart) -> VegaSpec:
     """Return ratios with intervals on a logarithmic axis, where 2 and 0.5 are equally far from 1."""
     names = _row_names(chart)
     y = alt.Y("x:N", sort=names, title=None, axis=alt.Axis(labelLimit=190, grid=False))
@@ -153,7 +153,7 @@ def _effect_spec(chart: EvidenceChart) -> VegaSpec:
         scale=alt.Scale(type="log", nice=False, padding=12),
         axis=alt.Axis(grid=True, tickCount=5, format=".5~g", labelOverlap=True),
     )
-    rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour(chart))
+    rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour_encoding(chart))
     unchanged = alt.Chart(DATASET).mark_rule(strokeWidth=1.5, strokeDash=[4, 2], style="ink")
     return _to_sized_spec(
         alt.layer(
@@ -171,7 +171,7 @@ def _curve_spec(chart: EvidenceChart) -> VegaSpec:
     numeric = all(not isinstance(row["x"], str) for row in chart.rows)
     axis = alt.Axis(tickCount=6, labelAngle=0)
     x = alt.X(f"x:{'Q' if numeric else 'O'}", title=_wrap_x_title(chart.x_label), axis=axis)
-    rows = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour(chart))
+    rows = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour_encoding(chart))
     measured = rows.transform_filter(f"datum.series === '{MEASURED_SERIES_NAME}'")
     return _to_sized_spec(
         alt.layer(
@@ -184,10 +184,10 @@ def _curve_spec(chart: EvidenceChart) -> VegaSpec:
 
 
 _SPEC_BUILDER_BY_CHART_TYPE: Mapping[str, Callable[[EvidenceChart], VegaSpec]] = {
-    "time_series": _time_series_spec,
+    "time_series": _block_medians_spec,
     "bars": _bar_spec,
-    "modes": _mode_spec,
-    "effects": _effect_spec,
+    "modes": _trials_by_mode_spec,
+    "effects": _effect_ratios_spec,
     "curve": _curve_spec,
 }
 
@@ -207,7 +207,7 @@ def _y_axis(chart: EvidenceChart) -> alt.Y:
     return alt.Y("y:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5))
 
 
-def _series_colour(chart: EvidenceChart) -> dict[str, Any]:
+def _series_colour_encoding(chart: EvidenceChart) -> dict[str, Any]:
     names = _series_names(chart)
     if not 1 < len(names) <= _MAX_COLOURED_SERIES:
         return {}

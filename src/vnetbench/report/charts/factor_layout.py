@@ -64,7 +64,7 @@ def is_numeric(factor: FactorLevels) -> bool:
     return words <= 1 and len(factor.levels) > words
 
 
-def level_positions(factor: FactorLevels) -> dict[Level, float]:
+def axis_position_by_level(factor: FactorLevels) -> dict[Level, float]:
     """Return the position of each level on an axis.
 
     Numbers that span a factor of eight or more are at their binary logarithm, other numbers at their value.

@@ -12,7 +12,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import Scale, format_exact_share
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import ChartRow, round_for_chart
-from vnetbench.report.charts.factor_layout import choose_x_factor, level_positions
+from vnetbench.report.charts.factor_layout import choose_x_factor, axis_position_by_level
 from vnetbench.report.charts.file_comparison_specs import ComparisonLayout, file_comparison_spec
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.notes import legend
@@ -72,7 +72,7 @@ class _ComparedMetric:
     """Each combination of their levels is a panel, or a row of a dot plot."""
     disjoint_factors: tuple[str, ...]
     """Factors that all files specify, but of which one file has no level in common with the others."""
-    factors_without_axis: tuple[str, ...]
+    unplotted_factors: tuple[str, ...]
     """Factors that vary within a file but do not affect the position on the chart."""
 
     @property
@@ -153,7 +153,7 @@ def _compare_same_workload(
     files: Sequence[tuple[str, CampaignSummary]],
 ) -> tuple[list[Chart], list[str]]:
     """Return the charts of files with one workload, deciding metric first, and notes on omissions."""
-    metrics = _common_metrics([summary for _, summary in files])
+    metrics = _metrics_of_several_files([summary for _, summary in files])
     groups = [_group_by_metric(files, metric) for metric in metrics]
     drawn = [(group, keys) for group in groups if (keys := _panel_keys(group, min_files=2))]
     if not drawn:
@@ -163,7 +163,7 @@ def _compare_same_workload(
     return [_comparison_chart(group, keys) for group, keys in drawn], list(_omission_notes(*drawn[0]))
 
 
-def _common_metrics(summaries: Sequence[CampaignSummary]) -> list[str]:
+def _metrics_of_several_files(summaries: Sequence[CampaignSummary]) -> list[str]:
     """Return the metrics of at least two files, the first measured campaign's deciding metric first."""
     measured = (each.deciding_metric for each in summaries if each.reference_table is None)
     deciding_metric = next(measured, summaries[0].deciding_metric)
@@ -181,7 +181,7 @@ def _group_by_metric(
     The factors that all files specify decide the position of a treatment; `factors` restricts them.
     """
     treatments = tuple(
-        _TreatmentOfFile(name, summary, treatment, _levels_with_effective_settings(summary, treatment))
+        _TreatmentOfFile(name, summary, treatment, _specified_levels(summary, treatment))
         for name, summary in files
         for treatment in summary.treatments
         if metric in treatment.metrics
@@ -211,7 +211,7 @@ def _group_by_metric(
         x_factor=x_factor,
         panel_factors=tuple(factor for factor in varying if factor is not x_factor),
         disjoint_factors=disjoint,
-        factors_without_axis=tuple(
+        unplotted_factors=tuple(
             name
             for name, by_file in levels.items()
             if name not in positioning and any(len(file_levels) > 1 for file_levels in by_file.values())
@@ -219,7 +219,7 @@ def _group_by_metric(
     )
 
 
-def _levels_with_effective_settings(
+def _specified_levels(
     summary: CampaignSummary, treatment: TreatmentSummary
 ) -> dict[str, Level]:
     levels = all_levels(summary, treatment)
@@ -286,11 +286,11 @@ def _caption_sentences(summaries: Sequence[CampaignSummary], rows: Sequence[Char
 def _treatment_rows(group: _ComparedMetric, item: _TreatmentOfFile, scale: Scale) -> Iterator[ChartRow]:
     estimate = item.treatment.metrics[group.metric]
     x_name = [group.x_factor.name] if group.x_factor else []
-    names = [*x_name, *(factor.name for factor in group.panel_factors), *group.factors_without_axis]
+    names = [*x_name, *(factor.name for factor in group.panel_factors), *group.unplotted_factors]
     base: ChartRow = {
         "file": item.file,
         "panel": _panel_name(group, group.panel_key(item)),
-        "unplotted_levels": treatment_phrase(item.levels, group.factors_without_axis),
+        "unplotted_levels": treatment_phrase(item.levels, group.unplotted_factors),
         "treatment": treatment_phrase(item.levels, names),
         "x": _x_position(group, item),
         "kind": "published" if estimate.is_published else "measured",
@@ -318,7 +318,7 @@ def _x_position(group: _ComparedMetric, item: _TreatmentOfFile) -> float | None:
     """Return the position on the x axis, with a small offset for each file."""
     if group.x_factor is None:
         return None
-    level_to_position = level_positions(group.x_factor)
+    level_to_position = axis_position_by_level(group.x_factor)
     axis_length = max(level_to_position.values()) - min(level_to_position.values())
     offset = group.files.index(item.file) - (len(group.files) - 1) / 2
     position = level_to_position[item.levels[group.x_factor.name]]
@@ -347,6 +347,6 @@ def _omission_notes(group: _ComparedMetric, panel_keys: Sequence[PanelKey]) -> I
         more = f"; and {more_count} more" if more_count > 0 else ""
         listed = "; ".join(unshared[:_MAX_PANELS_LISTED_IN_NOTE])
         yield f"The chart does not show levels that only one file has: {listed}{more}."
-    if group.factors_without_axis:
-        names = ", ".join(map(factor_noun, group.factors_without_axis))
+    if group.unplotted_factors:
+        names = ", ".join(map(factor_noun, group.unplotted_factors))
         yield f"Marks of one file at the same position differ in {names}. Point at a mark to see its levels."

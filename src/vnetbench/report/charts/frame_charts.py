@@ -12,10 +12,10 @@ from vnetbench.report.charts.factor_layout import FactorLayout
 from vnetbench.report.charts.frame_rows import (
     LOSS_CURVE_BAND_PROBABILITY,
     MAX_ZOOMED_LOAD_DEVIATION,
-    burst_rows,
+    burst_loss_rows,
     frame_size_rows,
     loss_curve_rows,
-    missing_frames_rows,
+    outstanding_frames_rows,
     published_comparison_rows,
     search_step_rows,
     step_rows_near_throughput,
@@ -23,7 +23,7 @@ from vnetbench.report.charts.frame_rows import (
 from vnetbench.report.charts.frame_specs import (
     frame_size_spec,
     loss_curve_spec,
-    missing_frames_spec,
+    outstanding_frames_spec,
     published_comparison_spec,
     step_loss_spec,
 )
@@ -58,7 +58,7 @@ def frame_size_chart(summary: CampaignSummary, layout: FactorLayout, metric: str
     return Chart(metric, title, " ".join(sentences), frame_size_spec(summary, layout, metric, y_max), rows)
 
 
-def frame_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
+def published_and_additional_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
     """Yield the comparison with published values, and the additional charts of the workload."""
     yield from _published_comparison_charts(summary)
     for name in WORKLOADS[summary.workload].additional_chart_names:
@@ -98,8 +98,8 @@ def _search_step_charts(summary: CampaignSummary, layout: FactorLayout) -> Itera
         yield Chart("loss-load-near", "Frame loss ratio near the throughput", caption, spec, zoomed)
 
 
-def _burst_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
-    rows = burst_rows(summary, layout)
+def _burst_loss_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
+    rows = burst_loss_rows(summary, layout)
     if rows:
         caption = (
             "Each point is a burst at the generator's maximum rate. It shows which share of the burst's "
@@ -120,20 +120,20 @@ def _loss_curve_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterat
         yield Chart("frame-loss", "Frame loss ratio by offered load", caption, spec, rows)
 
 
-def _missing_frames_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
-    rows = missing_frames_rows(summary, layout)
+def _outstanding_frames_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
+    rows = outstanding_frames_rows(summary, layout)
     if rows:
         caption = (
             "Frames sent minus frames received, with a line per trial. A low constant line shows frames in "
             "flight; a rising line shows when frames were lost."
         )
-        yield Chart("missing", "Outstanding frames", caption, missing_frames_spec(rows), rows)
+        yield Chart("missing", "Outstanding frames", caption, outstanding_frames_spec(rows), rows)
 
 
 ADDITIONAL_CHARTS_BY_NAME: Mapping[str, Callable[[CampaignSummary, FactorLayout], Iterator[Chart]]] = {
     "search_steps": _search_step_charts,
     "loss_curve": _loss_curve_charts,
-    "bursts": _burst_charts,
-    "missing_frames": _missing_frames_charts,
+    "bursts": _burst_loss_charts,
+    "missing_frames": _outstanding_frames_charts,
 }
 """The additional charts that a workload can name (`Workload.additional_chart_names`)."""

@@ -13,7 +13,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.published.tables import ValueWithRange
 from vnetbench.quantity import Scale, choose_scale, format_exact_bit_rate, format_exact_share, format_interval
 from vnetbench.report.charts.chart_rows import ChartRow, metric_rows, round_for_chart
-from vnetbench.report.charts.factor_layout import FactorLayout, level_positions
+from vnetbench.report.charts.factor_layout import FactorLayout, axis_position_by_level
 from vnetbench.report.tables.published_comparison import (
     PublishedComparison,
     comparison_scale,
@@ -66,7 +66,7 @@ def frame_size_rows(
         (row.get("high") or row["value"] or 0.0 for row in rows), default=0.0
     )
     assert layout.x_factor is not None
-    x_positions = list(level_positions(layout.x_factor).values())
+    x_positions = list(axis_position_by_level(layout.x_factor).values())
     panels: dict[str, list[TreatmentSummary]] = {}
     for row, treatment in _estimates_with_treatments(summary, rows):
         panels.setdefault(row["panel"], []).append(treatment)
@@ -79,7 +79,7 @@ def frame_size_rows(
                 rate_bps * direction_count, label, (min(x_positions), max(x_positions)), y_max, scale
             )
             rows += [{"panel": panel, "series": None, **row} for row in line_rows]
-    return [*rows, *_packet_limit_rows(rows, scale)], y_max
+    return [*rows, *_highest_rate_rows(rows, scale)], y_max
 
 
 def search_step_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[list[ChartRow], Scale, str]:
@@ -139,7 +139,7 @@ def loss_curve_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[lis
     return rows, scale
 
 
-def burst_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]:
+def burst_loss_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]:
     """Return a row of kind `step` for each burst; its load is its number of frames per direction."""
     return [
         {"treatment": _treatment_label(layout, treatment), **_step_row(trial, step, step.burst_frames or 0)}
@@ -148,7 +148,7 @@ def burst_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]
     ]
 
 
-def missing_frames_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]:
+def outstanding_frames_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]:
     """Return the outstanding frames over each trial."""
     rows = []
     for treatment in summary.treatments:
@@ -174,13 +174,13 @@ def published_comparison_rows(comparison: PublishedComparison) -> tuple[list[Cha
     scale = comparison_scale(comparison)
     rows = []
     for treatment in comparison.treatments:
-        sources = [("measured", "", treatment.measured)]
-        sources += [("published", setting, ranges) for setting, ranges in treatment.published.items()]
+        sources = [("measured", "", treatment.measured_by_direction)]
+        sources += [("published", setting, ranges) for setting, ranges in treatment.published_by_setting.items()]
         for origin, setting, ranges in sources:
             for direction, value_range in ranges.items():
                 rows.append(
                     {
-                        "treatment": treatment.treatment,
+                        "treatment": treatment.treatment_name,
                         "origin": origin,
                         "setting": setting,
                         "direction": direction_label(direction),
@@ -248,7 +248,7 @@ def _line_rate_rows(
         }
 
 
-def _packet_limit_rows(rows: Sequence[ChartRow], scale: Scale) -> Iterator[ChartRow]:
+def _highest_rate_rows(rows: Sequence[ChartRow], scale: Scale) -> Iterator[ChartRow]:
     """Yield the highest value of each line with several frame sizes."""
     values_by_line: dict[tuple[str, str], list[float]] = {}
     for row in rows:

@@ -16,7 +16,7 @@ from vnetbench.report.charts.chart_specs import (
     VegaSpec,
     facet_by_treatment,
     line_chart,
-    series_colour,
+    series_colour_encoding,
     to_spec,
 )
 from vnetbench.report.charts.factor_layout import FactorLayout
@@ -33,7 +33,7 @@ def frame_size_spec(summary: CampaignSummary, layout: FactorLayout, metric: str,
     """Return rates by frame size with line rates and packet limits, up to `y_max`."""
     rows = alt.Chart(DATASET).encode(x="x:Q", y="value:Q")
     line_rates = rows.transform_filter("datum.kind == 'line rate'")
-    packet_limits = rows.transform_filter("datum.kind == 'packet limit'").encode(**series_colour(layout))
+    packet_limits = rows.transform_filter("datum.kind == 'packet limit'").encode(**series_colour_encoding(layout))
     background_layers = (
         line_rates.mark_line(strokeWidth=1.2, strokeDash=[2, 3], clip=True, style="soft").encode(
             detail="rate:N"
@@ -59,7 +59,7 @@ def step_loss_spec(chart_rows: Sequence[ChartRow], load_title: str, *, has_log_l
         scale=alt.Scale(type="log" if has_log_load else "linear", nice=False, zero=False, padding=8),
         axis=alt.Axis(tickCount=5, format=".6~g", grid=False, labelOverlap=True),
     )
-    y = _loss_axis([row["loss"] for row in chart_rows if row["kind"] in ("step", "goal")])
+    y = _log_loss_axis([row["loss"] for row in chart_rows if row["kind"] in ("step", "goal")])
     lost = alt.Color(
         "lost:N",
         sort=_FRAME_LOSS_CATEGORIES,
@@ -131,7 +131,7 @@ def loss_curve_spec(chart_rows: Sequence[ChartRow], load_title: str) -> VegaSpec
     return to_spec(layers.properties(width=640, height=300))
 
 
-def missing_frames_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
+def outstanding_frames_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
     """Return the outstanding frames over each trial, with a panel per treatment."""
     names = list(dict.fromkeys(str(row["treatment"]) for row in chart_rows))
     rows = alt.Chart(DATASET).encode(
@@ -150,7 +150,7 @@ def missing_frames_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
     return to_spec(facet_by_treatment(layers, names, columns=3).resolve_scale(y="independent"))
 
 
-def _loss_axis(losses: Sequence[float]) -> alt.Y:
+def _log_loss_axis(losses: Sequence[float]) -> alt.Y:
     """Return an axis from 0 to 1 with a tick per decade."""
     least = min((loss for loss in losses if loss > 0), default=0.01)
     first_decade = max(_MIN_LOSS_RATIO, 10.0 ** math.floor(math.log10(least)))

@@ -17,14 +17,14 @@ _SERIES_PER_PALETTE = 7
 """Number of distinct colours in the theme."""
 _TRIAL_MARK_SHAPES = {"trial": "circle", "two modes": "diamond", "outlier": "cross"}
 """The shape of each mark in the chart of trials in order."""
-_MAX_SECONDS_ON_AXIS = 120
+_MINUTES_AXIS_THRESHOLD_S = 120
 """A longer campaign has an axis in minutes."""
 
 
-def trial_order_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
+def trial_deviation_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
     """Return the deviation of each trial from its treatment's median over time: it shows drift and modes."""
     last_s = max(float(str(row["seconds"])) for row in chart_rows)
-    unit, unit_s = ("Minutes", 60) if last_s > _MAX_SECONDS_ON_AXIS else ("Seconds", 1)
+    unit, unit_s = ("Minutes", 60) if last_s > _MINUTES_AXIS_THRESHOLD_S else ("Seconds", 1)
     rows = alt.Chart(DATASET).transform_calculate(time=f"datum.seconds / {unit_s}")
     time_axis = alt.X(
         "time:Q",

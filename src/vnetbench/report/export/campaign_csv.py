@@ -42,13 +42,13 @@ def campaign_csv(summary: CampaignSummary) -> str:
         cells: list[object] = [treatment.index, *(treatment.factors.get(name, "") for name in factors)]
         cells += [treatment.trial_count, treatment.state]
         for metric in metrics:
-            cells += _estimate_csv_cells(treatment.metrics.get(metric))
+            cells += _value_interval_modes_cells(treatment.metrics.get(metric))
         limits = ["; ".join(column.cells[row_index]) for column in limit_columns]
         writer.writerow([*cells, "; ".join(treatment.failures), *limits, *accelerator_cells])
     return text.getvalue()
 
 
-def _estimate_csv_cells(estimate: Estimate | None) -> list[object]:
+def _value_interval_modes_cells(estimate: Estimate | None) -> list[object]:
     if estimate is None:
         return ["", "", "", ""]
     modes = " ".join(f"{mode.value}*{mode.share}" for mode in estimate.modes)

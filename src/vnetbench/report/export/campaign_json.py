@@ -43,13 +43,13 @@ def campaign_json(summary: CampaignSummary) -> str:
             "half_width": summary.required_precision.half_width,
             "min_trials": summary.required_precision.min_trials,
             "max_trials": summary.required_precision.max_trials,
-            "time_limit_s": summary.required_precision.time_limit_s,
+            "time_limit_s": summary.required_precision.campaign_time_limit_s,
         },
         "timing": {
             "duration_s": summary.timing.duration_s,
             "warmup_s": summary.timing.warmup_s,
             "interval_s": summary.timing.interval_s,
-            "idle_s": summary.timing.idle_s,
+            "idle_s": summary.timing.idle_phase_s,
         },
         "factors": [
             {"name": factor.name, "unit": _unit_of_factor(factor.name), "levels": list(factor.levels)}
@@ -60,7 +60,7 @@ def campaign_json(summary: CampaignSummary) -> str:
         "facts": summary.facts,
         "warnings": list(summary.warnings),
         "findings": [finding.text for finding in narrative.findings],
-        "explanation": explanation_fields(narrative.explanation),
+        "explanation": explanation_fields(narrative.findings_as_explanation),
         "published_comparison": _published_comparison_fields(compare_with_published(summary)),
         "published_table": _published_table_fields(summary),
         "study": summary.study_text,
@@ -71,7 +71,7 @@ def campaign_json(summary: CampaignSummary) -> str:
 def explanation_json(summary: CampaignSummary, narrative: Narrative) -> str:
     """Return the explanation alone as JSON, in the form of `explanation` in the campaign's JSON."""
     head = {"version": VERSION, "title": summary.title, "path": summary.path}
-    return _format_json({**head, **explanation_fields(narrative.explanation)})
+    return _format_json({**head, **explanation_fields(narrative.findings_as_explanation)})
 
 
 def _format_json(fields: JsonObject) -> str:
@@ -141,11 +141,11 @@ def _published_comparison_fields(comparison: PublishedComparison | None) -> Json
         "metric": comparison.source.metric,
         "treatments": [
             {
-                "factors": each.levels,
-                "measured": _direction_fields(each.measured),
+                "factors": each.levels_without_direction,
+                "measured": _direction_fields(each.measured_by_direction),
                 "published": [
                     {"setting": setting, **_direction_fields(ranges)}
-                    for setting, ranges in each.published.items()
+                    for setting, ranges in each.published_by_setting.items()
                 ],
             }
             for each in comparison.treatments
@@ -153,9 +153,9 @@ def _published_comparison_fields(comparison: PublishedComparison | None) -> Json
     }
 
 
-def _direction_fields(ranges: ValuesByDirection) -> JsonObject:
-    by_direction = {direction: asdict(each) for direction, each in ranges.items()}
-    return {**by_direction, "bidirectional_ratio": bidirectional_ratio(ranges)}
+def _direction_fields(values_by_direction: ValuesByDirection) -> JsonObject:
+    by_direction = {direction: asdict(each) for direction, each in values_by_direction.items()}
+    return {**by_direction, "bidirectional_ratio": bidirectional_ratio(values_by_direction)}
 
 
 def _published_table_fields(summary: CampaignSummary) -> JsonObject | None:

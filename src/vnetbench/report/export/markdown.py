@@ -63,8 +63,8 @@ def _summary_columns(summary: CampaignSummary) -> list[Column]:
 
 def _narrative_lines(narrative: Narrative) -> Iterator[str]:
     """Yield the answer, then each finding with the evidence and the command of its first candidate cause."""
-    if narrative.lead:
-        yield f"**{_escape_markdown(' '.join(narrative.lead))}**"
+    if narrative.answer:
+        yield f"**{_escape_markdown(' '.join(narrative.answer))}**"
         yield ""
     for number, finding in enumerate(narrative.findings, 1):
         yield f"{number}. {_escape_markdown(finding.text)}"

@@ -35,7 +35,7 @@ def _statement_fields(result: StatementResult) -> JsonObject:
         "state": result.state,
         "run": statement.run or None,
         "limitation": statement.limitation or None,
-        "files": [_verdict_fields(verdict) for verdict in result.verdicts],
+        "files": [_verdict_fields(verdict) for verdict in result.conclusive_or_all_verdicts],
     }
 
 
@@ -70,8 +70,8 @@ def _evidence_fields(evidence: StatementEvidence) -> JsonObject:
         "confidence": value.confidence,
         "unit": "1" if is_ratio else find_metric(evidence.metric).unit,
         "modes": [] if isinstance(value, Ratio) else [asdict(mode) for mode in value.modes],
-        "base": None if evidence.base_levels is None else dict(evidence.base_levels),
-        "level": None if evidence.compared_levels is None else dict(evidence.compared_levels),
+        "base": None if evidence.differing_base_levels is None else dict(evidence.differing_base_levels),
+        "level": None if evidence.differing_compared_levels is None else dict(evidence.differing_compared_levels),
         "state": evidence.state or None,
         "note": evidence.note or None,
     }

@@ -73,7 +73,7 @@ class CandidateSection:
     experiment_result: str
     command: str
     """The command that tests the cause; empty if the result is known or no command can test it."""
-    command_note: str
+    study_placeholder_note: str
     """The note on the study placeholder in the command; empty without a placeholder."""
 
 
@@ -82,7 +82,7 @@ class FindingSection:
     """A finding with its chart and its candidate causes."""
 
     headline: str
-    details: str
+    text_after_headline: str
     chart: Chart | None
     candidates: list[CandidateSection]
 
@@ -93,7 +93,7 @@ class CampaignSection:
 
     id: str
     summary: CampaignSummary
-    subtitle: str
+    counts_and_date: str
     warnings: tuple[str, ...]
     narrative: Narrative
     findings: list[FindingSection]
@@ -123,7 +123,7 @@ def build_section(section_id: str, summary: CampaignSummary) -> CampaignSection:
     """Return the section of a campaign or of a published table."""
     merged = merge_sparse_design_into_one_factor(summary)
     if summary.reference_table is not None:
-        return _published_section(section_id, merged, summary.reference_table)
+        return _published_table_section(section_id, merged, summary.reference_table)
     return _measured_section(section_id, merged, build_narrative(summary))
 
 
@@ -138,7 +138,7 @@ def to_image_url(chart: Chart) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(render_svg(chart).encode()).decode()}"
 
 
-def _published_section(section_id: str, summary: CampaignSummary, source: PublishedTable) -> CampaignSection:
+def _published_table_section(section_id: str, summary: CampaignSummary, source: PublishedTable) -> CampaignSection:
     """Return the section of a published table, which has no answer, method and environment."""
     rows = summary.treatments
     metrics = metric_columns(rows, summary.deciding_metric)
@@ -151,7 +151,7 @@ def _published_section(section_id: str, summary: CampaignSummary, source: Publis
     return CampaignSection(
         id=section_id,
         summary=summary,
-        subtitle=f"Published: {format_count_with_noun(len(rows), 'value')}, {summary.path}",
+        counts_and_date=f"Published: {format_count_with_noun(len(rows), 'value')}, {summary.path}",
         warnings=(),
         narrative=Narrative(summary.title, (f"{source.source}.",), (), measurements, (), ()),
         findings=[],
@@ -178,7 +178,7 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
     return CampaignSection(
         id=section_id,
         summary=summary,
-        subtitle=_page_subtitle(summary),
+        counts_and_date=_counts_and_date_text(summary),
         warnings=emulation_warnings(summary),
         narrative=narrative,
         findings=[_finding_section(each, number) for number, each in enumerate(narrative.findings, 1)],
@@ -231,11 +231,11 @@ def _candidate_section(candidate: CandidateCause, finding: Finding) -> Candidate
         evidence=[format_evidence(item) for item in candidate.evidence],
         experiment_result="" if result is None else f"{result.verdict}: {format_experiment_result(result)}",
         command="" if is_decided else candidate.command,
-        command_note=study_placeholder_note(candidate.command),
+        study_placeholder_note=study_placeholder_note(candidate.command),
     )
 
 
-def _page_subtitle(summary: CampaignSummary) -> str:
+def _counts_and_date_text(summary: CampaignSummary) -> str:
     """Return the number of treatments and trials, and when they were measured or imported."""
     trials = sum(treatment.trial_count for treatment in summary.treatments)
     treatment_count = format_count_with_noun(len(summary.treatments), "treatment")

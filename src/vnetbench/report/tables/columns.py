@@ -175,7 +175,7 @@ def search_columns(rows: Sequence[TableRow]) -> list[Column]:
     ]
     if not any(goal_results):
         return []
-    limits = [_throughput_limit_lines(results) for results in goal_results]
+    limits = [_limited_by_lines(results) for results in goal_results]
     half_widths = [_max_half_width_over_throughput(results) for results in goal_results]
     distinct_limits = sorted(set(limits))
     limit_keys = tuple(float(distinct_limits.index(each)) for each in limits)
@@ -207,7 +207,7 @@ def _level_sort_key(factor: FactorLevels, level: Level | None) -> float:
     return 1e18 + factor.levels.index(level) if isinstance(level, str) else float(level)
 
 
-def _throughput_limit_lines(results: Sequence[GoalResult]) -> tuple[str, ...]:
+def _limited_by_lines(results: Sequence[GoalResult]) -> tuple[str, ...]:
     """Return a line per limit of the trials, with counts if the limits differ."""
     counts = Counter(result.limited_by for result in results)
     if len(counts) == 1:

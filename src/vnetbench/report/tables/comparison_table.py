@@ -29,7 +29,7 @@ from vnetbench.wording.estimate_text import (
     choose_metric_scale,
     find_metric,
     format_estimate_lines,
-    format_short_ratio,
+    format_compact_ratio_with_interval,
     metric_noun,
 )
 from vnetbench.wording.factor_text import (
@@ -50,22 +50,22 @@ class ComparisonTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         comparison = self.comparison
         yield to_printable_text(_answer_sentence(comparison.changes))
-        yield to_printable_text(f"\nbefore: {comparison.before}\nafter:  {comparison.after}\n")
+        yield to_printable_text(f"\nbefore: {comparison.before_path}\nafter:  {comparison.after_path}\n")
         for name in comparison.emulated_campaigns:
             yield to_printable_text(f"{name}: {EMULATION_WARNING}\n")
-        for note in (*comparison.import_notes, *comparison.published_conditions):
+        for note in (*comparison.imported_log_notes, *comparison.published_table_conditions):
             yield to_printable_text(f"{note}\n")
-        if not comparison.published_conditions:
+        if not comparison.published_table_conditions:
             yield _environment_table(comparison.environment_differences)
         for metric in dict.fromkeys(change.metric for change in comparison.changes):
             changes = [change for change in comparison.changes if change.metric == metric]
             yield Text("")
             styles = [_change_style(change) for change in changes]
-            columns = _comparison_columns(changes, comparison.factors, options.max_width)
+            columns = _comparison_columns(changes, comparison.factors_of_either, options.max_width)
             yield draw_table(columns, styles, range(len(changes)))
         yield Text("")
         yield Text(_changes_legend(comparison.changes))
-        yield bullet_list(_omission_notes(comparison))
+        yield bullet_list(_missing_ratio_notes(comparison))
 
 
 def comparison_table(comparison: CampaignComparison) -> ComparisonTable:
@@ -84,20 +84,20 @@ def _answer_sentence(changes: Sequence[MetricChange]) -> str:
     significant = [change for change in changes if change.is_significant]
     if len(changes) == 1:
         difference = "differs significantly" if significant else "does not differ significantly"
-        return f"{capitalize_sentence(noun)} {difference} (×{format_short_ratio(changes[0].ratio)})."
+        return f"{capitalize_sentence(noun)} {difference} (×{format_compact_ratio_with_interval(changes[0].ratio)})."
     count = f"{len(significant)} of {format_count_with_noun(len(changes), 'treatment')}"
     if not significant:
         largest = max(changes, key=lambda change: abs(math.log(change.ratio.value or 1)))
         return (
             f"No significant difference in {noun}. Largest ratio of "
             f"{format_count_with_noun(len(changes), 'treatment')}: "
-            f"×{format_short_ratio(largest.ratio)}."
+            f"×{format_compact_ratio_with_interval(largest.ratio)}."
         )
     largest = max(significant, key=lambda change: abs(change.relative_worsening))
     phrase = treatment_phrase(largest.factors, _names_of_varying_factors(changes))
     return (
         f"{capitalize_sentence(noun)} differs significantly in {count}. "
-        f"Largest change: ×{format_short_ratio(largest.ratio)} with {phrase}."
+        f"Largest change: ×{format_compact_ratio_with_interval(largest.ratio)} with {phrase}."
     )
 
 
@@ -146,9 +146,9 @@ def _comparison_columns(
         )
         for name, rows in (("before", before), ("after", after))
     ]
-    ratios = tuple((format_short_ratio(change.ratio),) for change in changes)
+    ratios = tuple((format_compact_ratio_with_interval(change.ratio),) for change in changes)
     columns.append(Column("ratio", "Ratio", "", ratios, True))
-    columns.append(Column("symbol", "", "", tuple((_change_symbol(change),) for change in changes), False))
+    columns.append(Column("symbol", "", "", tuple((_rise_or_fall_symbol(change),) for change in changes), False))
     factor_part = factor_columns(before, factors)
     if not factor_part or columns_width([*factor_part, *columns]) > width:
         factor_part = [
@@ -159,7 +159,7 @@ def _comparison_columns(
     return [*factor_part, *columns]
 
 
-def _change_symbol(change: MetricChange) -> str:
+def _rise_or_fall_symbol(change: MetricChange) -> str:
     if change.is_significant:
         return "↑" if change.ratio.value > 1 else "↓"
     return "=" if change.ratio.low is not None else "?"
@@ -187,21 +187,21 @@ def _changes_legend(changes: Sequence[MetricChange]) -> str:
     )
 
 
-def _omission_notes(comparison: CampaignComparison) -> Iterator[str]:
+def _missing_ratio_notes(comparison: CampaignComparison) -> Iterator[str]:
     """Yield the treatments without a ratio, and a note on treatments with two modes."""
     levels = [change.factors for change in comparison.changes]
     levels += [*comparison.only_before, *comparison.only_after]
-    levels += [unmeasured for unmeasured, _ in comparison.unmeasured]
+    levels += [unmeasured for unmeasured, _ in comparison.unmeasured_in_either]
     rows = [_ComparisonRow(each, {}, 0) for each in levels]
-    names = factor_names(varying_factors(rows, comparison.factors))
+    names = factor_names(varying_factors(rows, comparison.factors_of_either))
     for each in comparison.only_before:
         yield f"only in the first campaign: {treatment_phrase(each, names)}"
     for each in comparison.only_after:
         yield f"only in the second campaign: {treatment_phrase(each, names)}"
-    for each, reason in comparison.unmeasured:
+    for each, reason in comparison.unmeasured_in_either:
         yield f"not compared: {treatment_phrase(each, names)} ({reason})"
-    if comparison.published_without_treatment_count:
-        count = format_count_with_noun(comparison.published_without_treatment_count, "published value")
+    if comparison.unmatched_published_count:
+        count = format_count_with_noun(comparison.unmatched_published_count, "published value")
         yield f"no treatment matches {count}"
     if any(change.before.modes or change.after.modes for change in comparison.changes):
         yield "The ratio of a treatment with two modes mixes the modes. Compare the values of each mode."

@@ -31,7 +31,7 @@ from vnetbench.report.tables.published_comparison import (
     compare_with_published,
     comparison_columns,
 )
-from vnetbench.report.tables.text_bars import draw_estimate_bar, max_bar_value
+from vnetbench.report.tables.text_bars import draw_estimate_bar, longest_bar_end
 from vnetbench.report.tables.text_table import (
     COLUMN_GAP_CHARACTERS,
     bullet_list,
@@ -66,7 +66,7 @@ class LiveTreatmentRow:
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
     is_running: bool = False
     """True while a trial of this treatment runs."""
-    last_trial: int = 0
+    last_trial_number: int = 0
     """Number of its latest trial in the campaign; 0 without one. A truncated table shows the latest rows."""
 
 
@@ -82,7 +82,7 @@ class EstimatesTable:
     notes: tuple[str, ...]
     baseline_ratio_column: Column | None = None
     """The ratio to the baseline, next to the deciding metric."""
-    published: PublishedComparison | None = None
+    published_comparison: PublishedComparison | None = None
     """The published values, shown below the table."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -95,8 +95,8 @@ class EstimatesTable:
             yield from _bar_block(self.rows, self.factors, self.deciding_metric, options.max_width)
         yield Text(self.legend)
         yield bullet_list(self.notes)
-        if self.published is not None:
-            yield from _published_section(self.published, options.max_width)
+        if self.published_comparison is not None:
+            yield from _published_comparison_section(self.published_comparison, options.max_width)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _fit_columns(
     factors: Sequence[FactorLevels],
     deciding_metric: str,
     width: int,
-    gains: Column | None = None,
+    baseline_ratios: Column | None = None,
 ) -> list[Column]:
     """Return the columns that fit, in display order.
 
@@ -162,7 +162,7 @@ def _fit_columns(
     one column.
     """
     first, *metrics = metric_columns(rows, deciding_metric)
-    chosen = [first, *([gains] if gains else []), trials_column(rows)]
+    chosen = [first, *([baseline_ratios] if baseline_ratios else []), trials_column(rows)]
     factor_part = factor_columns(rows, factors)
     if not factor_part or columns_width([*factor_part, *chosen]) > width:
         factor_part = [
@@ -170,12 +170,12 @@ def _fit_columns(
         ]
     available = width - columns_width([*factor_part, *chosen])
     optional = [*search_columns(rows), stop_reason_column(rows), *metrics]
-    available -= _append_fitting_columns(chosen, optional[:_MIN_METRIC_COLUMNS_BEFORE_BAR], available)
+    available -= _append_columns_and_count_characters(chosen, optional[:_MIN_METRIC_COLUMNS_BEFORE_BAR], available)
     min_bar_width, max_bar_width = _MIN_AND_MAX_BAR_WIDTH
     has_bar = available >= min_bar_width + COLUMN_GAP_CHARACTERS
     if has_bar:
         available -= min_bar_width + COLUMN_GAP_CHARACTERS
-    available -= _append_fitting_columns(chosen, optional[_MIN_METRIC_COLUMNS_BEFORE_BAR:], available)
+    available -= _append_columns_and_count_characters(chosen, optional[_MIN_METRIC_COLUMNS_BEFORE_BAR:], available)
     if has_bar:
         bar_width = min(max_bar_width, min_bar_width + available)
         bars = tuple((bar.ljust(bar_width),) for bar in _draw_bars(rows, deciding_metric, bar_width))
@@ -183,7 +183,7 @@ def _fit_columns(
     return [*factor_part, *chosen]
 
 
-def _append_fitting_columns(chosen: list[Column], columns: Sequence[Column], available: int) -> int:
+def _append_columns_and_count_characters(chosen: list[Column], columns: Sequence[Column], available: int) -> int:
     """Append the columns that fit into `available` characters; return the characters used."""
     used = 0
     for column in columns:
@@ -214,11 +214,11 @@ def _bar_block(
 
 def _draw_bars(rows: Sequence[TableRow], deciding_metric: str, width: int) -> list[str]:
     estimates = [row.metrics.get(deciding_metric) for row in rows]
-    largest = max_bar_value([estimate for estimate in estimates if estimate])
+    largest = longest_bar_end([estimate for estimate in estimates if estimate])
     return [draw_estimate_bar(estimate, largest, width) if estimate else "" for estimate in estimates]
 
 
-def _published_section(comparison: PublishedComparison, width: int) -> Iterator[Text | Table]:
+def _published_comparison_section(comparison: PublishedComparison, width: int) -> Iterator[Text | Table]:
     """Yield the comparison with a published table; long treatment names are wrapped."""
     names, *others = comparison_columns(comparison)
     name_width = max(_MIN_TREATMENT_NAME_WIDTH, width - columns_width(others) - COLUMN_GAP_CHARACTERS)
@@ -235,7 +235,7 @@ def _indices_of_fitting_rows(
 ) -> list[int]:
     """Return the indices of the rows to show: the running one, then the latest, then the next."""
     selected: list[int] = []
-    for i in sorted(range(len(rows)), key=lambda i: (not rows[i].is_running, -rows[i].last_trial, i)):
+    for i in sorted(range(len(rows)), key=lambda i: (not rows[i].is_running, -rows[i].last_trial_number, i)):
         if heights[i] > max_lines and selected:
             break
         selected.append(i)

@@ -26,11 +26,11 @@ ValuesByDirection = Mapping[str, ValueWithRange]
 class ComparedTreatment:
     """Treatments that differ in their direction only, with the published values of the same levels."""
 
-    treatment: str
-    levels: Mapping[str, Level]
+    treatment_name: str
+    levels_without_direction: Mapping[str, Level]
     """The varying factors except the direction."""
-    measured: ValuesByDirection
-    published: Mapping[str, ValuesByDirection]
+    measured_by_direction: ValuesByDirection
+    published_by_setting: Mapping[str, ValuesByDirection]
     """Published values by setting (`PublishedRow.setting`)."""
 
 
@@ -58,7 +58,7 @@ def compare_with_published(summary: CampaignSummary) -> PublishedComparison | No
             name,
             {factor: group[0].factors[factor] for factor in names if factor in group[0].factors},
             {
-                str(each.factors[_DIRECTION]): _measured_value_with_range(each, source.metric)
+                str(each.factors[_DIRECTION]): _trial_mean_with_range(each, source.metric)
                 for each in group
             },
             _published_values_by_setting(group[0].factors, source),
@@ -73,17 +73,17 @@ def direction_label(direction: str) -> str:
     return _DIRECTION_LABELS[direction]
 
 
-def bidirectional_ratio(ranges: ValuesByDirection) -> float | None:
+def bidirectional_ratio(values_by_direction: ValuesByDirection) -> float | None:
     """Return the bidirectional mean over the unidirectional mean; None if one of them is missing."""
-    if len(ranges) < len(_DIRECTION_LABELS) or not ranges[_FORWARD].value:
+    if len(values_by_direction) < len(_DIRECTION_LABELS) or not values_by_direction[_FORWARD].value:
         return None
-    return ranges[_BOTH].value / ranges[_FORWARD].value
+    return values_by_direction[_BOTH].value / values_by_direction[_FORWARD].value
 
 
 def comparison_scale(comparison: PublishedComparison) -> Scale:
     """Return one unit for all measured and published values."""
     by_direction = [
-        ranges for each in comparison.treatments for ranges in (each.measured, *each.published.values())
+        ranges for each in comparison.treatments for ranges in (each.measured_by_direction, *each.published_by_setting.values())
     ]
     values = [each for ranges in by_direction for each in ranges.values()]
     largest = max((each.value if each.maximum is None else each.maximum for each in values), default=0.0)
@@ -100,18 +100,18 @@ def comparison_columns(comparison: PublishedComparison) -> list[Column]:
     settings: list[tuple[str, ...]] = []
     for each in comparison.treatments:
         for direction, label in _DIRECTION_LABELS.items():
-            names.append(each.treatment if direction == _FORWARD else "")
+            names.append(each.treatment_name if direction == _FORWARD else "")
             directions.append(label)
-            measured.append(_value_with_range_text(each.measured.get(direction), scale))
+            measured.append(_value_with_range_text(each.measured_by_direction.get(direction), scale))
             texts = (
-                _value_with_range_text(ranges.get(direction), scale) for ranges in each.published.values()
+                _value_with_range_text(ranges.get(direction), scale) for ranges in each.published_by_setting.values()
             )
             published.append(tuple(texts) or ("–",))
         names.append("")
         directions.append("ratio")
-        measured.append(_bidirectional_ratio_text(each.measured))
-        published.append(tuple(map(_bidirectional_ratio_text, each.published.values())) or ("–",))
-        settings += [tuple(each.published) or ("",)] * (len(_DIRECTION_LABELS) + 1)
+        measured.append(_bidirectional_ratio_text(each.measured_by_direction))
+        published.append(tuple(map(_bidirectional_ratio_text, each.published_by_setting.values())) or ("–",))
+        settings += [tuple(each.published_by_setting) or ("",)] * (len(_DIRECTION_LABELS) + 1)
     columns = [
         Column("treatment", "Treatment", "", tuple((name,) for name in names), False),
         Column("direction", "Direction", "", tuple((label,) for label in directions), False),
@@ -119,11 +119,11 @@ def comparison_columns(comparison: PublishedComparison) -> list[Column]:
         Column("published", "Published", scale.unit, tuple(published), True),
     ]
     if any(map(any, settings)):
-        columns.append(Column("setting", comparison.source.setting_title, "", tuple(settings), False))
+        columns.append(Column("setting", comparison.source.non_factor_column_titles, "", tuple(settings), False))
     return columns
 
 
-def _measured_value_with_range(treatment: TreatmentSummary, metric: str) -> ValueWithRange:
+def _trial_mean_with_range(treatment: TreatmentSummary, metric: str) -> ValueWithRange:
     values = treatment.trial_values(metric)
     return ValueWithRange(statistics.fmean(values), min(values), max(values))
 
@@ -137,7 +137,7 @@ def _published_values_by_setting(
     preferred = [row for row in matching if _has_same_levels(row, levels, source.preferred_factors)]
     by_setting: dict[str, dict[str, ValueWithRange]] = {}
     for row in preferred or matching:
-        by_setting.setdefault(row.setting, {})[str(row.levels[_DIRECTION])] = row.values[source.metric]
+        by_setting.setdefault(row.non_factor_cells, {})[str(row.levels[_DIRECTION])] = row.values[source.metric]
     return dict(by_setting)
 
 
@@ -153,6 +153,6 @@ def _value_with_range_text(value_range: ValueWithRange | None, scale: Scale) -> 
     return f"{text.value} {text.interval}".rstrip()
 
 
-def _bidirectional_ratio_text(ranges: ValuesByDirection) -> str:
-    value = bidirectional_ratio(ranges)
+def _bidirectional_ratio_text(values_by_direction: ValuesByDirection) -> str:
+    value = bidirectional_ratio(values_by_direction)
     return "–" if value is None else format_value(value, "1")

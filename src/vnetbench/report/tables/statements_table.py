@@ -23,7 +23,7 @@ from vnetbench.statements.statement import (
     StatementPart,
     Verdict,
 )
-from vnetbench.statements.warm_up import WARM_UP_SHARE_METRIC
+from vnetbench.statements.warm_up import TRIAL_SHARE_WITH_WARM_UP
 from vnetbench.wording.estimate_text import find_metric, format_estimate, format_ratio, metric_noun
 from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
 
@@ -71,10 +71,10 @@ def _evidence_value_text(evidence: StatementEvidence) -> str:
     if isinstance(value, Ratio):
         level, base = (
             treatment_phrase(levels or {}, tuple(levels or {}))
-            for levels in (evidence.compared_levels, evidence.base_levels)
+            for levels in (evidence.differing_compared_levels, evidence.differing_base_levels)
         )
         return f"{level} relative to {base}, {metric_noun(evidence.metric)} ×{format_ratio(value)}"
-    if evidence.metric == WARM_UP_SHARE_METRIC:
+    if evidence.metric == TRIAL_SHARE_WITH_WARM_UP:
         low, high = (format_share(end or 0.0) for end in (value.low, value.high))
         trials = format_count_with_noun(value.trial_count, "trial")
         return f"{format_share(value.value)} [{low}, {high}] of {trials}"
@@ -90,13 +90,13 @@ def _statement_lines(result: StatementResult, width: int, has_several_files: boo
     yield head
     yield from _wrap_lines(f"{statement.condition}: {statement.statement}", width, 5)
     yield from _wrap_lines(_source_text(statement), width, 5, style="dim")
-    for verdict in result.verdicts:
+    for verdict in result.conclusive_or_all_verdicts:
         if has_several_files:
             yield from _wrap_lines(verdict.path, width, 5, style="bold")
         for part in verdict.parts:
             yield from _part_lines(part, verdict, width)
         if verdict.values_for_comparison and verdict.state != INCONCLUSIVE:
-            yield from _reported_value_lines(statement, verdict, width)
+            yield from _reported_value_comparison_lines(statement, verdict, width)
     if result.state == INCONCLUSIVE:
         if statement.run:
             yield from _wrap_lines(f"To check it: vnetbench run {statement.run}", width, 5, hanging=7)
@@ -120,7 +120,7 @@ def _part_lines(part: StatementPart, verdict: Verdict, width: int) -> Iterator[T
         yield from _wrap_lines(f"Missing: {part.missing}", width, 7, hanging=9)
 
 
-def _reported_value_lines(statement: Statement, verdict: Verdict, width: int) -> Iterator[Text]:
+def _reported_value_comparison_lines(statement: Statement, verdict: Verdict, width: int) -> Iterator[Text]:
     """Yield the measured values next to the reported value, which comes from another machine."""
     value = f"{statement.value} {statement.unit}".strip()
     prefix = (

@@ -27,7 +27,7 @@ def draw_estimate_bar(estimate: Estimate, largest: float, width: int) -> str:
     return _join_marks({low: "├", high: "┤", value: "●"}, low, high)
 
 
-def max_bar_value(estimates: list[Estimate]) -> float:
+def longest_bar_end(estimates: list[Estimate]) -> float:
     """Return the largest value, interval end or mode: the end of the longest bar."""
     ends = [each.value if each.high is None else each.high for each in estimates]
     return max([*ends, *(mode.value for each in estimates for mode in each.modes)], default=0.0)

@@ -15,7 +15,7 @@ from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES
 from vnetbench.wording.factor_text import factor_label, factor_names, level_text, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
-_INTERVAL_NOTE_BY_SEARCH_COUNT = {
+_VALUES_NOTE_BY_SEARCH_COUNT = {
     1: "Each search reports its own interval. Use --repeat 6 to see how much searches differ.",
     2: "Values are medians of the searches, with an interval if there are enough searches.",
 }
@@ -40,7 +40,7 @@ def throughput_table(summary: CampaignSummary) -> RenderableType:
         for cells in _loss_goal_rows(treatment):
             table.add_row(*levels, *cells)
     max_trials = max((treatment.trial_count for treatment in summary.treatments), default=0)
-    notes = [_direction_note(summary), _INTERVAL_NOTE_BY_SEARCH_COUNT.get(min(max_trials, 2), "")]
+    notes = [_summed_directions_note(summary), _VALUES_NOTE_BY_SEARCH_COUNT.get(min(max_trials, 2), "")]
     notes += dict.fromkeys(_treatment_notes(summary, factor_names(factors)))
     return Group(table, Text(""), *(Text(f"· {note}") for note in notes if note))
 
@@ -80,6 +80,6 @@ def _interval_confidence_text(estimate: Estimate) -> str:
     return f"({format_exact_share(estimate.confidence)})"
 
 
-def _direction_note(summary: CampaignSummary) -> str:
+def _summed_directions_note(summary: CampaignSummary) -> str:
     counts = {int(p.search["direction_count"]) for t in summary.treatments for p in t.points if p.search}
     return "Throughputs are sums over all directions and pairs." if max(counts, default=1) > 1 else ""

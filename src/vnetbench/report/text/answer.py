@@ -33,7 +33,7 @@ _IDLE_LATENCY, _LOADED_LATENCY = "latency_idle_p50_us", "latency_p50_us"
 _LATENCY_INCREASE_METRIC = "latency_increase_p50_us"
 _MAX_NAMED_TREATMENTS = 4
 """Sentences name at most this many treatments and count the rest."""
-_STOP_VERB_BY_REASON = {
+_STOP_PHRASE_BY_REASON = {
     "trial limit": "stopped at the maximum number of trials",
     "time limit": "stopped at the time limit",
 }
@@ -44,11 +44,11 @@ class Answer:
     """The study's question and the sentences that answer it, one or two sentences per string."""
 
     question: str
-    headline: tuple[str, ...]
+    headline_effect: tuple[str, ...]
     """The effect that the study asks about; empty for a study without effects."""
     best: tuple[str, ...]
     """The best treatment and how it compares with the others."""
-    effects: tuple[str, ...]
+    other_effects: tuple[str, ...]
     """The effects that `headline` does not contain."""
     caveats: tuple[str, ...]
     """Precision reached, two modes, and treatments that were not measured."""
@@ -56,7 +56,7 @@ class Answer:
     @property
     def sentences(self) -> tuple[str, ...]:
         """All sentences in reading order."""
-        return (*self.headline, *self.best, *self.effects, *self.caveats)
+        return (*self.headline_effect, *self.best, *self.other_effects, *self.caveats)
 
 
 def answer_question(summary: CampaignSummary) -> Answer:
@@ -65,9 +65,9 @@ def answer_question(summary: CampaignSummary) -> Answer:
     effects = (*effect_sentences(summary, excluded=effect), *conditional_effect_sentences(summary))
     return Answer(
         question=summary.question or summary.title,
-        headline=_capitalize_all([effect_sentence(effect, summary.deciding_metric)] if effect else []),
+        headline_effect=_capitalize_all([effect_sentence(effect, summary.deciding_metric)] if effect else []),
         best=_capitalize_all(_best_treatment_sentences(summary)),
-        effects=_capitalize_all(effects),
+        other_effects=_capitalize_all(effects),
         caveats=_capitalize_all(_caveat_sentences(summary)),
     )
 
@@ -210,7 +210,7 @@ def _target_precision_sentences(
     elif total > 1:
         yield f"{reached} of {total} treatments reached the requested precision of {target}."
     for reason, count_stopped in Counter(each.state for each in imprecise).items():
-        subject, verb = format_count_with_noun(count_stopped, "treatment"), _stop_verb(reason, count_stopped)
+        subject, verb = format_count_with_noun(count_stopped, "treatment"), _stop_phrase(reason, count_stopped)
         yield f"{subject} {verb} before reaching {target}."
     widths = [
         half_width
@@ -221,11 +221,11 @@ def _target_precision_sentences(
         yield f"The widest interval is ± {format_share(max(widths))}."
 
 
-def _stop_verb(reason: str, count: int) -> str:
+def _stop_phrase(reason: str, count: int) -> str:
     if reason in (RUNNING, INTERRUPTED):
         be = ("is", "was") if count == 1 else ("are", "were")
         return f"{be[0]} still running" if reason == RUNNING else f"{be[1]} interrupted"
-    return _STOP_VERB_BY_REASON.get(reason, f"stopped ({reason})")
+    return _STOP_PHRASE_BY_REASON.get(reason, f"stopped ({reason})")
 
 
 def _estimate_text(summary: CampaignSummary, treatment: TreatmentSummary, metric: str) -> str:

@@ -13,7 +13,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import format_exact_share, format_interval
 from vnetbench.report.charts.factor_layout import lay_out_factors
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.estimate_text import format_short_ratio, metric_noun
+from vnetbench.wording.estimate_text import format_compact_ratio_with_interval, metric_noun
 from vnetbench.wording.factor_text import (
     CHANGE_FACTOR,
     TREATMENT_FACTOR,
@@ -37,7 +37,7 @@ def choose_headline_effect(summary: CampaignSummary) -> Effect | None:
         for each in _effects_of_all_factors(summary)
         if math.isfinite(each.ratio.value) and each.ratio.value
     ]
-    for factor in _factors_with_axis_or_colour(summary):
+    for factor in _factors_in_chart_order(summary):
         if len(factor.levels) == 2 and factor.name != CHANGE_FACTOR:
             for effect in effects:
                 if effect.factor == factor.name:
@@ -45,7 +45,7 @@ def choose_headline_effect(summary: CampaignSummary) -> Effect | None:
     return max(
         effects,
         key=lambda each: (
-            _effect_verdict(each.ratio) in ("higher", "lower"),
+            _higher_or_lower_verdict(each.ratio) in ("higher", "lower"),
             abs(math.log(each.ratio.value)),
         ),
         default=None,
@@ -62,8 +62,8 @@ def effect_sentence(effect: Effect, metric: str) -> str:
         pairs = f" The ratio is the mean of {effect.pair_count} pairs of treatments{pair_range}."
     if effect.factor == CHANGE_FACTOR:
         base = "the baseline"
-    value = _ratio_value_text(effect.ratio)
-    if _effect_verdict(effect.ratio) == _NO_DIFFERENCE_TEXT:
+    value = _ratio_number_text(effect.ratio)
+    if _higher_or_lower_verdict(effect.ratio) == _NO_DIFFERENCE_TEXT:
         return f"No significant difference in {noun} between {level} and {base} (×{value}, {note}).{pairs}"
     return f"{noun} is {value} times as high with {level} as with {base} ({note}).{pairs}"
 
@@ -87,7 +87,7 @@ def effect_sentences(summary: CampaignSummary, excluded: Effect | None = None) -
 
 def conditional_effect_sentences(summary: CampaignSummary) -> Iterator[str]:
     """Yield the effect of one two-level factor at each level of every other plotted factor."""
-    factors = _factors_with_axis_or_colour(summary)
+    factors = _factors_in_chart_order(summary)
     factor = next((factor for factor in factors if len(factor.levels) == 2), None)
     if factor is None or lay_out_factors(summary).heat_factor is not None:
         return
@@ -104,14 +104,14 @@ def _effects_of_all_factors(summary: CampaignSummary) -> list[Effect]:
     return [each for each in effects if each.factor != TREATMENT_FACTOR]
 
 
-def _factors_with_axis_or_colour(summary: CampaignSummary) -> list[FactorLevels]:
+def _factors_in_chart_order(summary: CampaignSummary) -> list[FactorLevels]:
     """Return the varying factors in the order lines, x axis, panels."""
     layout = lay_out_factors(summary)
     candidates = (layout.colour_factor, layout.x_factor, *layout.panel_factors)
     return [factor for factor in candidates if factor is not None]
 
 
-def _effect_verdict(ratio: Ratio) -> str:
+def _higher_or_lower_verdict(ratio: Ratio) -> str:
     """Return the verdict from the adjusted p value."""
     if ratio.p_value is None:
         return "too few trials to decide"
@@ -120,7 +120,7 @@ def _effect_verdict(ratio: Ratio) -> str:
     return "higher" if ratio.value > 1 else "lower"
 
 
-def _ratio_value_text(ratio: Ratio) -> str:
+def _ratio_number_text(ratio: Ratio) -> str:
     return format_interval(ratio.value, ratio.low, ratio.high, "1").value
 
 
@@ -145,8 +145,8 @@ def _multi_level_sentence(effects: Sequence[Effect], noun: str) -> str:
     name = effects[0].factor
     levels = []
     for effect in effects:
-        note = f" ({_NO_DIFFERENCE_TEXT})" if _effect_verdict(effect.ratio) == _NO_DIFFERENCE_TEXT else ""
-        levels.append(f"×{format_short_ratio(effect.ratio)} with {level_phrase(name, effect.level)}{note}")
+        note = f" ({_NO_DIFFERENCE_TEXT})" if _higher_or_lower_verdict(effect.ratio) == _NO_DIFFERENCE_TEXT else ""
+        levels.append(f"×{format_compact_ratio_with_interval(effect.ratio)} with {level_phrase(name, effect.level)}{note}")
     base = level_phrase(name, effects[0].base_level)
     pair_count = max(effect.pair_count for effect in effects)
     pairs = (
@@ -178,6 +178,6 @@ def _conditional_effect_sentence(
     base, level = (level_phrase(factor.name, level) for level in factor.levels)
     by_verdict: dict[str, list[str]] = {}
     for phrase, ratio in ratios:
-        by_verdict.setdefault(_effect_verdict(ratio), []).append(f"{phrase} ×{format_short_ratio(ratio)}")
+        by_verdict.setdefault(_higher_or_lower_verdict(ratio), []).append(f"{phrase} ×{format_compact_ratio_with_interval(ratio)}")
     verdicts = "; ".join(f"{verdict} with {', '.join(levels)}" for verdict, levels in by_verdict.items())
     return f"{level} compared with {base}, by {factor_noun(other.name)}: {verdicts}."

@@ -8,7 +8,7 @@ from pathlib import Path
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.explain.model import CandidateCause, EvidenceItem, ExperimentResult, Finding
-from vnetbench.explain.phrases import format_yes_no, is_plain_count
+from vnetbench.explain.phrases import format_yes_no_median, is_plain_count
 from vnetbench.quantity import Scale, choose_scale, format_interval
 from vnetbench.wording.estimate_text import find_metric, format_ratio, metric_noun
 from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
@@ -37,7 +37,7 @@ class EvidenceText:
 def format_evidence(item: EvidenceItem) -> EvidenceText:
     """Return the texts of an evidence item for the terminal, the page and Markdown."""
     metric, scale = find_evidence_metric(item.metric), evidence_scale(item)
-    value, low, high = _value_texts(item, metric, scale)
+    value, low, high = _value_min_max_texts(item, metric, scale)
     return EvidenceText(
         label=metric.label,
         value_without_unit=value,
@@ -110,11 +110,11 @@ def _threshold_text(item: EvidenceItem, metric: EvidenceMetric, scale: Scale) ->
     return f"{item.role} {'<' if item.supports_when_low else '>'} {digits}{unit}"
 
 
-def _value_texts(item: EvidenceItem, metric: EvidenceMetric, scale: Scale) -> list[str]:
+def _value_min_max_texts(item: EvidenceItem, metric: EvidenceMetric, scale: Scale) -> list[str]:
     """Return the texts of the value, the minimum and the maximum."""
     values = (item.value, item.low, item.high)
     if metric.unit == YES_OR_NO_UNIT:
-        return [format_yes_no(each) for each in values]
+        return [format_yes_no_median(each) for each in values]
     if is_plain_count(metric.unit, *values):
         return [f"{each:.0f}" for each in values]
     return [format_interval(each, None, None, metric.unit, scale=scale).value for each in values]

@@ -58,7 +58,7 @@ def _campaign_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
         "machine does not look like an effect.",
     )
     yield "Warm-up", _warmup_text(summary)
-    limit = precision.time_limit_s
+    limit = precision.campaign_time_limit_s
     time_limit = f" The time limit of the campaign is {format_duration(limit)}." if limit else ""
     yield (
         "Stopping",

@@ -16,20 +16,20 @@ class Narrative:
     """All sentences about a campaign, one or two sentences per string. No sentence appears twice."""
 
     question: str
-    lead: tuple[str, ...]
+    answer: tuple[str, ...]
     """The answer: the effect, the best treatment, and what limits it."""
     findings: tuple[Finding, ...]
-    measurements: tuple[str, ...]
+    cost_and_latency_sentences: tuple[str, ...]
     """Further results of the measurement."""
-    effects: tuple[str, ...]
+    effects_without_finding: tuple[str, ...]
     """The effects of the factors, unless a finding reports them."""
     caveats: tuple[str, ...]
     """The precision reached, and the results that are missing."""
 
     @property
-    def explanation(self) -> Explanation:
+    def findings_as_explanation(self) -> Explanation:
         """The findings as an explanation whose answer is the lead."""
-        return Explanation(self.lead, self.findings)
+        return Explanation(self.answer, self.findings)
 
 
 def build_narrative(summary: CampaignSummary) -> Narrative:
@@ -48,9 +48,9 @@ def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Nar
     answer = answer_question(summary)
     return Narrative(
         question=answer.question,
-        lead=(*answer.headline, *answer.best[:1], *explanation.answer),
+        answer=(*answer.headline_effect, *answer.best[:1], *explanation.answer),
         findings=explanation.findings,
-        measurements=() if "best" in finding_kinds else answer.best[1:],
-        effects=() if "factors" in finding_kinds else answer.effects,
+        cost_and_latency_sentences=() if "best" in finding_kinds else answer.best[1:],
+        effects_without_finding=() if "factors" in finding_kinds else answer.other_effects,
         caveats=answer.caveats,
     )

@@ -15,7 +15,7 @@ from vnetbench.wording.estimate_text import metric_noun
 from vnetbench.wording.factor_text import factor_label, factor_names, format_count_with_noun, level_text
 from vnetbench.wording.treatment_names import treatment_name, varying_factors
 
-_NUMBER_PATTERN = re.compile(r"\d+(\.\d+)?")
+_NUMBER_IGNORED_IN_MERGING = re.compile(r"\d+(\.\d+)?")
 """Notes that differ in their numbers only are merged into one."""
 _MAX_NAMED_TREATMENTS = 2
 """A note names at most this many treatments and counts the rest."""
@@ -62,7 +62,7 @@ def campaign_notes(summary: CampaignSummary) -> tuple[str, ...]:
     return (
         *_treatment_notes(summary),
         *_outlier_notes(summary),
-        *_send_mode_notes(summary),
+        *_selected_send_mode_notes(summary),
         *_constant_factor_notes(summary),
         *((summary.proof_note,) if summary.proof_note else ()),
         *summary.warnings,
@@ -81,7 +81,7 @@ def _treatment_notes(summary: CampaignSummary) -> Iterator[str]:
     similar: dict[str, list[TreatmentSummary]] = {}
     for treatment in summary.treatments:
         if treatment.notes:
-            similar.setdefault(_NUMBER_PATTERN.sub("0", treatment.notes[0]), []).append(treatment)
+            similar.setdefault(_NUMBER_IGNORED_IN_MERGING.sub("0", treatment.notes[0]), []).append(treatment)
     for treatments in similar.values():
         names = [treatment_name(summary, treatment) for treatment in treatments]
         note_count = sum(len(treatment.notes) for treatment in treatments)
@@ -112,7 +112,7 @@ def _list_trials(numbers: list[int]) -> str:
     return f"trial{'' if len(numbers) == 1 else 's'} {listed}{more}"
 
 
-def _send_mode_notes(summary: CampaignSummary) -> Iterator[str]:
+def _selected_send_mode_notes(summary: CampaignSummary) -> Iterator[str]:
     """Yield the send modes that `send_mode = auto` selected."""
     names_by_mode: dict[str, list[str]] = {}
     for treatment in summary.treatments:

@@ -38,7 +38,7 @@ class Factor:
     """Workloads that the factor applies to."""
     workload_defaults: Mapping[str, Level] = field(default_factory=dict)
     """Defaults of workloads that differ from `default`."""
-    neutral_level: Level | None = None
+    level_if_unset: Level | None = None
     """Level of a treatment that does not name a factor without a default."""
     labs: tuple[str, ...] = LABS
     """Labs that can set the factor."""
@@ -56,7 +56,7 @@ class Factor:
     """Template of a level inside a sentence, such as `MTU {}`; empty: the label and the level."""
     counted_noun: str = ""
     """What the levels count, such as `stream`, so that a level reads `4 streams`."""
-    more_is_better: bool = False
+    should_not_lower_rate: bool = False
     """A higher level, or `on`, should not lower a rate; a result that contradicts this is a finding."""
     x_axis_rank: int = 0
     """Rank for the x axis among numeric factors with equally many levels, 1 first; 0: behind all ranks."""
@@ -87,7 +87,7 @@ class Factor:
         """Return whether the factor applies to the workload."""
         return workload_name in self.workloads
 
-    def is_set_in(self, levels: Mapping[str, Level]) -> bool:
+    def is_present_in(self, levels: Mapping[str, Level]) -> bool:
         """Return whether a treatment has the factor."""
         return self.name in levels
 
@@ -95,19 +95,19 @@ class Factor:
         """Return the factor's level in a treatment; without one, the default or neutral level."""
         if self.name in levels:
             return levels[self.name]
-        level = self.neutral_level if self.default is None else self.default
+        level = self.level_if_unset if self.default is None else self.default
         if level is None:
             raise KeyError(self.name)
         return level
 
     def is_at(self, levels: Mapping[str, Level], *choices: Level) -> bool:
         """Return whether a treatment has the factor at one of these levels."""
-        return self.is_set_in(levels) and levels[self.name] in choices
+        return self.is_present_in(levels) and levels[self.name] in choices
 
     def has_non_default_level(self, levels: Mapping[str, Level]) -> bool:
         """Return whether a treatment has the factor at another level than the default or neutral one."""
-        return self.is_set_in(levels) and levels[self.name] != (
-            self.neutral_level if self.default is None else self.default
+        return self.is_present_in(levels) and levels[self.name] != (
+            self.level_if_unset if self.default is None else self.default
         )
 
     def format_phrase(self, level: Level) -> str:
@@ -116,7 +116,7 @@ class Factor:
             return f"{level} {self.counted_noun}{'' if level == 1 else 's'}"
         return (self.phrase_template or f"{self.title} {{}}").format(self.value_type.format(level))
 
-    def format_setting(self, level: Level) -> str:
+    def format_as_assignment(self, level: Level) -> str:
         """Return one level as a study sets it: `mtu = 9000`."""
         return f"{self.name} = {self.value_type.format(level)}"
 

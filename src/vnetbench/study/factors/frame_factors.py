@@ -17,7 +17,7 @@ from vnetbench.study.factors.frame_sizes import (
 )
 from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import CONSTANT_LOAD_WORKLOAD_NAMES, FRAME_LATENCY, FRAME_WORKLOAD_NAMES, SOAK
+from vnetbench.study.workloads import FRAME_LOAD_WORKLOAD_NAMES, FRAME_LATENCY, FRAME_WORKLOAD_NAMES, SOAK
 
 UNPACED_LOAD = "max"
 """Level of `frame_load` at which the generator sends as fast as it can."""
@@ -47,12 +47,12 @@ FRAME_LOAD = Factor(
     "as `90 %`; every trial then searches the throughput first. Cannot be combined with the `[search]` "
     "of `frames`, which chooses the loads.",
     examples=('["100 kframe/s", "1 Mframe/s"]', '["50 %", "90 %", "100 %"]'),
-    workloads=CONSTANT_LOAD_WORKLOAD_NAMES,
+    workloads=FRAME_LOAD_WORKLOAD_NAMES,
     workload_defaults={FRAME_LATENCY: "100 %", SOAK: "100 %"},
     phrase_template="load {}",
 )
 
-FLOWS = Factor(
+FLOWS_PER_GENERATOR = Factor(
     "flows",
     value_types.integers(1, 1_000_000),
     unit="1",
@@ -66,7 +66,7 @@ FLOWS = Factor(
     agent_parameter="flows",
 )
 
-GENERATORS = Factor(
+GENERATORS_PER_DIRECTION = Factor(
     "generators",
     value_types.integers(1, 64),
     unit="1",
@@ -92,7 +92,7 @@ VLAN_TAGS = Factor(
 )
 
 FRAME_FACTORS = (
-    FRAME_SIZE, FRAME_LOAD, FLOWS, GENERATORS, VLAN_TAGS,
+    FRAME_SIZE, FRAME_LOAD, FLOWS_PER_GENERATOR, GENERATORS_PER_DIRECTION, VLAN_TAGS,
 )  # fmt: skip
 
 

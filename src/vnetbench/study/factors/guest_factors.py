@@ -10,7 +10,7 @@ from vnetbench.study.workloads import FRAME_WORKLOAD_NAMES
 ADAPTERS = (
     "virtio-net", "virtio-net-vhost", "vmxnet3", "e1000e", "e1000", "rtl8139", "igb", "vf", "macvtap",
 )  # fmt: skip
-ROLES = ("guest-to-guest", "guest-to-host", "router", "bridge")
+GUEST_ROLES = ("guest-to-guest", "guest-to-host", "router", "bridge")
 
 ADAPTER = Factor(
     "adapter",
@@ -26,7 +26,7 @@ ADAPTER = Factor(
     has_line_per_level=True,
 )
 
-GUESTS = Factor(
+GUEST_PAIRS = Factor(
     "guests",
     value_types.integers(1, 64),
     unit="1",
@@ -36,12 +36,12 @@ GUESTS = Factor(
     labs=(QEMU,),
     label="Pairs of guests",
     counted_noun="pair",
-    more_is_better=True,
+    should_not_lower_rate=True,
 )
 
-ROLE = Factor(
+GUEST_ROLE = Factor(
     "role",
-    value_types.keywords(*ROLES),
+    value_types.keywords(*GUEST_ROLES),
     unit="",
     default="guest-to-guest",
     description="What the guests do. `guest-to-guest`: both endpoints are guests. `guest-to-host`: the "
@@ -65,7 +65,7 @@ VCPUS = Factor(
     labs=(QEMU,),
     label="vCPUs",
     counted_noun="vCPU",
-    more_is_better=True,
+    should_not_lower_rate=True,
 )
 
 VCPU_PIN = Factor(
@@ -78,7 +78,7 @@ VCPU_PIN = Factor(
     "before the slash, the second guest those after it.",
     examples=('["any", "spread"]', '"0-1/2-3"'),
     labs=(QEMU,),
-    neutral_level="any",
+    level_if_unset="any",
     label="Placement of vCPUs",
     phrase_template="vCPUs: {}",
 )
@@ -93,7 +93,7 @@ EMULATOR_PIN = Factor(
     "need `vcpu_pin`.",
     examples=('["any", "own", "apart"]', '"3"'),
     labs=(QEMU,),
-    neutral_level="any",
+    level_if_unset="any",
     label="Placement of QEMU's threads",
     phrase_template="QEMU's threads: {}",
 )
@@ -108,7 +108,7 @@ RX_RING = Factor(
     labs=(QEMU, HOSTS),
     label="Receive ring",
     phrase_template="receive ring {}",
-    more_is_better=True,
+    should_not_lower_rate=True,
     knobs=("rx_ring",),
     knob_order=2,
     knob_fix="request a size that the driver supports (ethtool -g shows the maximum), or remove rx_ring",
@@ -124,7 +124,7 @@ TX_RING = Factor(
     labs=(QEMU, HOSTS),
     label="Transmit ring",
     phrase_template="transmit ring {}",
-    more_is_better=True,
+    should_not_lower_rate=True,
     knobs=("tx_ring",),
     knob_order=2,
     knob_fix="request a size that the driver supports (ethtool -g shows the maximum), or remove tx_ring",
@@ -173,12 +173,12 @@ LRO = Factor(
     examples=('["on", "off"]', "false"),
     labs=(QEMU, HOSTS),
     label="LRO",
-    more_is_better=True,
+    should_not_lower_rate=True,
     knobs=("lro",),
     knob_fix="exclude this treatment with [[exclude]], because not every adapter has LRO",
 )
 
 # The bench sets the knobs of an adapter in the order of this table.
 GUEST_FACTORS = (
-    ADAPTER, GUESTS, ROLE, VCPUS, VCPU_PIN, EMULATOR_PIN, RX_RING, TX_RING, COALESCE, IRQ_PIN, LRO,
+    ADAPTER, GUEST_PAIRS, GUEST_ROLE, VCPUS, VCPU_PIN, EMULATOR_PIN, RX_RING, TX_RING, COALESCE, IRQ_PIN, LRO,
 )  # fmt: skip

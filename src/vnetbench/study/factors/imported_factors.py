@@ -13,8 +13,8 @@ from vnetbench.study.model import Level
 
 LABEL_PREFIX = "label_"
 LABEL_PATTERN = "^label_[A-Za-z0-9_]{1,40}$"
-MAX_LABEL_CHARACTERS = 100
-_TITLES = {"label_ip_pairs": "IP pairs", "label_receiver_cpus": "Receiver CPUs"}
+MAX_LABEL_LEVEL_CHARACTERS = 100
+_LABEL_TITLES = {"label_ip_pairs": "IP pairs", "label_receiver_cpus": "Receiver CPUs"}
 
 UNSPECIFIED = "unspecified"
 """Level of a factor that the logs of other runs specify, but the log of this run does not."""
@@ -32,13 +32,13 @@ def make_label_factor(name: str) -> Factor | None:
     title = name.removeprefix(LABEL_PREFIX).replace("_", " ")
     return Factor(
         name,
-        replace(value_types.texts(MAX_LABEL_CHARACTERS), is_free_text=True),
+        replace(value_types.texts(MAX_LABEL_LEVEL_CHARACTERS), is_free_text=True),
         unit="",
         default=None,
         description="A property that distinguishes imported runs and is not a factor of the bench.",
         examples=('"6.7u3"',),
         labs=(IMPORTED_LAB,),
-        label=_TITLES.get(name) or title[:1].upper() + title[1:],
+        label=_LABEL_TITLES.get(name) or title[:1].upper() + title[1:],
     )
 
 

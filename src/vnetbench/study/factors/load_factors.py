@@ -32,7 +32,7 @@ STREAMS = Factor(
     examples=('"1, 2, 4 .. 16"', "[1, 4]", "4"),
     workloads=(TCP_STREAM, UDP_STREAM, MIXED),
     counted_noun="stream",
-    more_is_better=True,
+    should_not_lower_rate=True,
     works_with_iperf3=True,
     is_stream_count=True,
     x_axis_rank=1,
@@ -49,7 +49,7 @@ CONNECTIONS = Factor(
     examples=('"1, 2, 4 .. 16"', "[1, 100]", "4"),
     workloads=(TCP_RR, TCP_CRR, MIXED),
     counted_noun="connection",
-    more_is_better=True,
+    should_not_lower_rate=True,
     is_stream_count=True,
 )
 
@@ -77,7 +77,7 @@ RESPONSE_SIZE = Factor(
     agent_parameter="response_bytes",
 )
 
-RATE = Factor(
+REQUEST_OR_DATAGRAM_RATE = Factor(
     "rate",
     value_types.frequencies(0.1, 10**7, "none"),
     unit="1/s",
@@ -105,7 +105,7 @@ BIT_RATE = Factor(
     phrase_template="rate {}",
 )
 
-PACING = Factor(
+DATAGRAM_PACING = Factor(
     "pacing",
     value_types.keywords("spin", "sleep"),
     unit="",
@@ -142,7 +142,7 @@ UDP_GSO = Factor(
     examples=('["on", "off"]', '"on"'),
     workloads=(UDP_STREAM,),
     label="UDP GSO",
-    more_is_better=True,
+    should_not_lower_rate=True,
     agent_parameter="gso",
     doctor_treatments=(DoctorTreatment("udp_gso, udp_gro", {"udp_gso": "on", "udp_gro": "on"}, UDP_STREAM),),
 )
@@ -157,11 +157,11 @@ UDP_GRO = Factor(
     examples=('["on", "off"]', '"on"'),
     workloads=(UDP_STREAM,),
     label="UDP GRO",
-    more_is_better=True,
+    should_not_lower_rate=True,
     agent_parameter="gro",
 )
 
-FRAGMENTS = Factor(
+IP_FRAGMENTATION = Factor(
     "fragments",
     value_types.on_off(),
     unit="",
@@ -212,7 +212,7 @@ MESSAGE_SIZE = Factor(
     examples=('"64 B, 256 B, 1 KiB .. 64 KiB"', '"1 MiB"'),
     workloads=(TCP_STREAM, MIXED),
     phrase_template="{} messages",
-    more_is_better=True,
+    should_not_lower_rate=True,
     agent_parameter="message_bytes",
     works_with_iperf3=True,
     x_axis_rank=3,
@@ -235,7 +235,7 @@ SEND_MODE = Factor(
     agent_parameter="send",
 )
 
-SEND_BATCH = Factor(
+MESSAGES_PER_SEND_CALL = Factor(
     "send_batch",
     value_types.integers(1, 256),
     unit="1",
@@ -245,7 +245,7 @@ SEND_BATCH = Factor(
     examples=('"1, 4, 16 .. 256"', "16"),
     workloads=(TCP_STREAM,),
     phrase_template="{} messages a call",
-    more_is_better=True,
+    should_not_lower_rate=True,
     agent_parameter="send_batch",
 )
 
@@ -273,7 +273,7 @@ SOCKET_BUFFER = Factor(
     examples=('["8 KiB", "64 KiB", "auto"]', '"auto"'),
     workloads=SOCKET_WORKLOAD_NAMES,
     phrase_template="{} socket buffer",
-    more_is_better=True,
+    should_not_lower_rate=True,
     agent_parameter="socket_buffer_bytes",
     works_with_iperf3=True,
     x_axis_rank=4,
@@ -322,7 +322,7 @@ THREADS = Factor(
     examples=('[1, 4, "auto"]', '"1, 2, 4 .. 16"'),
     workloads=(TCP_STREAM, TCP_RR),
     counted_noun="thread",
-    more_is_better=True,
+    should_not_lower_rate=True,
     agent_parameter="threads",
 )
 
@@ -356,7 +356,7 @@ CONGESTION_CONTROL = Factor(
 )
 
 LOAD_FACTORS = (
-    STREAMS, CONNECTIONS, REQUEST_SIZE, RESPONSE_SIZE, RATE, BIT_RATE, PACING, DATAGRAM_SIZE, UDP_GSO,
-    UDP_GRO, FRAGMENTS, WAITING, DIRECTION, MESSAGE_SIZE, SEND_MODE, SEND_BATCH, RECEIVE_MODE, SOCKET_BUFFER,
+    STREAMS, CONNECTIONS, REQUEST_SIZE, RESPONSE_SIZE, REQUEST_OR_DATAGRAM_RATE, BIT_RATE, DATAGRAM_PACING, DATAGRAM_SIZE, UDP_GSO,
+    UDP_GRO, IP_FRAGMENTATION, WAITING, DIRECTION, MESSAGE_SIZE, SEND_MODE, MESSAGES_PER_SEND_CALL, RECEIVE_MODE, SOCKET_BUFFER,
     TRANSPORT, PACING_RATE, THREADS, THREAD_CPUS, CONGESTION_CONTROL,
 )  # fmt: skip

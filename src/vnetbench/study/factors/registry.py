@@ -16,7 +16,7 @@ from vnetbench.study.factors.frame_factors import (
 from vnetbench.study.factors.guest_factors import GUEST_FACTORS
 from vnetbench.study.factors.imported_factors import LABEL_PREFIX, is_label, make_label_factor
 from vnetbench.study.factors.level_expressions import parse_levels
-from vnetbench.study.factors.load_factors import LOAD_FACTORS, RATE
+from vnetbench.study.factors.load_factors import LOAD_FACTORS, REQUEST_OR_DATAGRAM_RATE
 from vnetbench.study.factors.testbed_factors import MTU, TESTBED_FACTORS
 from vnetbench.study.labs import HOSTS, IMPORTED_LAB, IPERF3_BACKEND, NETNS
 from vnetbench.study.model import Level
@@ -86,7 +86,7 @@ def complete_levels(
     completed = {**_collect_default_levels(workload, backend), **levels}
     if WORKLOADS[workload].carries_frames:
         completed[FRAME_SIZE.name] = levels.get(FRAME_SIZE.name, compute_smallest_frame_bytes(completed))
-        if MTU.is_set_in(completed) and not MTU.is_set_in(levels):
+        if MTU.is_present_in(completed) and not MTU.is_present_in(levels):
             completed[MTU.name] = max(int(completed[MTU.name]), compute_largest_packet_bytes(completed))
     return completed
 
@@ -124,7 +124,7 @@ def _find_equivalent_factors(factor_name: str) -> list[str]:
     roles: tuple[list[str], ...] = (
         [workload.size_factor for workload in WORKLOADS.values()],
         [workload.count_factor for workload in WORKLOADS.values()],
-        [RATE.name, FRAME_LOAD.name],
+        [REQUEST_OR_DATAGRAM_RATE.name, FRAME_LOAD.name],
     )
     return [
         other

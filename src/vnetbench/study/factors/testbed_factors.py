@@ -31,7 +31,7 @@ MTU = Factor(
     examples=("[1500, 9000]", "9000"),
     label="MTU",
     phrase_template="MTU {}",
-    more_is_better=True,
+    should_not_lower_rate=True,
     is_testbed_setting=True,
     doctor_treatments=(DoctorTreatment("mtu 9000", {"mtu": 9000}),),
     knobs=("mtu",),
@@ -58,7 +58,7 @@ CHECKSUM_OFFLOAD = Factor(
     default=None,
     description="Transmit and receive checksum offload of the VMs' interfaces.",
     examples=('["on", "off"]', "false"),
-    more_is_better=True,
+    should_not_lower_rate=True,
     is_testbed_setting=True,
     doctor_treatments=(DoctorTreatment("checksum_offload off", {"checksum_offload": "off", "tso": "off"}),),
     knobs=("tx_checksum", "rx_checksum"),
@@ -75,7 +75,7 @@ GSO = Factor(
     "large segments anyway.",
     examples=('["on", "off"]', "false"),
     label="GSO",
-    more_is_better=True,
+    should_not_lower_rate=True,
     is_testbed_setting=True,
     doctor_treatments=(DoctorTreatment("tso, gso, gro off", {"tso": "off", "gso": "off", "gro": "off"}),),
     knobs=("gso",),
@@ -91,7 +91,7 @@ TSO = Factor(
     "scatter-gather or `checksum_offload` is off.",
     examples=('["on", "off"]', "true"),
     label="TSO",
-    more_is_better=True,
+    should_not_lower_rate=True,
     is_testbed_setting=True,
     knobs=("tso",),
     knob_fix=f"{_EXCLUDE_FIX}, because TSO needs checksum_offload and macvlan cannot change TSO",
@@ -106,7 +106,7 @@ USO = Factor(
     "of `udp_gso` just before the driver, and every datagram crosses the vSwitch as a packet.",
     examples=('["on", "off"]', "false"),
     label="USO",
-    more_is_better=True,
+    should_not_lower_rate=True,
     is_testbed_setting=True,
     doctor_treatments=(DoctorTreatment("uso off", {"udp_gso": "on", "uso": "off"}, UDP_STREAM),),
     knobs=("uso",),
@@ -122,13 +122,13 @@ GRO = Factor(
     "before the network stack.",
     examples=('["on", "off"]', "false"),
     label="GRO",
-    more_is_better=True,
+    should_not_lower_rate=True,
     is_testbed_setting=True,
     knobs=("gro",),
     knob_fix=_EXCLUDE_FIX,
 )
 
-PAIRS = Factor(
+VM_PAIRS = Factor(
     "pairs",
     value_types.integers(1, 64),
     unit="1",
@@ -141,10 +141,10 @@ PAIRS = Factor(
     doctor_treatments=(DoctorTreatment("pairs 8", {"pairs": 8}),),
     x_axis_rank=2,
     counted_noun="pair",
-    more_is_better=True,
+    should_not_lower_rate=True,
 )
 
-CPUS = Factor(
+VM_CPUS = Factor(
     "cpus",
     value_types.vm_cpus(),
     unit="",
@@ -154,7 +154,7 @@ CPUS = Factor(
     "VMs of every pair. `0/1`: the first VM of a pair uses the CPUs before the slash, the second VM "
     "those after it.",
     examples=('["any", "1 each"]', '"0-1"', '"0/1"'),
-    neutral_level="any",
+    level_if_unset="any",
     labs=(NETNS, HOSTS),
     works_with_iperf3=True,
     label="VM's CPUs",
@@ -179,7 +179,7 @@ CPU_QUOTA = Factor(
     phrase_template="CPU quota {}",
 )
 
-IRQ_CPUS = Factor(
+RECEIVE_PROCESSING_CPUS = Factor(
     "irq_cpus",
     value_types.receive_cpus(),
     unit="",
@@ -208,7 +208,7 @@ QUEUES = Factor(
     description="Transmit and receive queues of the VMs' interfaces.",
     examples=("[1, 4]", '"1, 2, 4 .. 8"'),
     counted_noun="queue",
-    more_is_better=True,
+    should_not_lower_rate=True,
     is_testbed_setting=True,
     doctor_treatments=(DoctorTreatment("queues", {"queues": 1}),),
     x_axis_rank=5,
@@ -228,14 +228,14 @@ LINK_RATE = Factor(
     examples=('["none", "10 Gbit/s"]', '"1 Gbit/s"'),
     labs=(NETNS, QEMU),
     phrase_template="link rate {}",
-    neutral_level="none",
+    level_if_unset="none",
     is_testbed_setting=True,
     doctor_treatments=(
         DoctorTreatment("link_rate by tbf", {"link_rate": 10**9}),
         DoctorTreatment("link_rate by htb", {"link_rate": 10**9}, shaper="htb"),
     ),
     x_axis_rank=6,
-    more_is_better=True,
+    should_not_lower_rate=True,
 )
 
 LINK_QUEUE = Factor(
@@ -250,7 +250,7 @@ LINK_QUEUE = Factor(
     examples=('"5 ms, 10 ms, 20 ms .. 160 ms"', '["100 ms", "fq_codel"]'),
     labs=(NETNS, QEMU),
     phrase_template="queue {}",
-    neutral_level=AUTO,
+    level_if_unset=AUTO,
     doctor_treatments=(
         DoctorTreatment("link_queue fq_codel", {"link_rate": 10**9, "link_queue": "fq_codel"}),
     ),
@@ -269,7 +269,7 @@ LINK_DELAY = Factor(
     examples=('["none", "1 ms", "20 ms"]', '"20 ms"'),
     labs=(NETNS, QEMU),
     phrase_template="delay {}",
-    neutral_level=NO_IMPAIRMENT,
+    level_if_unset=NO_IMPAIRMENT,
     doctor_treatments=(DoctorTreatment("link_delay", {"link_delay": 0.001}),),
 )
 
@@ -284,7 +284,7 @@ LINK_JITTER = Factor(
     examples=('["none", "500 us"]', '"2 ms"'),
     labs=(NETNS, QEMU),
     phrase_template="jitter {}",
-    neutral_level=NO_IMPAIRMENT,
+    level_if_unset=NO_IMPAIRMENT,
 )
 
 LINK_LOSS = Factor(
@@ -297,7 +297,7 @@ LINK_LOSS = Factor(
     examples=('["0 %", "0.1 %", "1 %"]', '"0.1 %"'),
     labs=(NETNS, QEMU),
     phrase_template="loss {}",
-    neutral_level=0,
+    level_if_unset=0,
     doctor_treatments=(
         DoctorTreatment("link_loss, link_reordering", {"link_loss": 0.001, "link_reordering": 0.001}),
     ),
@@ -313,7 +313,7 @@ LINK_REORDERING = Factor(
     examples=('["0 %", "1 %"]', '"0.5 %"'),
     labs=(NETNS, QEMU),
     phrase_template="reordering {}",
-    neutral_level=0,
+    level_if_unset=0,
 )
 
 LINK_IMPAIRMENT_FACTORS = (LINK_DELAY, LINK_JITTER, LINK_LOSS, LINK_REORDERING)
@@ -362,6 +362,6 @@ DEVICE_CPUS = Factor(
 
 # The bench sets the offloads in the order of this table: the kernel derives TSO and USO from those before.
 TESTBED_FACTORS = (
-    MTU, IP_VERSION, CHECKSUM_OFFLOAD, GSO, TSO, USO, GRO, PAIRS, CPUS, CPU_QUOTA, IRQ_CPUS, QUEUES,
+    MTU, IP_VERSION, CHECKSUM_OFFLOAD, GSO, TSO, USO, GRO, VM_PAIRS, VM_CPUS, CPU_QUOTA, RECEIVE_PROCESSING_CPUS, QUEUES,
     LINK_RATE, LINK_QUEUE, *LINK_IMPAIRMENT_FACTORS, VSWITCH, DEVICE_CPUS,
 )  # fmt: skip

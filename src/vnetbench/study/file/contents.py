@@ -47,12 +47,12 @@ LevelTable = dict[str, tuple[Level, ...]]
 class StudyContents:
     """Values of a study file or of all `--set` arguments, with their problems."""
 
-    is_complete: bool = True
+    has_every_source_line: bool = True
     """Whether no line was skipped; otherwise a missing key is no problem, because that line may have it."""
-    values: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
+    field_values_by_section: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
     """Values that each section sets, by their fields in `study.model`."""
     factors: LevelTable = field(default_factory=dict)
-    level_tables_by_heading: dict[str, dict[int, LevelTable]] = field(
+    tables_by_heading_and_number: dict[str, dict[int, LevelTable]] = field(
         default_factory=lambda: {name: {} for name in LEVEL_TABLES}
     )
     """Tables under each heading of `LEVEL_TABLES`, by their position in the file."""
@@ -64,7 +64,7 @@ class StudyContents:
     def add_section(self, section: str, raw: Mapping[str, object], locate: KeyLocator) -> None:
         """Parse the keys of a section."""
         path = () if section == TOP_LEVEL else (section,)
-        self.values[section] |= self._parse_keys(SECTIONS[section], raw, locate, *path)
+        self.field_values_by_section[section] |= self._parse_keys(SECTIONS[section], raw, locate, *path)
 
     def _parse_keys(
         self, section: type[StudySection], raw: Mapping[str, object], locate: KeyLocator, *path: str | int
@@ -74,7 +74,7 @@ class StudyContents:
         except ValidationError as invalid:
             for error in invalid.errors(include_url=False, include_input=False):
                 name = str(error["loc"][0])
-                if error["type"] == "missing" and not self.is_complete:
+                if error["type"] == "missing" and not self.has_every_source_line:
                     continue
                 location = locate(*path) if error["type"] == "missing" else locate(*path, name)
                 self.problems.append(location.wrap_error(_explain_error(error, name, section)))
@@ -158,14 +158,14 @@ class StudyContents:
                     )
                 )
             else:
-                self.level_tables_by_heading[heading][number] = self.parse_factors(
+                self.tables_by_heading_and_number[heading][number] = self.parse_factors(
                     table, locate, heading, number
                 )
 
 
 def parse_file(document: TomlDocument) -> StudyContents:
     """Return the contents of a study file."""
-    contents = StudyContents(is_complete=not document.problems)
+    contents = StudyContents(has_every_source_line=not document.problems)
     top_level = {
         name: raw for name, raw in document.values.items() if name in SECTIONS[TOP_LEVEL].fields_by_key()
     }

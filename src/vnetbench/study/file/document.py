@@ -22,7 +22,7 @@ MAX_LINE_CHARACTERS = 2000
 """Maximum length of a line; a number in it then has fewer digits than Python's limit (4300)."""
 
 _MAX_SYNTAX_PROBLEMS = 20
-_MAX_DEPTH = 6
+_MAX_RECORDED_KEY_DEPTH = 6
 """Maximum depth of keys whose lines are recorded; studies have none that are deeper."""
 
 KeyPath = tuple[str | int, ...]
@@ -40,20 +40,20 @@ class TomlDocument:
 
     values: Mapping[str, object]
     problems: tuple[Problem, ...]
-    text: str
+    parsed_text: str
     """Text that `values` was parsed from."""
-    document_name: str
+    name_in_messages: str
     """Name of the file in error messages."""
 
     def locate(self, *path: str | int) -> StudyLocation:
         """Return the location of a key, a table or a list item, or of what contains it."""
         while path and path not in self._line_numbers:
             path = path[:-1]
-        return _make_location(self.document_name, self._line_numbers.get(path, 1))
+        return _make_location(self.name_in_messages, self._line_numbers.get(path, 1))
 
     @cached_property
     def _line_numbers(self) -> dict[KeyPath, int]:
-        tree = syntax_tree(self.text)
+        tree = syntax_tree(self.parsed_text)
         lines: dict[KeyPath, int] = {}
         tables: dict[KeyPath, int] = {}
         for node in tree.children:
@@ -75,7 +75,7 @@ class TomlDocument:
 def read_document(text: str, file_path: str | None) -> TomlDocument:
     """Parse a text; syntax errors become its `problems`, and nothing is raised."""
     name = "study" if file_path is None else make_printable(file_path)
-    if refused := _find_unreadable_line(text):
+    if refused := _find_line_refused_before_parsing(text):
         return TomlDocument({}, (_make_location(name, refused[0]).wrap_error(refused[1]),), "", name)
     lines = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").split("\n")
     problems: list[Problem] = []
@@ -97,7 +97,7 @@ def read_document(text: str, file_path: str | None) -> TomlDocument:
     return TomlDocument({}, tuple(problems), "", name)
 
 
-def _find_unreadable_line(text: str) -> tuple[int, WrongValue] | None:
+def _find_line_refused_before_parsing(text: str) -> tuple[int, WrongValue] | None:
     """Return the line and the error of a text that is too large or not UTF-8."""
     if len(text) > MAX_CHARACTERS:
         return 1, WrongValue(
@@ -199,13 +199,13 @@ def own_key_path(node: Node) -> KeyPath:
 
 def _record_pair(lines: dict[KeyPath, int], table_path: KeyPath, node: Node) -> None:
     path = (*table_path, *own_key_path(node))
-    for length in range(len(table_path) + 1, min(len(path), _MAX_DEPTH) + 1):
+    for length in range(len(table_path) + 1, min(len(path), _MAX_RECORDED_KEY_DEPTH) + 1):
         lines.setdefault(path[:length], _get_line_number(node))
     _record_value(lines, path, node.children[-1])
 
 
 def _record_value(lines: dict[KeyPath, int], path: KeyPath, value: Node) -> None:
-    if len(path) >= _MAX_DEPTH:
+    if len(path) >= _MAX_RECORDED_KEY_DEPTH:
         return
     if value.type == "inline_table":
         for child in value.children:

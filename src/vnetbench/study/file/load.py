@@ -57,27 +57,27 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     changes = parse_overrides(overrides)
     problems = [*document.problems, *file.problems, *changes.problems]
     factors = {**file.factors, **changes.factors}
-    if not factors and not problems and file.values["testbed"].get("lab") != IMPORTED_LAB:
+    if not factors and not problems and file.field_values_by_section["testbed"].get("lab") != IMPORTED_LAB:
         fix = 'write [factors] and a line such as streams = "1..4" under it'
         problems.append(document.locate("factors").make_problem("the study has no factor", fix=fix))
     if problems:
         raise StudyError(problems)
-    values = {name: {**file.values[name], **changes.values[name]} for name in SECTIONS}
+    values = {name: {**file.field_values_by_section[name], **changes.field_values_by_section[name]} for name in SECTIONS}
     defaults = {key: field.default for key, field in HeadSection.fields_by_key().items()}
     top_level = defaults | values[TOP_LEVEL]
     needs_search = (
         "search" in document.values
-        or bool(changes.values["search"])
+        or bool(changes.field_values_by_section["search"])
         or WORKLOADS[top_level["workload"]].search_use is SearchUse.ALWAYS
     )
     study = Study(
         **top_level,
         testbed=TestbedSpec(**values["testbed"], hosts=tuple(file.hosts)),
         factors=tuple(FactorLevels(name, levels) for name, levels in factors.items()),
-        exclude=tuple(file.level_tables_by_heading["exclude"].values()),
+        exclude=tuple(file.tables_by_heading_and_number["exclude"].values()),
         together=tuple(
             {name: levels[0] for name, levels in table.items()}
-            for table in file.level_tables_by_heading["together"].values()
+            for table in file.tables_by_heading_and_number["together"].values()
         ),
         timing=_make_timing(top_level["workload"], values["timing"]),
         precision=Precision(**values["precision"]),
@@ -92,7 +92,7 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
 
     problems += [
         problem
-        for heading, tables in file.level_tables_by_heading.items()
+        for heading, tables in file.tables_by_heading_and_number.items()
         for number, table in tables.items()
         for problem in check_table_levels(table, (heading, number), (file.factors, changes.factors), locate)
     ]

@@ -172,10 +172,10 @@ class TimingSection(StudySection):
     interval_s: Annotated[float, KeyFormat(value_types.durations(0.01, 60), '"100 ms"')] = Field(
         _TIMING.interval_s, alias="interval", description="Time between two samples of a trial."
     )
-    idle_s: Annotated[
+    idle_phase_s: Annotated[
         float | None, KeyFormat(value_types.durations(0.05, 60, "auto"), '"2 s"', none_word="auto")
     ] = Field(
-        _TIMING.idle_s,
+        _TIMING.idle_phase_s,
         alias="idle",
         description="Workload `mixed`: time with requests only at the start of every trial. `auto`: the time "
         "of a thousand requests at the `rate`, from 0.5 s to 5 s.",
@@ -217,8 +217,8 @@ class SearchSection(StudySection):
     step_s: Annotated[float, KeyFormat(value_types.durations(0.01, 3600), '"1 s"')] = Field(
         _SEARCH.step_s, alias="trial", description="Length of a full step, which RFC 2544 calls a trial."
     )
-    settle_s: Annotated[float, KeyFormat(value_types.durations(0.001, 4), '"100 ms"')] = Field(
-        _SEARCH.settle_s,
+    residual_frames_wait_s: Annotated[float, KeyFormat(value_types.durations(0.001, 4), '"100 ms"')] = Field(
+        _SEARCH.residual_frames_wait_s,
         alias="settle",
         description="A step ends when no frame has arrived for this long after its load stops.",
     )
@@ -287,10 +287,10 @@ class PrecisionSection(StudySection):
     max_trials: Annotated[int, KeyFormat(value_types.integers(1, 10_000), "30")] = Field(
         _PRECISION.max_trials, description="Maximum number of trials of every treatment."
     )
-    time_limit_s: Annotated[
+    campaign_time_limit_s: Annotated[
         float | None, KeyFormat(value_types.durations(1, 36_000_000, "none"), '"30 min"', none_word="none")
     ] = Field(
-        _PRECISION.time_limit_s,
+        _PRECISION.campaign_time_limit_s,
         alias="time_limit",
         description="Time limit of the whole campaign, including set-up.",
     )

@@ -18,7 +18,7 @@ from vnetbench.study.factors.guest_factors import (
     EMULATOR_PIN,
     IRQ_PIN,
     LRO,
-    ROLE,
+    GUEST_ROLE,
     RX_RING,
     TX_RING,
     VCPU_PIN,
@@ -68,7 +68,7 @@ def _is_ring_out_of_range(ring: Factor) -> LevelPredicate:
 def _names_missing_vcpus(levels: TreatmentLevels, _: Study) -> bool:
     level = str(levels.get(IRQ_PIN.name, "spread"))
     return (
-        VCPUS.is_set_in(levels)
+        VCPUS.is_present_in(levels)
         and level != "spread"
         and max(parse_cpu_list(level)) >= int(levels[VCPUS.name])
     )
@@ -113,7 +113,7 @@ ADAPTER_RULES = (
     LevelRule(
         COALESCE,
         _exceeds_adapter_limits(
-            lambda limits, levels: COALESCE.is_set_in(levels) and not limits.has_coalescing
+            lambda limits, levels: COALESCE.is_present_in(levels) and not limits.has_coalescing
         ),
         "coalesce is not possible with adapter = {adapter}: its driver cannot set interrupt coalescing",
     ),
@@ -133,8 +133,8 @@ ADAPTER_RULES = (
         f'add a vcpu_pin ("spread"), or {EXCLUDE_FIX}',
     ),
     LevelRule(
-        ROLE,
-        lambda levels, study: study.testbed.uplink and ROLE.is_at(levels, "router", "bridge"),
+        GUEST_ROLE,
+        lambda levels, study: study.testbed.uplink and GUEST_ROLE.is_at(levels, "router", "bridge"),
         "role = {role} cannot be combined with testbed.uplink: the guest takes the place of the uplink",
         "remove testbed.uplink",
     ),
@@ -142,7 +142,7 @@ ADAPTER_RULES = (
         ADAPTER,
         lambda levels, study: (
             ADAPTER.is_at(levels, *ADAPTERS_WITHOUT_BRIDGE)
-            and (study.testbed.uplink or not ROLE.is_at(levels, "guest-to-guest"))
+            and (study.testbed.uplink or not GUEST_ROLE.is_at(levels, "guest-to-guest"))
         ),
         "adapter = {adapter} joins two guests without a vSwitch, so it needs role = guest-to-guest "
         "and no testbed.uplink",

@@ -14,19 +14,19 @@ from vnetbench.study.factors.frame_sizes import (
     parse_frame_mix,
     parse_throughput_share,
 )
-from vnetbench.study.factors.guest_factors import ROLE
+from vnetbench.study.factors.guest_factors import GUEST_ROLE
 from vnetbench.study.factors.load_factors import DIRECTION
 from vnetbench.study.factors.testbed_factors import LINK_RATE, MTU, VSWITCH
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelRule, TreatmentLevels
 from vnetbench.study.workloads import WORKLOADS, SearchUse
 
-_FIXED_LOAD_WORKLOADS = " or ".join(f'"{name}"' for name, each in WORKLOADS.items() if each.has_fixed_load)
+_THROUGHPUT_SHARE_WORKLOADS = " or ".join(f'"{name}"' for name, each in WORKLOADS.items() if each.can_hold_throughput_share)
 
 
 def format_frame_sizes(levels: TreatmentLevels) -> dict[str, str]:
     """Return the frame sizes of a treatment that the rules' messages name."""
-    if not FRAME_SIZE.is_set_in(levels):
+    if not FRAME_SIZE.is_present_in(levels):
         return {}
     return {
         "smallest_frame": str(compute_smallest_frame_bytes(levels)),
@@ -34,25 +34,25 @@ def format_frame_sizes(levels: TreatmentLevels) -> dict[str, str]:
     }
 
 
-def _is_too_small(levels: TreatmentLevels, _: Study) -> bool:
-    return FRAME_SIZE.is_set_in(levels) and min(parse_frame_mix(levels[FRAME_SIZE.name]))[
+def _has_too_small_frames(levels: TreatmentLevels, _: Study) -> bool:
+    return FRAME_SIZE.is_present_in(levels) and min(parse_frame_mix(levels[FRAME_SIZE.name]))[
         0
     ] < compute_smallest_frame_bytes(levels)
 
 
-def _exceeds_mtu(levels: TreatmentLevels, _: Study) -> bool:
+def _has_frames_above_mtu(levels: TreatmentLevels, _: Study) -> bool:
     return (
-        FRAME_SIZE.is_set_in(levels)
-        and MTU.is_set_in(levels)
+        FRAME_SIZE.is_present_in(levels)
+        and MTU.is_present_in(levels)
         and compute_largest_packet_bytes(levels) > int(levels[MTU.name])
     )
 
 
-def _exceeds_vswitch_mtu(levels: TreatmentLevels, study: Study) -> bool:
+def _has_frames_above_vswitch_mtu(levels: TreatmentLevels, study: Study) -> bool:
     max_mtu = study.testbed.vswitch_mtu
     return (
         max_mtu is not None
-        and FRAME_SIZE.is_set_in(levels)
+        and FRAME_SIZE.is_present_in(levels)
         and compute_largest_packet_bytes(levels) > max_mtu
     )
 
@@ -60,21 +60,21 @@ def _exceeds_vswitch_mtu(levels: TreatmentLevels, study: Study) -> bool:
 FRAME_RULES = (
     LevelRule(
         FRAME_SIZE,
-        _is_too_small,
+        _has_too_small_frames,
         "frame_size = {frame_size} is too small for ip_version = {ip_version} and vlan_tags = {vlan_tags}: "
         "the headers and the bench's 18 bytes need {smallest_frame}",
         f"make every frame at least {{smallest_frame}} bytes long, or {EXCLUDE_FIX}",
     ),
     LevelRule(
         FRAME_SIZE,
-        _exceeds_mtu,
+        _has_frames_above_mtu,
         "frame_size = {frame_size} is too large for mtu = {mtu}: its packet of {packet_bytes} bytes does "
         "not fit",
         f"make mtu at least {{packet_bytes}}, remove mtu so that the MTU fits the frames, or {EXCLUDE_FIX}",
     ),
     LevelRule(
         FRAME_SIZE,
-        _exceeds_vswitch_mtu,
+        _has_frames_above_vswitch_mtu,
         "frame_size = {frame_size} is too large for testbed.vswitch_mtu: "
         "its packet of {packet_bytes} bytes does not fit",
         "make vswitch_mtu at least {packet_bytes}, or remove vswitch_mtu",
@@ -107,12 +107,12 @@ FRAME_RULES = (
         ),
         "frame_load = {frame_load} is a share of the throughput, which the workload {workload} does not "
         "search for",
-        f'write workload = {_FIXED_LOAD_WORKLOADS}, or a rate such as "100 kframe/s"',
+        f'write workload = {_THROUGHPUT_SHARE_WORKLOADS}, or a rate such as "100 kframe/s"',
     ),
     LevelRule(
         LINK_RATE,
         lambda levels, study: (
-            FRAME_SIZE.is_set_in(levels)
+            FRAME_SIZE.is_present_in(levels)
             and LINK_RATE.has_non_default_level(levels)
             and not study.testbed.uplink
         ),
@@ -121,9 +121,9 @@ FRAME_RULES = (
         f"write uplink = true under [testbed] to shape the uplink instead, or {EXCLUDE_FIX}",
     ),
     LevelRule(
-        ROLE,
+        GUEST_ROLE,
         lambda levels, _: (
-            FRAME_SIZE.is_set_in(levels) and levels.get(ROLE.name, "router") not in ("router", "bridge")
+            FRAME_SIZE.is_present_in(levels) and levels.get(GUEST_ROLE.name, "router") not in ("router", "bridge")
         ),
         "role = {role} is not possible with {workload}: the guest under test must be between two endpoints "
         "on the host",
@@ -133,7 +133,7 @@ FRAME_RULES = (
         VLAN_TAGS,
         lambda levels, _: (
             int(VLAN_TAGS.read_level(levels)) > 0
-            and "router" in (levels.get(VSWITCH.name), levels.get(ROLE.name))
+            and "router" in (levels.get(VSWITCH.name), levels.get(GUEST_ROLE.name))
         ),
         "vlan_tags = {vlan_tags} is not possible with a router: its interfaces take only untagged packets",
         f"{EXCLUDE_FIX}, or use a bridge",

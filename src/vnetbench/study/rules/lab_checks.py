@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from vnetbench.study.factors.guest_factors import GUESTS
+from vnetbench.study.factors.guest_factors import GUEST_PAIRS
 from vnetbench.study.factors.imported_factors import UNSPECIFIED, is_label
 from vnetbench.study.factors.load_factors import DIRECTION, MESSAGE_SIZE, STREAMS
 from vnetbench.study.factors.registry import FACTORS, backend_has_factor, format_level
-from vnetbench.study.factors.testbed_factors import CPUS, PAIRS
+from vnetbench.study.factors.testbed_factors import VM_CPUS, VM_PAIRS
 from vnetbench.study.labs import HOSTS, IPERF3_BACKEND, LABS
 from vnetbench.study.model import Study, TestbedSpec
 from vnetbench.study.problems import KeyLocator, Problem
 from vnetbench.study.workloads import WORKLOADS
 
-BENCH_HOST_NAME = "here"
+DEFAULT_LOCAL_HOST_NAME = "here"
 """Name of the bench's own machine if the study names no local host."""
-RESERVED_NAMES = ("host", "bench")
+RESERVED_HOST_NAMES = ("host", "bench")
 """Names that a results file uses for other facts."""
 
-MAX_IPERF3_STREAMS = 128
+MAX_IPERF3_STREAMS_PER_DIRECTION = 128
 """Maximum streams of one iperf3 test in each direction (docs/iperf3.md)."""
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
 _BUILT_TESTBED_KEYS = ("uplink", "shaper", "vswitch_mtu", "vf_interface")
@@ -28,7 +28,7 @@ _BUILT_TESTBED_KEYS = ("uplink", "shaper", "vswitch_mtu", "vf_interface")
 
 _IPERF3_WORKLOADS = " or ".join(f'"{name}"' for name, each in WORKLOADS.items() if each.can_use_iperf3)
 
-_EQUIVALENT_FACTORS = {PAIRS.name: GUESTS.name, GUESTS.name: PAIRS.name}
+_EQUIVALENT_FACTORS = {VM_PAIRS.name: GUEST_PAIRS.name, GUEST_PAIRS.name: VM_PAIRS.name}
 """Factors that take each other's place in another lab."""
 
 
@@ -70,12 +70,12 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
     """Yield hosts without exactly one way to reach them, and hosts that are alike."""
     names = Counter(host.name for host in testbed.hosts)
     if testbed.backend == IPERF3_BACKEND and not any(host.local for host in testbed.hosts):
-        names[BENCH_HOST_NAME] += 1
+        names[DEFAULT_LOCAL_HOST_NAME] += 1
     destinations = Counter(host.ssh for host in testbed.hosts if host.ssh)
     machines = Counter(host.machine_key for host in testbed.hosts)
     ports = Counter((host.machine_key, host.interface) for host in testbed.hosts)
     for number, host in enumerate(testbed.hosts):
-        if names[host.name] > 1 or host.name in RESERVED_NAMES:
+        if names[host.name] > 1 or host.name in RESERVED_HOST_NAMES:
             yield locate("testbed", "host", number, "name").make_problem(
                 f'another endpoint has the name "{host.name}"', fix="choose another name"
             )
@@ -174,10 +174,10 @@ def _check_iperf3_levels(study: Study, locate: KeyLocator) -> Iterator[Problem]:
         location = locate("factors", factor.name)
         for level in factor.levels:
             text = format_level(factor.name, level)
-            if factor.name == STREAMS.name and int(level) > MAX_IPERF3_STREAMS:
+            if factor.name == STREAMS.name and int(level) > MAX_IPERF3_STREAMS_PER_DIRECTION:
                 yield location.make_problem(
                     f"an iperf3 server does not support {text} streams",
-                    fix=f"use at most {MAX_IPERF3_STREAMS} streams",
+                    fix=f"use at most {MAX_IPERF3_STREAMS_PER_DIRECTION} streams",
                 )
             if factor.name == MESSAGE_SIZE.name and int(level) > MAX_IPERF3_MESSAGE_BYTES:
                 yield location.make_problem(
@@ -189,7 +189,7 @@ def _check_iperf3_levels(study: Study, locate: KeyLocator) -> Iterator[Problem]:
                     "an iperf3 server needs the same number of streams in each direction, or one direction",
                     fix="write forward, reverse or both",
                 )
-            if factor.name == CPUS.name and "/" in text:
+            if factor.name == VM_CPUS.name and "/" in text:
                 yield location.make_problem(
                     "the bench cannot set the CPUs of an iperf3 server",
                     fix=f'name only the CPUs of this endpoint: "{text.partition("/")[0]}"',

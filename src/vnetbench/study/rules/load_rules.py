@@ -5,17 +5,17 @@ from __future__ import annotations
 from vnetbench.study.factors.cpu_lists import format_cpu_list, parse_cpu_list
 from vnetbench.study.factors.directions import MAX_ENDPOINT_STREAMS
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.factors.guest_factors import ROLE
+from vnetbench.study.factors.guest_factors import GUEST_ROLE
 from vnetbench.study.factors.load_factors import (
     BATCH_SEND_MODES,
     BIT_RATE,
     CONNECTIONS,
     DIRECTION,
-    FRAGMENTS,
-    PACING,
+    IP_FRAGMENTATION,
+    DATAGRAM_PACING,
     PACING_RATE,
-    RATE,
-    SEND_BATCH,
+    REQUEST_OR_DATAGRAM_RATE,
+    MESSAGES_PER_SEND_CALL,
     SEND_MODE,
     SOCKET_BUFFER,
     STREAMS,
@@ -28,7 +28,7 @@ from vnetbench.study.factors.load_factors import (
     ZERO_COPY_SEND_MODES,
 )
 from vnetbench.study.factors.stream_counts import count_streams_per_direction
-from vnetbench.study.factors.testbed_factors import CPUS
+from vnetbench.study.factors.testbed_factors import VM_CPUS
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import (
     EXCLUDE_FIX,
@@ -42,7 +42,7 @@ from vnetbench.study.workloads import WORKLOADS
 
 def format_missing_cpus(levels: TreatmentLevels) -> str:
     """Return the CPUs that `thread_cpus` names and `cpus` does not, if both are lists; empty for none."""
-    threads, vms = (str(factor.read_level(levels)) for factor in (THREAD_CPUS, CPUS))
+    threads, vms = (str(factor.read_level(levels)) for factor in (THREAD_CPUS, VM_CPUS))
     if not threads[0].isdigit() or not vms[0].isdigit() or vms.endswith("each"):
         return ""
     missing: set[int] = set()
@@ -68,7 +68,7 @@ def _has_idle_threads(levels: TreatmentLevels, _: Study) -> bool:
 
 def _has_too_many_connections(levels: TreatmentLevels, _: Study) -> bool:
     """Return whether the connections of `mixed` are too many; another rule reports too many transfers."""
-    if not STREAMS.is_set_in(levels) or not CONNECTIONS.is_set_in(levels):
+    if not STREAMS.is_present_in(levels) or not CONNECTIONS.is_present_in(levels):
         return False
     transfers = sum(count_streams_per_direction(levels))
     return transfers <= MAX_ENDPOINT_STREAMS < transfers + int(levels[CONNECTIONS.name])
@@ -77,7 +77,7 @@ def _has_too_many_connections(levels: TreatmentLevels, _: Study) -> bool:
 LOAD_RULES = (
     LevelRule(
         WAITING,
-        lambda levels, _: WAITING.is_at(levels, "busy_poll") and RATE.has_non_default_level(levels),
+        lambda levels, _: WAITING.is_at(levels, "busy_poll") and REQUEST_OR_DATAGRAM_RATE.has_non_default_level(levels),
         "waiting = busy_poll cannot be combined with a rate: "
         "no request can leave while the kernel polls for responses",
         f'{EXCLUDE_FIX}, or write "spin"',
@@ -104,7 +104,7 @@ LOAD_RULES = (
     ),
     LevelRule(
         TRANSPORT,
-        lambda levels, _: TRANSPORT.is_at(levels, VSOCK) and not ROLE.is_at(levels, "guest-to-host"),
+        lambda levels, _: TRANSPORT.is_at(levels, VSOCK) and not GUEST_ROLE.is_at(levels, "guest-to-host"),
         "transport = vsock works only between a guest and its host",
         f'use the lab "qemu" with role = "guest-to-host", or {EXCLUDE_FIX}',
     ),
@@ -133,9 +133,9 @@ LOAD_RULES = (
         for factor in (SOCKET_BUFFER, PACING_RATE)
     ),
     LevelRule(
-        SEND_BATCH,
+        MESSAGES_PER_SEND_CALL,
         lambda levels, _: (
-            SEND_BATCH.has_non_default_level(levels)
+            MESSAGES_PER_SEND_CALL.has_non_default_level(levels)
             and levels.get(SEND_MODE.name, BATCH_SEND_MODES[0]) not in BATCH_SEND_MODES
         ),
         "send_batch above 1 is not possible with send_mode = {send_mode}: one call sends one message",
@@ -143,7 +143,7 @@ LOAD_RULES = (
     ),
     LevelRule(
         BIT_RATE,
-        lambda levels, _: BIT_RATE.has_non_default_level(levels) and RATE.has_non_default_level(levels),
+        lambda levels, _: BIT_RATE.has_non_default_level(levels) and REQUEST_OR_DATAGRAM_RATE.has_non_default_level(levels),
         "bit_rate cannot be combined with rate: both set how often a stream sends a datagram",
         f"use rate or bit_rate, or {EXCLUDE_FIX}",
     ),
@@ -155,11 +155,11 @@ LOAD_RULES = (
             "segmentation sends many datagrams at once, but a rate sends datagrams one by one",
             f'{EXCLUDE_FIX}, or write udp_gso = "off"',
         )
-        for rate in (RATE, BIT_RATE)
+        for rate in (REQUEST_OR_DATAGRAM_RATE, BIT_RATE)
     ),
     LevelRule(
-        FRAGMENTS,
-        match_levels((FRAGMENTS, "on"), (UDP_GSO, "on")),
+        IP_FRAGMENTATION,
+        match_levels((IP_FRAGMENTATION, "on"), (UDP_GSO, "on")),
         "fragments = on is not possible with udp_gso = on: the kernel does not fragment segmented datagrams",
     ),
     LevelRule(
@@ -176,13 +176,13 @@ LOAD_RULES = (
         f"use at most {MAX_ENDPOINT_STREAMS} connections and transfers together",
     ),
     LevelRule(
-        PACING,
+        DATAGRAM_PACING,
         lambda levels, _: (
-            PACING.has_non_default_level(levels)
-            and not any(rate.has_non_default_level(levels) for rate in (RATE, BIT_RATE))
+            DATAGRAM_PACING.has_non_default_level(levels)
+            and not any(rate.has_non_default_level(levels) for rate in (REQUEST_OR_DATAGRAM_RATE, BIT_RATE))
         ),
         "pacing = {pacing} needs a rate: at full speed, sources do not wait",
-        f"add a {RATE.name} or a {BIT_RATE.name}, or {EXCLUDE_FIX}",
+        f"add a {REQUEST_OR_DATAGRAM_RATE.name} or a {BIT_RATE.name}, or {EXCLUDE_FIX}",
     ),
     LevelRule(
         THREADS,

@@ -19,7 +19,7 @@ from vnetbench.study.workloads import FRAMES, MIXED, SEARCH_METRIC_NAMES, WORKLO
 MAX_TREATMENTS = 10_000
 """Maximum treatments of a study: with six trials of one second each, they take 17 hours."""
 
-MAX_AUTO_INTERVAL_S = 0.1
+MAX_INTERVAL_WITHOUT_DURATION_S = 0.1
 """Longest sampling interval if the bench chooses the trial length: finding a warm-up needs ten samples."""
 
 MIN_IDLE_INTERVALS = 3
@@ -121,7 +121,7 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             f"{study.published} has no results of the workload {workload.name}",
             fix=f'remove this key, or write workload = "{published}"',
         )
-    if study.timing.idle_s is not None and not workload.has_idle_phase:
+    if study.timing.idle_phase_s is not None and not workload.has_idle_phase:
         yield locate("timing", "idle").make_problem(
             f"the workload {workload.name} has no idle phase",
             fix=f'remove this key, or write workload = "{MIXED}"',
@@ -131,7 +131,7 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             f"the workload {workload.name} has no search",
             fix=f'remove the section, or write workload = "{FRAMES}"',
         )
-    if workload.needs_duration and study.timing.duration_s is None:
+    if workload.needs_duration_in_study and study.timing.duration_s is None:
         yield locate("timing", "duration").make_problem(
             f"the workload {workload.name} needs a duration, and the study has none",
             fix='write duration = "1 h" under [timing]',
@@ -159,16 +159,16 @@ def _check_search(study: Study, locate: KeyLocator) -> Iterator[Problem]:
 def _check_timing(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     timing = study.timing
     interval = format_exact_duration(timing.interval_s)
-    if timing.idle_s is not None and timing.idle_s < MIN_IDLE_INTERVALS * timing.interval_s:
+    if timing.idle_phase_s is not None and timing.idle_phase_s < MIN_IDLE_INTERVALS * timing.interval_s:
         yield locate("timing", "idle").make_problem(
-            f"an idle phase of {format_exact_duration(timing.idle_s)} is too short for samples of {interval}",
+            f"an idle phase of {format_exact_duration(timing.idle_phase_s)} is too short for samples of {interval}",
             fix=f"make the idle phase at least {MIN_IDLE_INTERVALS} intervals long, because its first and "
             "last interval "
             "do not count",
         )
     if timing.duration_s is None:
-        if timing.interval_s > MAX_AUTO_INTERVAL_S:
-            longest = format_exact_duration(MAX_AUTO_INTERVAL_S)
+        if timing.interval_s > MAX_INTERVAL_WITHOUT_DURATION_S:
+            longest = format_exact_duration(MAX_INTERVAL_WITHOUT_DURATION_S)
             yield locate("timing", "interval").make_problem(
                 f"trials of a second are too short for samples of {interval}",
                 fix=f'make the interval at most "{longest}", or set the duration',

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.factors.guest_factors import ADAPTER, ROLE
+from vnetbench.study.factors.guest_factors import ADAPTER, GUEST_ROLE
 from vnetbench.study.factors.testbed_factors import (
     CHECKSUM_OFFLOAD,
-    CPUS,
+    VM_CPUS,
     DEVICE_CPUS,
     IP_VERSION,
-    IRQ_CPUS,
+    RECEIVE_PROCESSING_CPUS,
     LINK_DELAY,
     LINK_IMPAIRMENT_FACTORS,
     LINK_JITTER,
@@ -36,7 +36,7 @@ from vnetbench.study.rules.rule import (
 def _impairs_missing_link(impairment: Factor) -> LevelPredicate:
     return lambda levels, _: (
         impairment.has_non_default_level(levels)
-        and (ADAPTER.is_at(levels, *ADAPTERS_WITHOUT_BRIDGE) or ROLE.is_at(levels, "router", "bridge"))
+        and (ADAPTER.is_at(levels, *ADAPTERS_WITHOUT_BRIDGE) or GUEST_ROLE.is_at(levels, "router", "bridge"))
     )
 
 
@@ -127,8 +127,8 @@ TESTBED_RULES = (
         'add [[exclude]] with the lines tso = "on" and checksum_offload = "off"',
     ),
     LevelRule(
-        IRQ_CPUS,
-        lambda levels, _: IRQ_CPUS.is_at(levels, "apart") and not CPUS.has_non_default_level(levels),
+        RECEIVE_PROCESSING_CPUS,
+        lambda levels, _: RECEIVE_PROCESSING_CPUS.is_at(levels, "apart") and not VM_CPUS.has_non_default_level(levels),
         "irq_cpus = apart is not possible with cpus = any, because a VM that may use every CPU leaves no "
         "CPU for interrupts",
         f'give the VMs their own CPUs (cpus = "1 each"), or {EXCLUDE_FIX}',

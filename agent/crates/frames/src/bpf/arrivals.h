@@ -24,9 +24,9 @@
 #define MAX_SWAP_TRIES 64
 
 /* Maximum age of a frame that is attributed to another trial. */
-#define MAX_FRAME_AGE_NS 10000000000LL
+#define MAX_OTHER_TRIAL_AGE_NS 10000000000LL
 
-/* Classes of foreign frames. As `FrameClass` in frame_class.rs. */
+/* Classes of foreign frames. As `ForeignFrameClass` in frame_class.rs. */
 enum frame_class {
 	CLASS_OWN_RETURNED,
 	CLASS_OTHER_TRIAL,

@@ -13,7 +13,7 @@
 #define FRACTION_BITS 32
 /* DEV_MAP_BULK_SIZE of the kernel. */
 #define BULK_QUEUE_FRAMES 16
-#define MAX_MIX_FRAMES 64
+#define MAX_MIX_SEQUENCE_FRAMES 64
 #define MAX_HEADER_WORDS 10
 #define BURST_CLASSES 24
 
@@ -47,7 +47,7 @@ struct generator_config {
 	__u32 flow_count;
 	__u32 size_count;
 	__u32 largest_bytes;
-	struct size_fields size_fields[MAX_MIX_FRAMES];
+	struct size_fields size_fields[MAX_MIX_SEQUENCE_FRAMES];
 };
 
 const volatile struct generator_config config = {};
@@ -176,7 +176,7 @@ int generate(struct xdp_md *ctx)
 
 	if (size_count > 1) {
 		size = state->size;
-		if (size >= MAX_MIX_FRAMES)
+		if (size >= MAX_MIX_SEQUENCE_FRAMES)
 			return XDP_DROP;
 		state->size = size + 1 < size_count ? size + 1 : 0;
 		fields += size;

@@ -252,7 +252,7 @@ int sink(struct xdp_md *context)
 		return count_foreign(context, counters, CLASS_OWN_RETURNED);
 	if (role == NO_STREAM || number >> NUMBER_BITS) {
 		/* About one of 10^8 random UDP datagrams has so low a number and so recent a time. */
-		if (!(number >> NUMBER_BITS) && transit >= 0 && transit < MAX_FRAME_AGE_NS)
+		if (!(number >> NUMBER_BITS) && transit >= 0 && transit < MAX_OTHER_TRIAL_AGE_NS)
 			class = CLASS_OTHER_TRIAL;
 		return count_foreign(context, counters, class);
 	}

@@ -131,7 +131,7 @@ impl ReceiveRing {
     }
 
     /// Passes the frames of the next block to `consume`. Returns false if no block is ready.
-    pub fn drain(&mut self, mut consume: impl FnMut(CapturedFrame<'_>)) -> bool {
+    pub fn consume_next_block(&mut self, mut consume: impl FnMut(CapturedFrame<'_>)) -> bool {
         let offset = (self.next_block * BLOCK_BYTES) as usize;
         // SAFETY: all blocks are mapped, and the offset of a block is within the mapping.
         let block = unsafe { self.memory.add(offset) };

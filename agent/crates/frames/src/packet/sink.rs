@@ -7,9 +7,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::arrivals::StreamArrivals;
-use crate::filter::{FIRST_SINK_ROLE, FrameFilter, OWN_SOURCE_ROLE};
+use crate::filter::{FIRST_SINK_ROLE, OWN_SOURCE_ROLE, TrialFrameFilter};
 use crate::foreign::ForeignFrames;
-use crate::frame_class::{FRAME_NUMBER_BITS, FrameClass, belongs_to_other_trial, find_udp_payload};
+use crate::frame_class::{
+    FRAME_NUMBER_BITS, ForeignFrameClass, belongs_to_other_trial, find_udp_payload,
+};
 use crate::packet::ring::{BLOCK_COUNT, CapturedFrame, ReceiveRing};
 use crate::parameters::FCS_BYTES;
 use crate::port::Port;
@@ -65,7 +67,7 @@ struct SinkFrame {
 
 impl PacketSink {
     /// Opens a receive ring at a port and starts its thread.
-    pub fn open(port: &Port, filter: &FrameFilter) -> Result<Self> {
+    pub fn open(port: &Port, filter: &TrialFrameFilter) -> Result<Self> {
         let ring_error =
             |error| Error::system(format!("open a receive ring at {}", port.name), error);
         let ring = ReceiveRing::open(port, BLOCK_COUNT).map_err(ring_error)?;
@@ -147,7 +149,7 @@ fn count_frames(mut ring: ReceiveRing, counters: &Mutex<PortCounters>, is_stoppi
             // Computed for each block, because CLOCK_REALTIME may be set at any time.
             let offset_nanos = measure_realtime_offset_nanos();
             let mut counters = lock_counters(counters);
-            if !ring.drain(|frame| {
+            if !ring.consume_next_block(|frame| {
                 counters.record(&frame, frame.received_nanos.wrapping_sub(offset_nanos))
             }) {
                 counters.dropped += ring.take_dropped_count().unwrap_or(0);
@@ -175,7 +177,7 @@ fn measure_realtime_offset_nanos() -> u64 {
 }
 
 impl PortCounters {
-    fn new(filter: &FrameFilter) -> Self {
+    fn new(filter: &TrialFrameFilter) -> Self {
         let stream = |_: &u32| StreamCounters {
             sequence: SequenceTracker::new(SEQUENCE_WINDOW_FRAMES),
             jitter: JitterEstimator::default(),
@@ -194,7 +196,7 @@ impl PortCounters {
 
     /// Counts a frame that arrived at `now_nanos` (CLOCK_MONOTONIC).
     fn record(&mut self, frame: &CapturedFrame<'_>, now_nanos: u64) {
-        match self.classify(frame.header_bytes, now_nanos) {
+        match self.find_sink_or_class(frame.header_bytes, now_nanos) {
             Ok(Some(SinkFrame { sink_index, header })) => {
                 let transit = header.transit_nanos(now_nanos);
                 let stream = &mut self.streams[sink_index];
@@ -216,23 +218,23 @@ impl PortCounters {
     }
 
     /// Returns the sink and the header of a frame, or `None` for a probe.
-    fn classify(
+    fn find_sink_or_class(
         &self,
         frame: &[u8],
         now_nanos: u64,
-    ) -> std::result::Result<Option<SinkFrame>, FrameClass> {
+    ) -> std::result::Result<Option<SinkFrame>, ForeignFrameClass> {
         let payload = find_udp_payload(frame)?;
         let header = DatagramHeader::read(payload.bytes).ok_or(payload.ip_class)?;
         let id = (header.key ^ self.secret) as usize;
         match self.stream_roles.get(id).copied().unwrap_or(0) {
             // A probe of the other endpoint carries a stream id of this one. A slow device may deliver it late; it is no loop.
             OWN_SOURCE_ROLE | FIRST_SINK_ROLE.. if header.number >= SMALL_PROBE_NUMBER => Ok(None),
-            OWN_SOURCE_ROLE => Err(FrameClass::OwnReturned),
+            OWN_SOURCE_ROLE => Err(ForeignFrameClass::OwnReturned),
             role @ FIRST_SINK_ROLE.. if header.number >> FRAME_NUMBER_BITS == 0 => {
                 let sink_index = usize::from(role - FIRST_SINK_ROLE);
                 Ok(Some(SinkFrame { sink_index, header }))
             }
-            _ if belongs_to_other_trial(header, now_nanos) => Err(FrameClass::OtherTrial),
+            _ if belongs_to_other_trial(header, now_nanos) => Err(ForeignFrameClass::OtherTrial),
             _ => Err(payload.ip_class),
         }
     }

@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use rustix::thread::set_current_timer_slack;
 use socket2::Socket;
 
-use crate::parameters::{FCS_BYTES, FrameParameters, RejectedFrameHandling};
+use crate::parameters::{FCS_BYTES, FrameParameters, RejectedFrameCounting};
 use crate::port::Port;
 use crate::template::{FrameTemplate, SizeFields};
 use vnetbench_streams::frame_pacing::{BurstCounter, FrameGap, LatenessTotals, PacingOutcome};
-use vnetbench_streams::frames::{FrameCounts, FrameEndpoint, FrameOutcome, SourceOutcome};
+use vnetbench_streams::frames::{
+    FrameCounts, FrameEndpoint, FrameSourceDetails, FrameStreamDetails,
+};
 use vnetbench_streams::timing::{RequestRate, Schedule};
 use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
@@ -26,7 +28,7 @@ use vnetbench_system::socket_option;
 /// Frames of one call. All are stamped before the call, so larger batches would add to the measured delay.
 const BATCH_FRAMES: usize = 16;
 /// Maximum sleep while no frame is due.
-const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+const MAX_IDLE_SLEEP: Duration = Duration::from_millis(20);
 /// A thread spins for this time before a frame is due, because a sleep may end that late.
 const SPIN_BEFORE_DUE: Duration = Duration::from_micros(100);
 
@@ -44,7 +46,7 @@ pub struct PacketSource {
     sent_bytes: AtomicU64,
     rejected: AtomicU64,
     rejected_bytes: AtomicU64,
-    rejected_frames: RejectedFrameHandling,
+    rejected_frames: RejectedFrameCounting,
     shares_cpu: bool,
 }
 
@@ -122,7 +124,7 @@ impl PacketSource {
             turns.advance(now);
             let time_left = next_departure.saturating_duration_since(now);
             if time_left > SPIN_BEFORE_DUE {
-                std::thread::sleep((time_left - SPIN_BEFORE_DUE).min(STOP_CHECK_INTERVAL));
+                std::thread::sleep((time_left - SPIN_BEFORE_DUE).min(MAX_IDLE_SLEEP));
                 continue;
             }
             if !time_left.is_zero() {
@@ -213,8 +215,8 @@ impl FrameEndpoint for PacketSource {
     fn counts(&self) -> FrameCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (frames, bytes) = match self.rejected_frames {
-            RejectedFrameHandling::Unsent => (0, 0),
-            RejectedFrameHandling::Lost => (load(&self.rejected), load(&self.rejected_bytes)),
+            RejectedFrameCounting::Unsent => (0, 0),
+            RejectedFrameCounting::Lost => (load(&self.rejected), load(&self.rejected_bytes)),
         };
         FrameCounts {
             frames: frames + load(&self.sent),
@@ -222,7 +224,7 @@ impl FrameEndpoint for PacketSource {
         }
     }
 
-    fn outcome(&self, load_ended: Instant) -> FrameOutcome {
+    fn details(&self, load_ended: Instant) -> FrameStreamDetails {
         let rejected = self.rejected.load(Ordering::Relaxed);
         let handled = self.sent.load(Ordering::Relaxed) + rejected;
         let pacing = self.pacing.as_ref().map(|paced| {
@@ -245,7 +247,7 @@ impl FrameEndpoint for PacketSource {
                 bursts.finish(handled),
             )
         });
-        FrameOutcome::Source(SourceOutcome { rejected, pacing })
+        FrameStreamDetails::Source(FrameSourceDetails { rejected, pacing })
     }
 }
 

@@ -23,12 +23,12 @@ _VERSION_LINE = re.compile(
 )
 _DESTINATION_LINE = re.compile(r"Using destination: ")
 _END_LINE = re.compile(r"Ethr done, (?P<reason>.*)")
-_STREAM_ROW = re.compile(
+_CLIENT_STREAM_ROW = re.compile(
     r"\[\s*(?P<id>\d+|SUM)\]\s+(?P<protocol>TCP|UDP)\s+(?P<start>\d{3,})-\d{3,} sec\s+"
     r"(?P<bits>[\d.]+[KMGT]?)(?:\s+(?P<packets>[\d.]+[KMGT]?))?\s*$"
 )
 """`[    7]     TCP      000-001 sec     12.3G`."""
-_ROW_WITHOUT_STREAM = re.compile(
+_CLIENT_ROW_WITHOUT_STREAM = re.compile(
     r"\s+(?P<protocol>TCP|UDP)\s+(?P<start>\d{3,})-\d{3,} sec\s+(?P<first>[\d.]+[KMGT]?)"
     r"(?:\s+(?P<second>[\d.]+[KMGT]?))?\s*$"
 )
@@ -95,7 +95,7 @@ class EthrReport(LineReport):
     version: str = ""
     is_server: bool = False
     stream_ids: set[str] = field(default_factory=set)
-    values_by_second_and_stream: dict[tuple[int, str], dict[str, RoundedValue]] = field(default_factory=dict)
+    rates_by_second_and_stream: dict[tuple[int, str], dict[str, RoundedValue]] = field(default_factory=dict)
     """By second and stream (`SUM` for all; empty where ethr names no streams)."""
     protocol: str = ""
     test_type: str = ""
@@ -128,9 +128,9 @@ class EthrReport(LineReport):
         if self.has_end_line:
             return line.startswith("Hint: ")
         if _VERSION_LINE.match(line) or _DESTINATION_LINE.match(line):
-            return not (self.values_by_second_and_stream or self.latency_lines)
+            return not (self.rates_by_second_and_stream or self.latency_lines)
         patterns = (
-            _END_LINE, _STREAM_ROW, _ROW_WITHOUT_STREAM, _SERVER_ROW, _LATENCY_ROW, _LATENCY_TEST_LINE,
+            _END_LINE, _CLIENT_STREAM_ROW, _CLIENT_ROW_WITHOUT_STREAM, _SERVER_ROW, _LATENCY_ROW, _LATENCY_TEST_LINE,
             _PING_RESULT_LINE,
             _PING_HEADER_LINE, _CONNECTION_LINE, _OTHER_OUTPUT_LINE, _ERROR_LINE,
         )  # fmt: skip
@@ -138,9 +138,9 @@ class EthrReport(LineReport):
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
-        if (row := _STREAM_ROW.match(line)) is not None:
+        if (row := _CLIENT_STREAM_ROW.match(line)) is not None:
             self._add_row(row, row["id"], {"bits": row["bits"], "packets": row["packets"]})
-        elif (row := _ROW_WITHOUT_STREAM.match(line)) is not None:
+        elif (row := _CLIENT_ROW_WITHOUT_STREAM.match(line)) is not None:
             has_packets = row["second"] is not None
             texts = {"bits": row["first"], "packets": row["second"]} if has_packets else {}
             self._add_row(row, "", texts or {"connections": row["first"]})
@@ -151,7 +151,7 @@ class EthrReport(LineReport):
             values_us = {name: _parse_duration_us(times[name]) for name in _LOG_FIELD_BY_STATISTIC}
             self.latency_lines.append(LatencyLine(self.last_line, values_us))
         else:
-            self._add_message(line)
+            self._record_other_line(line)
 
     def _add_row(
         self, row: re.Match[str], stream_id: str, text_by_value_name: Mapping[str, str | None]
@@ -163,7 +163,7 @@ class EthrReport(LineReport):
         if stream_id.isdigit():
             self.stream_ids.add(stream_id)
         values = {name: _parse_amount(text) for name, text in text_by_value_name.items() if text}
-        self.values_by_second_and_stream[int(row["start"]), stream_id] = values
+        self.rates_by_second_and_stream[int(row["start"]), stream_id] = values
 
     def _add_server_row(self, row: re.Match[str]) -> None:
         packets = row["packets"] if row["protocol"] == "UDP" else None
@@ -176,10 +176,10 @@ class EthrReport(LineReport):
         self.protocol = protocol
         self.test_type = "bandwidth"
         stream = "SUM" if "SUM" in client_address else client_address
-        second = sum(1 for _, name in self.values_by_second_and_stream if name == stream)
-        self.values_by_second_and_stream[second, stream] = values
+        second = sum(1 for _, name in self.rates_by_second_and_stream if name == stream)
+        self.rates_by_second_and_stream[second, stream] = values
 
-    def _add_message(self, line: str) -> None:
+    def _record_other_line(self, line: str) -> None:
         if (version := _VERSION_LINE.match(line)) is not None:
             self.version = "" if version["version"] == "UNKNOWN" else version["version"]
         elif (done := _END_LINE.match(line)) is not None:
@@ -200,8 +200,8 @@ class EthrReport(LineReport):
     def build_runs(self) -> list[Run]:
         """Return a client's test, or one run for each line of latencies, or a server's load."""
         if self.latency_lines:
-            return run_builder.build_latency_runs(self)
-        if self.is_server and not self.values_by_second_and_stream:
+            return run_builder.build_run_per_latency_line(self)
+        if self.is_server and not self.rates_by_second_and_stream:
             return []
         return [run_builder.build_throughput_run(self)]
 
@@ -225,7 +225,7 @@ class EthrLogFileReport(EthrReport):
         if not _is_json_line(line):
             return False
         is_next_test = '"Message":"Using destination: ' in line and bool(
-            self.values_by_second_and_stream or self.latency_lines
+            self.rates_by_second_and_stream or self.latency_lines
         )
         return not is_next_test and not (self.has_end_line and '"Message":"Hint: ' not in line)
 
@@ -257,7 +257,7 @@ class EthrLogFileReport(EthrReport):
 
     def _add_server_result(self, entry: Mapping[str, str]) -> None:
         """Record the result of one second. A client's own rows are in the log too, so they are enough."""
-        if self.values_by_second_and_stream and not self.is_server:
+        if self.rates_by_second_and_stream and not self.is_server:
             return
         fields = {"bits": "BitsPerSecond", "packets": "PacketsPerSecond"}
         texts = {ours: str(entry.get(name, "")).strip() for ours, name in fields.items()}

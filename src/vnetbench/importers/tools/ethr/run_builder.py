@@ -18,7 +18,7 @@ _ValuesBySecond = Mapping[int, dict[str, RoundedValue]]
 """Values of all streams together, by second."""
 
 
-def build_latency_runs(report: EthrReport) -> list[Run]:
+def build_run_per_latency_line(report: EthrReport) -> list[Run]:
     """Return a run for each line of latencies."""
     first_lines = [report.first_line, *(each.line_number for each in report.latency_lines[1:])]
     last_lines = [*(each.line_number for each in report.latency_lines[:-1]), report.last_line]
@@ -94,9 +94,9 @@ def build_throughput_run(report: EthrReport) -> Run:
 
 def _combine_streams_by_second(report: EthrReport) -> Iterable[tuple[int, dict[str, RoundedValue]]]:
     """Yield the values of each second for all streams together: ethr's own sum, or the sum of its streams."""
-    for second in sorted({second for second, _ in report.values_by_second_and_stream}):
+    for second in sorted({second for second, _ in report.rates_by_second_and_stream}):
         by_stream = {
-            stream: row for (at, stream), row in report.values_by_second_and_stream.items() if at == second
+            stream: row for (at, stream), row in report.rates_by_second_and_stream.items() if at == second
         }
         rows = [by_stream["SUM"]] if "SUM" in by_stream else list(by_stream.values())
         names = set(rows[0]).intersection(*rows)
@@ -153,10 +153,10 @@ def _list_remarks(report: EthrReport, workload: str) -> Iterable[str]:
         yield "The connections carry no request, so vnetbench has no metric for their rate."
     elif load.has_datagrams and _is_sender(report):
         yield "The log does not say how many datagrams arrived."
-    elif report.values_by_second_and_stream:
+    elif report.rates_by_second_and_stream:
         yield (
             "ethr reports no result of the whole run, so the result is the mean of the values for each "
             "second."
         )
-    if report.error_message and report.values_by_second_and_stream:
+    if report.error_message and report.rates_by_second_and_stream:
         yield f"ethr reported: {report.error_message}"

@@ -35,7 +35,7 @@ NEWEST_FORMAT_VERSION = 4
 """`FILEFORMAT_VERSION` in resultset.py."""
 
 
-def read_runs(document: Any, first_line: int, last_line: int) -> list[Run]:
+def read_runs_of_document(document: Any, first_line: int, last_line: int) -> list[Run]:
     """Return the run of a document with transfers, or else a run for each kind of probe."""
     meta = object_or_empty(document["metadata"])
     values = object_or_empty(document.get("raw_values"))

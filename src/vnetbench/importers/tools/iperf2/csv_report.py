@@ -17,7 +17,7 @@ from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, 
 from vnetbench.importers.tools.iperf2.report_rows import ALL_STREAMS_ID, ReportRow
 from vnetbench.importers.tools.iperf2.run_builder import build_run
 from vnetbench.importers.tools.iperf2.text_report import Iperf2Report
-from vnetbench.importers.units import parse_count, parse_rounded
+from vnetbench.importers.units import parse_exact_count, parse_rounded
 
 _HEADER_LINE = re.compile(r"time,srcaddress,srcport,dstaddr,dstport,transferid,istart,iend,bytes,speed\b")
 _ROW_PATTERN = re.compile(
@@ -90,11 +90,11 @@ class CsvReport(Iperf2Report):
 
 def _parse_row(row: re.Match[str]) -> ReportRow:
     stream = ALL_STREAMS_ID if row["stream"] == "-1" else row["stream"]
-    values = {"bytes": parse_count(row["bytes"])}
+    values = {"bytes": parse_exact_count(row["bytes"])}
     if (udp := _UDP_DETAILS_PATTERN.match(row["details"])) is not None:
         values["jitter_us"] = parse_rounded(udp["jitter"], 1e3)
-        values["lost"] = parse_count(udp["lost"])
-        values["datagrams"] = parse_count(udp["total"])
+        values["lost"] = parse_exact_count(udp["lost"])
+        values["datagrams"] = parse_exact_count(udp["total"])
     end, rate = parse_rounded(row["end"]), parse_rounded(row["bps"])
     return ReportRow(stream, False, float(row["start"]), end, rate, values)
 

@@ -12,7 +12,7 @@ from vnetbench.importers.units import (
     BITS_BY_UNIT,
     BYTES_BY_UNIT,
     NUMBER_PATTERN,
-    parse_count,
+    parse_exact_count,
     parse_rounded,
     parse_with_unit,
 )
@@ -97,7 +97,7 @@ class ReportRow:
             # Amount and rate are the same information; which one is rounded less varies from row to row.
             values["bytes"] = choose_more_precise(amount, scale_value(rate, (end.value - start_s) / 8))
         if "count" in row.groupdict():
-            values["transactions"] = parse_count(row["count"])
+            values["transactions"] = parse_exact_count(row["count"])
             values["latency_mean_us"] = parse_rounded(row["mean"], 1e3)
         else:
             values |= _parse_details(row["details"])
@@ -112,12 +112,12 @@ def _parse_details(text: str) -> dict[str, RoundedValue]:
     if (udp := _UDP_DETAILS_PATTERN.match(text)) is not None:
         return {
             "jitter_us": parse_rounded(udp["jitter"], 1e3),
-            "lost": parse_count(udp["lost"]),
-            "datagrams": parse_count(udp["total"]),
+            "lost": parse_exact_count(udp["lost"]),
+            "datagrams": parse_exact_count(udp["total"]),
         }
     if (tcp := _TCP_DETAILS_PATTERN.match(text)) is None:
         return {}
-    values = {"retransmits": parse_count(tcp["retransmits"])}
+    values = {"retransmits": parse_exact_count(tcp["retransmits"])}
     if tcp["cwnd"]:
         values["cwnd_bytes"] = parse_rounded(tcp["cwnd"], 1024)
         values["rtt_us"] = parse_rounded(tcp["rtt"])

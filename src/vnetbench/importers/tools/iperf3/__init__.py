@@ -10,6 +10,6 @@ MAX_RUN_LINES = 1_200_000
 """Maximum lines of a run. Its intervals are packed into about 80 bytes each."""
 
 READERS = (
-    TextReader(TOOL, log_reader.starts_run, log_reader.read_runs, MAX_RUN_LINES),
-    DocumentReader(TOOL, "json", json_document.is_iperf3_document, json_document.read_runs),
+    TextReader(TOOL, log_reader.starts_run, log_reader.read_next_report, MAX_RUN_LINES),
+    DocumentReader(TOOL, "json", json_document.is_iperf3_document, json_document.read_document_run),
 )

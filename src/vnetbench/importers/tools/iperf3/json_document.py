@@ -56,7 +56,7 @@ def is_iperf3_document(document: Any) -> bool:
     return any(isinstance(document.get(name), interval_format) for name, interval_format in parts.items())
 
 
-def read_runs(
+def read_document_run(
     document: JsonObject, first_line: int, last_line: int, command: CommandLine | None = None
 ) -> list[Run]:
     """Return the run in a document."""
@@ -67,7 +67,7 @@ def read_runs(
     return [builder.build_run(first_line, last_line, command)]
 
 
-def read_after_command(lines: LogLines, starts_run: StartsRun, command: CommandLine) -> list[Run]:
+def read_document_after_command(lines: LogLines, starts_any_run: StartsRun, command: CommandLine) -> list[Run]:
     """Return the run of the document that starts with the next line, behind a command line.
 
     Raises:
@@ -75,14 +75,14 @@ def read_after_command(lines: LogLines, starts_run: StartsRun, command: CommandL
     """
     first, buffer = lines.last_taken_number + 1, JsonBuffer()
     rest = buffer.add_line_and_return_rest(lines.take_line())
-    while rest is None and lines.peek_line() is not None and not starts_run(lines):
+    while rest is None and lines.peek_line() is not None and not starts_any_run(lines):
         rest = buffer.add_line_and_return_rest(lines.take_line())
     document = buffer.parse() if rest is not None else buffer.parse_truncated()
     if not is_iperf3_document(document):
         raise ValueError("no iperf3 document follows the iperf3 command line in the log")
     if rest is not None and rest.strip():
         lines.put_back_rest_of_line(rest)
-    runs = read_runs(document, first, lines.last_taken_number, command)
+    runs = read_document_run(document, first, lines.last_taken_number, command)
     return runs if rest is not None else [replace(run, failure=CUT_OFF_FAILURE) for run in runs]
 
 
@@ -120,7 +120,7 @@ class DocumentRunBuilder:
             omitted_s=self.collector.omitted_s,
             started_at=_parse_start_time(as_object(self.start.get("timestamp")).get("timesecs")),
             reported_by=results.reported_by,
-            connection=self._find_connection(),
+            first_connection_addresses=self._find_connection(),
             command=command.text if command else "",
             other_results={**requested.other_results, **self._collect_other_results(end)},
             failure=failure or ("" if results.metrics else CUT_OFF_FAILURE),

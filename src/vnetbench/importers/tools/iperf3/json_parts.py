@@ -7,7 +7,7 @@ from itertools import chain
 from math import isfinite
 from typing import Any
 
-from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, pack_value
+from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, pack_value_and_half_width
 from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
 from vnetbench.importers.tools.iperf3.endpoint_results import CLIENT, SERVER
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
@@ -77,7 +77,7 @@ class IntervalCollector:
             number = self.intervals.register_format(
                 IntervalFormat(tuple(values), stream, direction, is_omitted)
             )
-            numbers = chain.from_iterable(pack_value(RoundedValue.exact(value)) for value in values.values())
+            numbers = chain.from_iterable(pack_value_and_half_width(RoundedValue.exact(value)) for value in values.values())
             self.intervals.append_interval(number, start_s + shift, end_s + shift, numbers)
 
 

@@ -46,7 +46,7 @@ _MAX_FOREIGN_LINES = 20
 """Maximum foreign lines within a run: output of `-d`, of the kernel, or of a person."""
 
 
-def read_runs(lines: LogLines, starts_run: StartsRun, command: CommandLine | None = None) -> list[Run]:
+def read_next_text_report(lines: LogLines, starts_any_run: StartsRun, command: CommandLine | None = None) -> list[Run]:
     """Return the run that starts with the next line.
 
     There is none if a server waited in vain or only printed its version. A program whose output goes to a
@@ -58,7 +58,7 @@ def read_runs(lines: LogLines, starts_run: StartsRun, command: CommandLine | Non
     failed = [_build_failed_run(error, first, lines.last_taken_number, command)] if error else []
     if error and not _next_line_starts_run(lines, "is_connecting", "is_version"):
         return failed
-    next_line, parser = lines.last_taken_number + 1, TextRunParser(lines, starts_run)
+    next_line, parser = lines.last_taken_number + 1, TextRunParser(lines, starts_any_run)
     parser.parse()
     if parser.has_no_run:
         return failed
@@ -178,7 +178,7 @@ class TextRunParser:
             omitted_s=self.rows.omitted_s,
             started_at=facts.started_at,
             reported_by=results.reported_by,
-            connection=facts.connection,
+            first_connection_addresses=facts.connection,
             command=command.text if command else "",
             other_results={**requested.other_results, **facts.other_results},
             failure=failure or ("" if results.metrics else CUT_OFF_FAILURE),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, PackedNumbers, pack_value
+from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, ValuesAndHalfWidths, pack_value_and_half_width
 from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
@@ -198,7 +198,7 @@ class TextRows:
     ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
         local = sender_or_receiver(role or CLIENT, direction)
         bits = None if datagram_bytes is None else 8.0 * datagram_bytes
-        arrived = 8 * self.intervals.sum_over_streams("bytes", direction) if local == RECEIVER else 0.0
+        arrived = 8 * self.intervals.sum_all_streams_intervals("bytes", direction) if local == RECEIVER else 0.0
         rate = rate_per_s(arrived, row.duration_s) if arrived else None
         line = EndpointResult(
             row.duration_s, row.bits_per_s, None, row.total_datagrams, row.lost_datagrams, row.jitter_us
@@ -240,15 +240,15 @@ def _to_endpoint_result(row: _SummaryRow, end: str) -> EndpointResult:
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_size(text: str, unit: str) -> PackedNumbers:
-    return pack_value(parse_with_unit(text, unit, BYTES_BY_UNIT))
+def _pack_size(text: str, unit: str) -> ValuesAndHalfWidths:
+    return pack_value_and_half_width(parse_with_unit(text, unit, BYTES_BY_UNIT))
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_count(text: str) -> PackedNumbers:
+def _pack_count(text: str) -> ValuesAndHalfWidths:
     return float(text), 0.0
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_jitter(text: str) -> PackedNumbers:
-    return pack_value(parse_rounded(text, _US_PER_MS))
+def _pack_jitter(text: str) -> ValuesAndHalfWidths:
+    return pack_value_and_half_width(parse_rounded(text, _US_PER_MS))

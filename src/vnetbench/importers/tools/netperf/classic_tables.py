@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from vnetbench.importers.arithmetic import divide_values
 from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S_BY_UNIT, NetperfTest
-from vnetbench.importers.units import NUMBER_PATTERN, parse_count, parse_rounded
+from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS, Workload
 
@@ -85,13 +85,13 @@ class ClassicTable:
 
     def add(self, numbers: Sequence[str]) -> bool:
         """Add a row. Return False if the test has no row with so many columns."""
-        formats = self._columns_by_cell_count()
+        formats = self._next_row_columns_by_cell_count()
         if len(numbers) not in formats:
             return False
         self.rows.append(dict(zip(formats[len(numbers)], numbers, strict=True)))
         return True
 
-    def _columns_by_cell_count(self) -> dict[int, tuple[str, ...]]:
+    def _next_row_columns_by_cell_count(self) -> dict[int, tuple[str, ...]]:
         if self.workload.has_datagrams:
             return _UDP_RECEIVER_COLUMNS_BY_CELL_COUNT if self.rows else _UDP_SENDER_COLUMNS_BY_CELL_COUNT
         return _REQUEST_COLUMNS_BY_CELL_COUNT if self.workload.has_requests else _STREAM_COLUMNS_BY_CELL_COUNT
@@ -107,17 +107,17 @@ class ClassicTable:
         row = self.rows[0] if self.rows else {}
         return {ours: int(row[theirs]) for theirs, ours in names.items() if theirs in row}
 
-    def metrics(self, unit: str) -> dict[str, RoundedValue]:
+    def metrics(self, throughput_unit: str) -> dict[str, RoundedValue]:
         """Return the metrics in the rows. Throughputs are in this unit."""
         if not self.rows:
             return {}
         metrics = dict(self._compute_cpu_metrics())
         if self.workload.has_datagrams:
-            return {**metrics, **self._compute_datagram_metrics(unit)}
+            return {**metrics, **self._compute_datagram_metrics(throughput_unit)}
         row = self.rows[0]
         if "throughput" in row:
-            metrics["goodput_bps"] = parse_rounded(row["throughput"], BITS_PER_S_BY_UNIT[unit])
-        elif unit == "Trans":
+            metrics["goodput_bps"] = parse_rounded(row["throughput"], BITS_PER_S_BY_UNIT[throughput_unit])
+        elif throughput_unit == "Trans":
             metrics[self.workload.achieved_rate_metric] = parse_rounded(row["rate"])
         return metrics
 
@@ -127,11 +127,11 @@ class ClassicTable:
             return {}
         arrived = self.rows[1] if len(self.rows) > 1 else {}
         metrics = {
-            "datagrams_sent_per_s": divide_values(parse_count(sent["sent"]), parse_rounded(sent["elapsed"]))
+            "datagrams_sent_per_s": divide_values(parse_exact_count(sent["sent"]), parse_rounded(sent["elapsed"]))
         }
         if arrived:
             metrics["datagrams_received_per_s"] = divide_values(
-                parse_count(arrived["arrived"]), parse_rounded(arrived["elapsed"])
+                parse_exact_count(arrived["arrived"]), parse_rounded(arrived["elapsed"])
             )
             metrics["goodput_bps"] = parse_rounded(arrived["throughput"], BITS_PER_S_BY_UNIT[unit])
             lost = max(0, int(sent["sent"]) - int(arrived["arrived"]))
@@ -155,6 +155,6 @@ class ClassicTable:
         }
 
 
-def parse_mean_latency(numbers: Sequence[str]) -> RoundedValue | None:
+def parse_mean_round_trip_us(numbers: Sequence[str]) -> RoundedValue | None:
     """Return the mean round trip in µs from the row that `-v 2` adds to a table of requests."""
     return parse_rounded(numbers[4]) if len(numbers) == 8 else None

@@ -13,7 +13,7 @@ from itertools import pairwise
 from vnetbench.importers.arithmetic import scale_value
 from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S_BY_UNIT
-from vnetbench.importers.units import parse_count, parse_rounded
+from vnetbench.importers.units import parse_exact_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
@@ -168,13 +168,13 @@ def _compute_count_metrics(results: Mapping[str, str], workload: str) -> dict[st
     per_s = 1 / float(results["ELAPSED_TIME"])
     if WORKLOADS[workload].is_byte_stream:
         retransmits = results.get("LOCAL_TRANSPORT_RETRANS")
-        return {"retransmits_per_s": scale_value(parse_count(retransmits), per_s)} if retransmits else {}
+        return {"retransmits_per_s": scale_value(parse_exact_count(retransmits), per_s)} if retransmits else {}
     sent, arrived = results.get("LOCAL_SEND_CALLS"), results.get("REMOTE_RECV_CALLS")
     if not sent or not arrived or int(sent) < 1:
         return {}
     return {
-        "datagrams_sent_per_s": scale_value(parse_count(sent), per_s),
-        "datagrams_received_per_s": scale_value(parse_count(arrived), per_s),
+        "datagrams_sent_per_s": scale_value(parse_exact_count(sent), per_s),
+        "datagrams_received_per_s": scale_value(parse_exact_count(arrived), per_s),
         "loss_percent": RoundedValue.exact(100 * max(0, int(sent) - int(arrived)) / int(sent)),
     }
 

@@ -115,11 +115,11 @@ class RequestedTest:
         )
 
     @property
-    def unit(self) -> str:
+    def requested_throughput_unit(self) -> str:
         """The unit of throughputs that are printed without one."""
         return _UNIT_BY_LETTER.get(self.general_options.get("f", "m"), DEFAULT_THROUGHPUT_UNIT)
 
-    def factors(self) -> dict[str, Level]:
+    def socket_buffer_factor(self) -> dict[str, Level]:
         """Return the levels that no table prints as they were requested."""
         sizes = {name: _parse_bytes(self.test_options[name]) for name in "sS" if name in self.test_options}
         distinct = set(sizes.values())

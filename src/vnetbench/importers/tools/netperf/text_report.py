@@ -17,7 +17,7 @@ from vnetbench.importers.tools.netperf.classic_tables import (
     ClassicTable,
     find_throughput_unit,
     is_heading,
-    parse_mean_latency,
+    parse_mean_round_trip_us,
 )
 from vnetbench.importers.tools.netperf.test_catalog import (
     BITS_PER_S_BY_UNIT,
@@ -50,13 +50,13 @@ _ERROR_LINE = re.compile(
 _HINT_LINE = re.compile(
     r"Sorry, Demo Mode|Please consider reconfiguring netperf|--enable-\w+=yes|Resetting interim"
 )
-_EXTRA_HEADING_LINE = re.compile(
+_VERBOSE_TABLE_HEADING_LINE = re.compile(
     r"Alignment\s+Offset|Local\s+Remote\s+Local\s+Remote|Send\s+Recv\s+Send|Maximum$|Segment$|Size \(bytes\)"
 )
 """Headings that `-v 2` adds below a table."""
 _REMOTE_BUFFER_SIZES_LINE = re.compile(r"\d+\s+\d+$")
 """Buffer sizes of the remote endpoint, below a row of requests."""
-_MAX_HEADING_LINES = 12
+_MAX_OMNI_HEADING_LINES = 12
 """Lines of omni headings. The longest headings have half as many."""
 _NUMBER_PATTERN = re.compile(r"(?<!\S)-?\d+(?:\.\d+)?(?!\S)")
 _OTHER_RESULT_NAMES = (
@@ -74,17 +74,17 @@ class NetperfReport(LineReport):
     requested: RequestedTest = field(init=False)
     test_name: str = field(init=False)
     title: str = ""
-    unit: str | None = None
+    table_rate_unit: str | None = None
     table: ClassicTable | None = None
-    results: dict[str, str] = field(default_factory=dict)
+    omni_results_by_name: dict[str, str] = field(default_factory=dict)
     """Results of an omni test, by name."""
-    headings: list[str] = field(default_factory=list)
+    pending_omni_headings: list[str] = field(default_factory=list)
     """Headings of an omni table or CSV, until the values follow."""
     interim_results: list[omni_results.InterimResult] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    mean_latency: RoundedValue | None = None
-    is_below_table: bool = False
-    is_latency_next: bool = False
+    mean_round_trip_us: RoundedValue | None = None
+    is_in_verbose_table: bool = False
+    is_latency_row_next: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -117,14 +117,14 @@ class NetperfReport(LineReport):
     @property
     def is_complete(self) -> bool:
         """Whether the results are there."""
-        has_results = any(not name.startswith("NETPERF_") for name in self.results)
+        has_results = any(not name.startswith("NETPERF_") for name in self.omni_results_by_name)
         return has_results or (self.table is not None and self.table.is_complete)
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this test."""
         line = line.rstrip()
         if self.is_complete:
-            return self._accepts_below(line)
+            return self._belongs_after_results(line)
         if TITLE_PATTERN.match(line):
             return not self.title
         patterns = (
@@ -138,20 +138,20 @@ class NetperfReport(LineReport):
         is_known = any(pattern.match(line) for pattern in patterns)
         return is_known or is_heading(line) or line.startswith("!!!")
 
-    def _accepts_below(self, line: str) -> bool:
+    def _belongs_after_results(self, line: str) -> bool:
         """Return whether the line belongs to this test once its results are there."""
-        if self.results:
-            return not self.headings and omni_results.KEY_VALUE.match(line) is not None
-        is_remote = not self.is_below_table and _REMOTE_BUFFER_SIZES_LINE.match(line) is not None
-        is_extra = _EXTRA_HEADING_LINE.match(line) or (self.is_below_table and NUMBER_ROW_PATTERN.match(line))
+        if self.omni_results_by_name:
+            return not self.pending_omni_headings and omni_results.KEY_VALUE.match(line) is not None
+        is_remote = not self.is_in_verbose_table and _REMOTE_BUFFER_SIZES_LINE.match(line) is not None
+        is_extra = _VERBOSE_TABLE_HEADING_LINE.match(line) or (self.is_in_verbose_table and NUMBER_ROW_PATTERN.match(line))
         return is_remote or bool(is_extra)
 
     def may_accept(self, line: str) -> bool:
         """Return whether the line may be one of omni's headings or values, which can be any words."""
-        if not line.strip() or self.is_complete or len(self.headings) >= _MAX_HEADING_LINES:
+        if not line.strip() or self.is_complete or len(self.pending_omni_headings) >= _MAX_OMNI_HEADING_LINES:
             return False
         is_classic = self.test is not None and not self.requested.is_omni and self.command is not None
-        return bool(self.headings) or bool(self.title and not is_classic and self.table is None)
+        return bool(self.pending_omni_headings) or bool(self.title and not is_classic and self.table is None)
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
@@ -168,7 +168,7 @@ class NetperfReport(LineReport):
                     f"netperf did not reach the confidence that -I requests. Its interval is {width} wide."
                 )
         elif (pair := omni_results.KEY_VALUE.match(line)) is not None:
-            self.results[pair["name"]] = pair["value"].strip('"')
+            self.omni_results_by_name[pair["name"]] = pair["value"].strip('"')
         elif _ERROR_LINE.match(line):
             self.record_first_error(line)
         elif not _HINT_LINE.match(line):
@@ -189,18 +189,18 @@ class NetperfReport(LineReport):
             self.remarks.append(f"netperf kept {count} requests outstanding on one connection (-b).")
 
     def _add_table_line(self, line: str) -> None:
-        if _EXTRA_HEADING_LINE.match(line):
-            self.is_below_table = True
-            self.is_latency_next = self.is_latency_next or "RoundTrip" in line
-        elif self.is_below_table:
-            self.mean_latency = parse_mean_latency(line.split()) if self.is_latency_next else None
-            self.is_latency_next = False
+        if _VERBOSE_TABLE_HEADING_LINE.match(line):
+            self.is_in_verbose_table = True
+            self.is_latency_row_next = self.is_latency_row_next or "RoundTrip" in line
+        elif self.is_in_verbose_table:
+            self.mean_round_trip_us = parse_mean_round_trip_us(line.split()) if self.is_latency_row_next else None
+            self.is_latency_row_next = False
         elif not self._add_classic_line(line):
             self._add_omni_line(line)
 
     def _add_classic_line(self, line: str) -> bool:
         """Add a line of a classic table. Return False if it is none."""
-        if self.test is None or self.headings:
+        if self.test is None or self.pending_omni_headings:
             return False
         if NUMBER_ROW_PATTERN.match(line):
             table = self.table or ClassicTable(self.test)
@@ -210,23 +210,23 @@ class NetperfReport(LineReport):
             return True
         if not is_heading(line):
             return False
-        self.unit = self.unit or find_throughput_unit(line) or ("Trans" if "per sec" in line else None)
+        self.table_rate_unit = self.table_rate_unit or find_throughput_unit(line) or ("Trans" if "per sec" in line else None)
         return True
 
     def _add_omni_line(self, line: str) -> None:
-        is_csv = bool(self.headings) and "," in self.headings[0]
-        if self.headings and is_csv:
-            names, values = self.headings[0].split(","), line.split(",")
+        is_csv = bool(self.pending_omni_headings) and "," in self.pending_omni_headings[0]
+        if self.pending_omni_headings and is_csv:
+            names, values = self.pending_omni_headings[0].split(","), line.split(",")
             if len(names) == len(values):
-                self.results = omni_results.name_results(names, values)
-        elif self.headings and _NUMBER_PATTERN.search(line):
-            self.results = omni_results.parse_columns(self.headings, line)
+                self.omni_results_by_name = omni_results.name_results(names, values)
+        elif self.pending_omni_headings and _NUMBER_PATTERN.search(line):
+            self.omni_results_by_name = omni_results.parse_columns(self.pending_omni_headings, line)
         else:
-            self.headings.append(line)
+            self.pending_omni_headings.append(line)
 
     def build_runs(self) -> list[Run]:
         """Return the run of the test."""
-        results, test = omni_results.drop_missing(self.results), self.test
+        results, test = omni_results.drop_missing(self.omni_results_by_name), self.test
         workload = omni_results.find_workload(results, test.workload if test is not None else None)
         is_reverse = test.is_reverse if test is not None else results.get("DIRECTION") == "Recv"
         table = self.table if not results else None
@@ -266,7 +266,7 @@ class NetperfReport(LineReport):
         factors["direction"] = REVERSE if is_reverse else FORWARD
         if self.test is None and WORKLOADS[workload].has_requests and results.get("PROTOCOL") == "UDP":
             factors["label_protocol"] = "udp"
-        return {**factors, **self.requested.factors()}
+        return {**factors, **self.requested.socket_buffer_factor()}
 
     def _compute_metrics(
         self, results: Mapping[str, str], workload: str, *, is_reverse: bool
@@ -275,16 +275,16 @@ class NetperfReport(LineReport):
             return omni_results.find_metrics(results, workload, is_reverse=is_reverse)
         if self.table is None:
             return {}
-        default_unit = self.requested.unit or DEFAULT_THROUGHPUT_UNIT
+        default_unit = self.requested.requested_throughput_unit or DEFAULT_THROUGHPUT_UNIT
         if WORKLOADS[workload].has_requests:
             default_unit = "Trans" if self.requested.general_options.get("f", "x") == "x" else "other"
-        metrics = self.table.metrics(self.unit or default_unit)
-        return {**metrics, "latency_mean_us": self.mean_latency} if self.mean_latency is not None else metrics
+        metrics = self.table.metrics(self.table_rate_unit or default_unit)
+        return {**metrics, "latency_mean_us": self.mean_round_trip_us} if self.mean_round_trip_us is not None else metrics
 
     def _build_intervals(self, workload: str, direction: str) -> Iterable[ReportInterval]:
         """Yield the intervals of `-D`. For UDP they count what was sent, so there are none."""
         load = WORKLOADS[workload]
-        interim = self.interim_results or omni_results.parse_interim_results(self.results)
+        interim = self.interim_results or omni_results.parse_interim_results(self.omni_results_by_name)
         if load.has_datagrams or load.has_connection_per_request or not interim:
             return
         origin = interim[0].end_unix_s - interim[0].length_s
@@ -309,5 +309,5 @@ class NetperfReport(LineReport):
         has_requests = WORKLOADS[workload].has_requests
         if "P50_LATENCY" in results and has_requests:
             yield "The percentiles come from a histogram whose buckets are up to a tenth of the latency wide."
-        if has_requests and self.unit not in (None, "Trans"):
+        if has_requests and self.table_rate_unit not in (None, "Trans"):
             yield "The option -f selected another unit than transactions, so the log has no transaction rate."

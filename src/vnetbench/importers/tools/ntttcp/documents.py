@@ -19,8 +19,8 @@ from vnetbench.importers.tools.ntttcp.endpoint_report import (
     rate_per_second,
     subtract,
 )
-from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, RequestedOptions, size_factor_of_write
-from vnetbench.importers.units import parse_count, parse_rounded
+from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, RequestedOptions, raw_write_size_level
+from vnetbench.importers.units import parse_exact_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 _ENDPOINT_BY_ROOT_TAG = {"ntttcps": SENDER, "ntttcpr": RECEIVER}
@@ -93,7 +93,7 @@ def _is_ntttcp_xml(root: Element) -> bool:
 def _read_xml_runs(root: Element, first_line: int, last_line: int) -> list[Run]:
     if root.tag in _ENDPOINT_BY_ROOT_TAG:
         return [build_run(_build_endpoint_report(_parse_endpoint(root), first_line, last_line))]
-    return [build_run(_combine_samples([_parse_endpoint(each) for each in root], first_line, last_line))]
+    return [build_run(_combine_samples_as_intervals([_parse_endpoint(each) for each in root], first_line, last_line))]
 
 
 def _parse_endpoint(root: Element) -> _EndpointDocument:
@@ -132,10 +132,10 @@ def _read_json_runs(document: Any, first_line: int, last_line: int) -> list[Run]
 
 def _parse_json_endpoint(name: str, body: Mapping[str, Any]) -> _EndpointDocument:
     values = {
-        _PARAMETER_NAME_BY_JSON_NAME.get(key, key): _text_or_empty(value) for key, value in body.items()
+        _PARAMETER_NAME_BY_JSON_NAME.get(key, key): _scalar_text_or_empty(value) for key, value in body.items()
     }
     values |= {
-        _THROUGHPUT_KEY_TEMPLATE.format(metric=each.get("metric", "")): _text_or_empty(each)
+        _THROUGHPUT_KEY_TEMPLATE.format(metric=each.get("metric", "")): _scalar_text_or_empty(each)
         for each in body.get("throughputs", [])
     }
     parameters = body.get("parameters", {})
@@ -151,7 +151,7 @@ def _parse_json_endpoint(name: str, body: Mapping[str, Any]) -> _EndpointDocumen
     )
 
 
-def _text_or_empty(value: Any) -> str:
+def _scalar_text_or_empty(value: Any) -> str:
     """Return the text of `"40"`, `{"metric": "s", "value": "2.001677"}` or `"413 us"`; empty for a list."""
     if isinstance(value, Mapping):
         value = value.get("value", "")
@@ -173,7 +173,7 @@ def _build_endpoint_report(document: _EndpointDocument, first_line: int, last_li
         # ntttcp for Linux writes the version of the format there.
         "" if document.is_from_linux else document.version,
         throughput_bps=parse_rounded(throughput, 1e6) if throughput else None,
-        datagram_bytes=_find_datagram_size(document, requested),
+        datagram_bytes=_find_datagram_bytes(document, requested),
         metrics=dict(_compute_metrics(document)) if duration else {},
         other_results=other_results | {"computername": document.computer},
         duration_s=parse_rounded(duration).value if duration else None,
@@ -182,7 +182,7 @@ def _build_endpoint_report(document: _EndpointDocument, first_line: int, last_li
     )
 
 
-def _combine_samples(documents: list[_EndpointDocument], first_line: int, last_line: int) -> EndpointReport:
+def _combine_samples_as_intervals(documents: list[_EndpointDocument], first_line: int, last_line: int) -> EndpointReport:
     """Return one report for several samples: each is an interval, and the metrics are their means."""
     reports = [_build_endpoint_report(document, first_line, last_line) for document in documents]
     lengths = [report.duration_s or 0.0 for report in reports]
@@ -219,10 +219,10 @@ def _find_requested_options(document: _EndpointDocument) -> RequestedOptions:
     if "udp" not in parameters:
         return RequestedOptions(document.endpoint)
     is_udp = parameters["udp"] == "True"
-    length = _find_buffer_bytes(document)
+    length = _find_max_bytes_per_call(document)
     levels: dict[str, object] = {"ip_version": 6 if parameters.get("use_ipv6") == "True" else 4}
     if document.endpoint == SENDER:
-        levels |= size_factor_of_write(is_udp, length)
+        levels |= raw_write_size_level(is_udp, length)
     streams = document.values.get("conns_tested") if document.is_from_linux else str(document.threads or "")
     if streams and streams.isdigit():
         levels["streams"] = int(streams)
@@ -233,7 +233,7 @@ def _find_requested_options(document: _EndpointDocument) -> RequestedOptions:
     )
 
 
-def _find_buffer_bytes(document: _EndpointDocument) -> int | None:
+def _find_max_bytes_per_call(document: _EndpointDocument) -> int | None:
     """Return what one call sends, or receives at most. On Linux the name is that of the socket's buffer."""
     text = (
         document.parameters.get("send_socket_buff", "")
@@ -243,12 +243,12 @@ def _find_buffer_bytes(document: _EndpointDocument) -> int | None:
     return int(text) if text.isdigit() and len(text) < 16 else None
 
 
-def _find_datagram_size(document: _EndpointDocument, requested: RequestedOptions) -> int | None:
+def _find_datagram_bytes(document: _EndpointDocument, requested: RequestedOptions) -> int | None:
     """Return the size of a datagram, if every call takes exactly one buffer."""
     if document.is_from_linux:
-        return requested.buffer_bytes if document.endpoint == SENDER else None
+        return requested.max_bytes_per_call if document.endpoint == SENDER else None
     bytes_per_call = parse_rounded(document.values.get("avg_bytes_per_compl", "0")).value
-    return requested.buffer_bytes if bytes_per_call == requested.buffer_bytes else None
+    return requested.max_bytes_per_call if bytes_per_call == requested.max_bytes_per_call else None
 
 
 def _compute_metrics(document: _EndpointDocument) -> Iterator[tuple[str, RoundedValue]]:
@@ -283,7 +283,7 @@ def _compute_linux_metrics(values: Mapping[str, str], duration: str) -> Iterator
     if values.get("packets_received", "0") != "0":
         yield "packets_per_s", rate_per_second(values["packets_received"], duration)
     if "tcp_average_rtt" in values:
-        yield "rtt_us", parse_count(values["tcp_average_rtt"].removesuffix(" us"))
+        yield "rtt_us", parse_exact_count(values["tcp_average_rtt"].removesuffix(" us"))
 
 
 READERS = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, RequestedOptions, parse_factors
-from vnetbench.importers.units import parse_count, parse_rounded
+from vnetbench.importers.units import parse_exact_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
 WINDOWS, LINUX = "NTttcp", "NTTTCP for Linux"
@@ -57,12 +57,12 @@ def build_run(report: EndpointReport) -> Run:
     endpoint, workload = report.requested.endpoint, report.requested.workload or TCP_STREAM
     if report.duration_s is not None and report.duration_s < 0:
         raise ValueError(f"the duration is {report.duration_s} s")
-    factors, unsupported = parse_factors(report.requested.levels, workload)
+    factors, unsupported = parse_factors(report.requested.raw_level_by_factor, workload)
     lacks_cpu_time = "busy_percent" in report.metrics and report.metrics["busy_percent"].high <= 0
     metrics, other_results = _split_metrics_and_other_results(
-        _drop_unreliable_cpu_values(report.metrics) if lacks_cpu_time else report.metrics, endpoint
+        _drop_cpu_time_values(report.metrics) if lacks_cpu_time else report.metrics, endpoint
     )
-    throughput = _compute_throughput(report, endpoint, workload)
+    throughput = _compute_throughput_metrics(report, endpoint, workload)
     return Run(
         tool=report.tool,
         version=report.version,
@@ -96,7 +96,7 @@ def rate_per_second(count: str, duration: str) -> RoundedValue:
 
     Raises ValueError if there is none.
     """
-    seconds, total = parse_rounded(duration), parse_count(count).value
+    seconds, total = parse_rounded(duration), parse_exact_count(count).value
     if seconds.low <= 0:
         raise ValueError(f"the duration is zero: {duration!r}")
     return RoundedValue(total / seconds.value, total / seconds.high, total / seconds.low)
@@ -129,11 +129,11 @@ def _split_metrics_and_other_results(
     return metrics, {} if endpoint else {name: f"{value.value:g}" for name, value in values.items()}
 
 
-def _drop_unreliable_cpu_values(values: Mapping[str, RoundedValue]) -> dict[str, RoundedValue]:
+def _drop_cpu_time_values(values: Mapping[str, RoundedValue]) -> dict[str, RoundedValue]:
     return {name: value for name, value in values.items() if name not in ("busy_percent", "cycles_per_byte")}
 
 
-def _compute_throughput(report: EndpointReport, endpoint: str, workload: str) -> dict[str, RoundedValue]:
+def _compute_throughput_metrics(report: EndpointReport, endpoint: str, workload: str) -> dict[str, RoundedValue]:
     """Return the throughput as metrics. A UDP sender reports only what it offered, which is no goodput."""
     throughput = report.throughput_bps
     if throughput is None:

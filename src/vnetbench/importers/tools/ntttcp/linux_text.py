@@ -23,13 +23,13 @@ from vnetbench.importers.tools.ntttcp.options import (
     RECEIVER,
     SENDER,
     RequestedOptions,
-    cpu_label,
+    raw_cpu_label,
     is_command_with_output,
-    pacing_factor,
+    raw_pacing_rate_level,
     parse_linux_command,
-    size_factor_of_write,
+    raw_write_size_level,
 )
-from vnetbench.importers.units import NUMBER_PATTERN, parse_count, parse_rounded
+from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 _VERSION_LINE = re.compile(r"NTTTCP for Linux (?P<version>\d[\w.]*)")
@@ -82,8 +82,8 @@ class _LinuxRunReport:
     version: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     roles: set[str] = field(default_factory=set)
-    warm_up_rates_bps: list[RoundedValue] = field(default_factory=list)
-    measured_rates_bps: list[RoundedValue] = field(default_factory=list)
+    warm_up_line_rates_bps: list[RoundedValue] = field(default_factory=list)
+    real_time_line_rates_bps: list[RoundedValue] = field(default_factory=list)
     """Real-time lines after the warm-up, in bit/s. `warm_up` has those of the warm-up."""
     has_begun: bool = False
     is_measured: bool = False
@@ -106,21 +106,21 @@ def starts_run(lines: LogLines) -> bool:
     return bool(_FIRST_OUTPUT_LINE.match(line)) or is_command_with_output(lines, _FIRST_OUTPUT_LINE)
 
 
-def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
+def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
     """Return the run that starts with the next line."""
     report = _LinuxRunReport(lines.last_taken_number + 1)
     foreign = 0
     while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_FOREIGN_LINES:
-        if not _belongs_to_run(report, line) and starts_run(lines):
+        if not _start_line_belongs_to_run(report, line) and starts_any_run(lines):
             break
-        is_own = _add_line(report, lines.take_line())
+        is_own = _record_line(report, lines.take_line())
         foreign = 0 if is_own or not line.strip() else foreign + 1
     while report.is_complete and _is_trailing_line(lines.peek_line() or ""):
-        _add_line(report, lines.take_line())
+        _record_line(report, lines.take_line())
     return [_build_run(report, lines.last_taken_number)]
 
 
-def _belongs_to_run(report: _LinuxRunReport, line: str) -> bool:
+def _start_line_belongs_to_run(report: _LinuxRunReport, line: str) -> bool:
     """Return whether a line that could start a run belongs to this one."""
     if find_command_line(line, PROGRAMS):
         return report.command is None and not report.version and not report.has_begun
@@ -142,10 +142,10 @@ def _is_trailing_line(line: str) -> bool:
     return is_behind or (message["severity"] == "DBG " and not _FIRST_MESSAGE_LINE.match(line))
 
 
-def _add_line(report: _LinuxRunReport, line: str) -> bool:
+def _record_line(report: _LinuxRunReport, line: str) -> bool:
     """Record a line. Return whether it is the run's own."""
     rates = list(_REAL_TIME_THROUGHPUT_PATTERN.finditer(line))
-    report.measured_rates_bps += [
+    report.real_time_line_rates_bps += [
         parse_rounded(each["number"], _BITS_PER_S_BY_UNIT[each["unit"]]) for each in rates
     ]
     # In a captured terminal the next message may follow on the same line.
@@ -174,7 +174,7 @@ def _add_message(report: _LinuxRunReport, severity: str, text: str) -> None:
     elif text.startswith("Network activity progressing"):
         report.has_begun = True
     elif text.startswith("Test warmup completed"):
-        report.warm_up_rates_bps, report.measured_rates_bps = report.measured_rates_bps, []
+        report.warm_up_line_rates_bps, report.real_time_line_rates_bps = report.real_time_line_rates_bps, []
     elif text.startswith("Test run completed"):
         report.is_measured = True
     elif _INTERRUPTION_PATTERN.search(text):
@@ -192,7 +192,7 @@ def _build_run(report: _LinuxRunReport, last_line: int) -> Run:
     omitted_s = (
         requested.warm_up_s
         if requested.warm_up_s is not None
-        else len(report.warm_up_rates_bps) * _WARM_UP_LINE_INTERVAL_S
+        else len(report.warm_up_line_rates_bps) * _WARM_UP_LINE_INTERVAL_S
     )
     throughput = totals.get("throughput")
     endpoint_report = EndpointReport(
@@ -204,7 +204,7 @@ def _build_run(report: _LinuxRunReport, last_line: int) -> Run:
         throughput_bps=parse_rounded(throughput[0], _BITS_PER_S_BY_UNIT[throughput[1]])
         if throughput
         else None,
-        datagram_bytes=requested.buffer_bytes if requested.endpoint == SENDER else None,
+        datagram_bytes=requested.max_bytes_per_call if requested.endpoint == SENDER else None,
         metrics=_compute_metrics(totals, duration) if duration else {},
         other_results={name: "".join(totals[name]) for name in _OTHER_RESULT_NAMES if name in totals},
         duration_s=duration_s,
@@ -231,14 +231,14 @@ def _find_requested_options(report: _LinuxRunReport) -> RequestedOptions:
     if report.command:
         requested = parse_linux_command(report.command)
     elif "protocol" in report.settings:
-        requested = _requested_by_settings(report)
+        requested = _requested_options_from_settings(report)
     elif report.is_complete:
         requested = RequestedOptions(
             SENDER if report.connections is not None else RECEIVER, _detect_workload(report)
         )
     if report.connections is not None:
         requested = replace(
-            requested, endpoint=SENDER, levels={**requested.levels, "streams": report.connections}
+            requested, endpoint=SENDER, levels={**requested.raw_level_by_factor, "streams": report.connections}
         )
     return requested
 
@@ -251,18 +251,18 @@ def _detect_workload(report: _LinuxRunReport) -> str:
     return UDP_STREAM if version >= _MIN_RETRANSMIT_VERSION else ""
 
 
-def _requested_by_settings(report: _LinuxRunReport) -> RequestedOptions:
+def _requested_options_from_settings(report: _LinuxRunReport) -> RequestedOptions:
     settings = report.settings
     endpoint = SENDER if "sender role" in report.roles else RECEIVER
     is_udp = settings["protocol"] == "UDP"
     length = _parse_integer(settings.get(f"{endpoint} socket buffer (bytes)", ""))
     levels: dict[str, object] = {"ip_version": 6 if settings.get("domain") == "IPv6" else 4}
     if endpoint == SENDER:
-        levels |= size_factor_of_write(is_udp, length) | pacing_factor(
+        levels |= raw_write_size_level(is_udp, length) | raw_pacing_rate_level(
             settings.get("fq rate limit (bits/sec)", "")
         )
     cpu = settings.get("cpu affinity", "*")
-    levels |= cpu_label(endpoint, cpu if cpu.isdigit() else "any")
+    levels |= raw_cpu_label(endpoint, cpu if cpu.isdigit() else "any")
     warm_up = settings.get("test warm-up (sec)", "no")
     return RequestedOptions(
         endpoint, UDP_STREAM if is_udp else TCP_STREAM, levels, length, float(_parse_integer(warm_up) or 0)
@@ -288,7 +288,7 @@ def _compute_metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> di
     if "rx_packets" in numbers:
         metrics["packets_per_s"] = rate_per_second(numbers["rx_packets"], duration)
     if "tcpi rtt" in numbers:
-        metrics["rtt_us"] = parse_count(numbers["tcpi rtt"])
+        metrics["rtt_us"] = parse_exact_count(numbers["tcpi rtt"])
     return metrics
 
 
@@ -299,21 +299,21 @@ def _build_intervals(
 
     They have no times, so they share the duration if they can fill it.
     """
-    omitted = _make_intervals(report.warm_up_rates_bps, _WARM_UP_LINE_INTERVAL_S, is_omitted=True)
-    if not report.measured_rates_bps or not duration_s:
+    omitted = _make_intervals(report.warm_up_line_rates_bps, _WARM_UP_LINE_INTERVAL_S, is_omitted=True)
+    if not report.real_time_line_rates_bps or not duration_s:
         return omitted
-    length_s = duration_s / len(report.measured_rates_bps)
+    length_s = duration_s / len(report.real_time_line_rates_bps)
     if not _MIN_LINE_INTERVAL_S <= length_s <= _MAX_LINE_INTERVAL_S:
         remarks.append("The real-time lines do not cover the run, so the run has no samples.")
         return omitted
     remarks.append(
         f"The real-time lines have no times, so vnetbench assumes that each line covers {length_s:.2f} s."
     )
-    return omitted + _make_intervals(report.measured_rates_bps, length_s, is_omitted=False)
+    return omitted + _make_intervals(report.real_time_line_rates_bps, length_s, is_omitted=False)
 
 
 def _make_intervals(
-    rates: list[RoundedValue], length_s: float, *, is_omitted: bool
+    rates_bps: list[RoundedValue], length_s: float, *, is_omitted: bool
 ) -> tuple[ReportInterval, ...]:
     def scale_to_bytes(rate: RoundedValue) -> RoundedValue:
         return RoundedValue(*(x * length_s / 8 for x in (rate.value, rate.low, rate.high)))
@@ -322,8 +322,8 @@ def _make_intervals(
         ReportInterval(
             at * length_s, (at + 1) * length_s, {"bytes": scale_to_bytes(rate)}, is_omitted=is_omitted
         )
-        for at, rate in enumerate(rates)
+        for at, rate in enumerate(rates_bps)
     )
 
 
-READERS = (TextReader(LINUX, starts_run, read_runs),)
+READERS = (TextReader(LINUX, starts_run, read_next_report),)

@@ -17,7 +17,7 @@ from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 SENDER, RECEIVER = "sender", "receiver"
 PROGRAMS = ("ntttcp", "ntttcps", "ntttcpr", "ntttcp_x64", "ntttcp_x86", "ntttcp_arm64")
 """`ntttcps` and `ntttcpr`: before 5.x each endpoint had its own program."""
-LARGEST_DATAGRAM = 65535 - 8 - 20
+LARGEST_DATAGRAM_BYTES = 65535 - 8 - 20
 """ntttcp for Linux reduces larger sizes to this (const.h, MAX_UDP_SEND_SIZE)."""
 
 MAX_FOREIGN_LINES = 60
@@ -65,9 +65,9 @@ class RequestedOptions:
     """`sender`, `receiver`, or empty if unknown."""
     workload: str = ""
     """Empty if unknown."""
-    levels: Mapping[str, object] = field(default_factory=dict)
+    raw_level_by_factor: Mapping[str, object] = field(default_factory=dict)
     """Levels by factor, as `parse_level` takes them."""
-    buffer_bytes: int | None = None
+    max_bytes_per_call: int | None = None
     """What one call sends, or receives at most."""
     warm_up_s: float | None = None
     unsupported_reason: str = ""
@@ -107,8 +107,8 @@ def parse_windows_command(command: CommandLine) -> RequestedOptions:
         endpoint,
         UDP_STREAM if is_udp else TCP_STREAM,
         {
-            **_parse_thread_mapping(words, endpoint),
-            **_build_common_levels(endpoint, is_udp, "6" in options, length),
+            **_parse_streams_and_cpus(words, endpoint),
+            **_build_common_raw_levels(endpoint, is_udp, "6" in options, length),
         },
         length,
         float(warm_up) if warm_up.isdigit() else None,
@@ -124,13 +124,13 @@ def parse_linux_command(command: CommandLine) -> RequestedOptions:
     is_udp = "u" in options
     length = _parse_size_bytes(options["b"]) if "b" in options else 2**17 if is_sender else 2**16
     if length and is_udp and is_sender:
-        length = min(length, LARGEST_DATAGRAM)
-    levels = _build_common_levels(endpoint, is_udp, "6" in options, length) | cpu_label(endpoint, "any")
+        length = min(length, LARGEST_DATAGRAM_BYTES)
+    levels = _build_common_raw_levels(endpoint, is_udp, "6" in options, length) | raw_cpu_label(endpoint, "any")
     if "m" in options:
-        levels |= _parse_thread_mapping(command.arguments, endpoint)
+        levels |= _parse_streams_and_cpus(command.arguments, endpoint)
     if is_sender:
         levels["streams"] = _count_streams_on_linux(options)
-        levels |= pacing_factor(options.get("fq-rate-limit", ""))
+        levels |= raw_pacing_rate_level(options.get("fq-rate-limit", ""))
     else:
         levels.pop("streams", None)  # A receiver knows its ports, but not how many streams each gets.
     warm_up = options.get("W", "0")
@@ -143,11 +143,11 @@ def parse_linux_command(command: CommandLine) -> RequestedOptions:
     )
 
 
-def parse_factors(levels: Mapping[str, object], workload: str) -> tuple[dict[str, Level], tuple[str, ...]]:
+def parse_factors(raw_level_by_factor: Mapping[str, object], workload: str) -> tuple[dict[str, Level], tuple[str, ...]]:
     """Return the canonical levels, and a remark for each one that is invalid or of other workloads."""
     factors: dict[str, Level] = {}
     remarks = []
-    for name, raw in levels.items():
+    for name, raw in raw_level_by_factor.items():
         if raw is None:
             continue
         try:
@@ -158,25 +158,25 @@ def parse_factors(levels: Mapping[str, object], workload: str) -> tuple[dict[str
     return factors, tuple(remarks)
 
 
-def size_factor_of_write(is_udp: bool, length: int | None) -> dict[str, object]:
+def raw_write_size_level(is_udp: bool, size_bytes: int | None) -> dict[str, object]:
     """Return the factor for the size of one write."""
-    if not length:
+    if not size_bytes:
         return {}
-    return {"datagram_size" if is_udp else "message_size": f"{length} B"}
+    return {"datagram_size" if is_udp else "message_size": f"{size_bytes} B"}
 
 
-def pacing_factor(rate: str) -> dict[str, object]:
+def raw_pacing_rate_level(fq_rate_limit: str) -> dict[str, object]:
     """Return the factor for `--fq-rate-limit 10G`.
 
     It sets SO_MAX_PACING_RATE of each connection, in powers of 1000.
     """
-    match = _RATE_PATTERN.fullmatch(rate)
+    match = _RATE_PATTERN.fullmatch(fq_rate_limit)
     if match is None or float(match[1]) == 0:
         return {}
     return {"pacing_rate": f"{float(match[1]) * _DECIMAL_MULTIPLIER_BY_SUFFIX[match[2].lower()]:.0f} bit/s"}
 
 
-def cpu_label(endpoint: str, cpus: str | None) -> dict[str, object]:
+def raw_cpu_label(endpoint: str, cpus: str | None) -> dict[str, object]:
     """Return the label for the CPUs of one endpoint's threads.
 
     The factor `thread_cpus` needs both endpoints.
@@ -184,9 +184,9 @@ def cpu_label(endpoint: str, cpus: str | None) -> dict[str, object]:
     return {f"label_{endpoint}_cpus": cpus} if endpoint else {}
 
 
-def _build_common_levels(endpoint: str, is_udp: bool, is_ipv6: bool, length: int | None) -> dict[str, object]:
+def _build_common_raw_levels(endpoint: str, is_udp: bool, is_ipv6: bool, size_bytes: int | None) -> dict[str, object]:
     levels: dict[str, object] = {"ip_version": 6 if is_ipv6 else 4}
-    return levels | (size_factor_of_write(is_udp, length) if endpoint == SENDER else {})
+    return levels | (raw_write_size_level(is_udp, size_bytes) if endpoint == SENDER else {})
 
 
 def _find_endpoint(program: str, sends: bool, receives: bool) -> str:
@@ -195,7 +195,7 @@ def _find_endpoint(program: str, sends: bool, receives: bool) -> str:
     return RECEIVER if receives or program == "ntttcpr" else ""
 
 
-def _parse_thread_mapping(arguments: Sequence[str], endpoint: str) -> dict[str, object]:
+def _parse_streams_and_cpus(arguments: Sequence[str], endpoint: str) -> dict[str, object]:
     """Return streams and CPUs of `-m 4,0,10.0.0.2 4,1,10.0.0.3`: threads, CPU, receiver's address."""
     if "-m" not in arguments:
         return {}
@@ -210,14 +210,14 @@ def _parse_thread_mapping(arguments: Sequence[str], endpoint: str) -> dict[str, 
     threads: Counter[str] = Counter()
     for match in mappings:
         threads[match[2]] += int(match[1])
-    return {"streams": threads.total()} | cpu_label(endpoint, _format_cpu_set(threads))
+    return {"streams": threads.total()} | raw_cpu_label(endpoint, _format_evenly_used_cpus(threads))
 
 
-def _format_cpu_set(threads: Mapping[str, int]) -> str | None:
+def _format_evenly_used_cpus(thread_count_by_cpu: Mapping[str, int]) -> str | None:
     """Return the CPUs that threads take in turn; None if some CPUs have more threads than others."""
-    if not all(cpu.isdigit() for cpu in threads):
-        return "any" if len(threads) == 1 else None
-    return ",".join(threads) if len(set(threads.values())) == 1 else None
+    if not all(cpu.isdigit() for cpu in thread_count_by_cpu):
+        return "any" if len(thread_count_by_cpu) == 1 else None
+    return ",".join(thread_count_by_cpu) if len(set(thread_count_by_cpu.values())) == 1 else None
 
 
 def _count_streams_on_linux(options: Mapping[str, str]) -> int | None:

@@ -24,7 +24,7 @@ from vnetbench.importers.tools.ntttcp.options import (
     RequestedOptions,
     is_command_with_output,
     parse_windows_command,
-    size_factor_of_write,
+    raw_write_size_level,
 )
 from vnetbench.importers.tools.ntttcp.windows_tables import TABLE_OPENING_PATTERN, WindowsTables
 from vnetbench.importers.units import NUMBER_PATTERN, parse_rounded
@@ -87,10 +87,10 @@ class _WindowsRunReport:
     first_line: int
     command: CommandLine | None = None
     version: str = ""
-    stamp: str = ""
+    start_time_text: str = ""
     tables: WindowsTables = field(default_factory=WindowsTables)
     summary: dict[str, str] = field(default_factory=dict)
-    characteristics: dict[str, str] | None = None
+    network_characteristics: dict[str, str] | None = None
     settings: dict[str, str] = field(default_factory=dict)
     failure: str = ""
 
@@ -110,12 +110,12 @@ def starts_run(lines: LogLines) -> bool:
     return is_command_with_output(lines, _FIRST_OUTPUT_PATTERN)
 
 
-def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
+def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
     """Return the run that starts with the next line."""
     report = _WindowsRunReport(lines.last_taken_number + 1)
     foreign, last_line = 0, lines.last_taken_number
     while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_FOREIGN_LINES:
-        if _starts_next_run(report, line) or (not _belongs_to_run(report, line) and starts_run(lines)):
+        if _starts_next_run(report, line) or (not _start_line_belongs_to_run(report, line) and starts_any_run(lines)):
             break
         is_own, rest = _add_line(report, lines.take_line())
         last_line = lines.last_taken_number
@@ -128,7 +128,7 @@ def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
     return [_build_run(report, last_line)]
 
 
-def _belongs_to_run(report: _WindowsRunReport, line: str) -> bool:
+def _start_line_belongs_to_run(report: _WindowsRunReport, line: str) -> bool:
     """Return whether a line that could start a run belongs to this one."""
     return bool(_FIRST_OUTPUT_PATTERN.search(line) or _CHARACTERISTICS_HEADING.match(line.strip())) or (
         report.command is None and not report.version and find_command_line(line, PROGRAMS) is not None
@@ -172,22 +172,22 @@ def _add_text(report: _WindowsRunReport, text: str) -> bool:
     else:
         is_own = not text.strip()
     if version := _VERSION_LINE.search(text):
-        report.version, report.stamp = version["version"], version["stamp"] or ""
+        report.version, report.start_time_text = version["version"], version["stamp"] or ""
     progress = _PROGRESS_LINE.search(text)
-    if progress and not report.stamp:
-        report.stamp = progress["stamp"] or ""
+    if progress and not report.start_time_text:
+        report.start_time_text = progress["stamp"] or ""
     if failure := _FAILURE_LINE.search(text):
         report.failure = report.failure or failure["message"].strip()
     if flag := _SETTING_PATTERN.fullmatch(text.strip()):
         report.settings[flag["name"]] = flag["value"]
     if _CHARACTERISTICS_HEADING.match(text.strip()):
-        report.characteristics = {}
+        report.network_characteristics = {}
         return True
     if _SUMMARY_LINE.search(text):
         report.summary = {pair["name"]: pair["value"] for pair in _SUMMARY_VALUE_PATTERN.finditer(text)}
         return True
-    if report.characteristics is not None and (named := _CHARACTERISTIC_LINE.fullmatch(text)):
-        report.characteristics[named["name"]] = named["value"]
+    if report.network_characteristics is not None and (named := _CHARACTERISTIC_LINE.fullmatch(text)):
+        report.network_characteristics[named["name"]] = named["value"]
         return True
     recognized = (version, progress, failure, flag, _OTHER_OUTPUT_PATTERN.match(text), "###" in text or None)
     return is_own or any(recognized)
@@ -201,8 +201,8 @@ def _take_trailing_line(report: _WindowsRunReport, lines: LogLines) -> bool:
     text = (line or "").strip()
     is_wanted = (
         (not report.summary and _SUMMARY_LINE.match(text))
-        or (report.characteristics is None and _CHARACTERISTICS_HEADING.match(text))
-        or (report.characteristics is not None and not offset and _matches_characteristic(text))
+        or (report.network_characteristics is None and _CHARACTERISTICS_HEADING.match(text))
+        or (report.network_characteristics is not None and not offset and _matches_network_characteristic(text))
         or text.startswith("NOTE::")
     )
     if not is_wanted:
@@ -213,7 +213,7 @@ def _take_trailing_line(report: _WindowsRunReport, lines: LogLines) -> bool:
     return True
 
 
-def _matches_characteristic(text: str) -> bool:
+def _matches_network_characteristic(text: str) -> bool:
     return bool(_CHARACTERISTIC_LINE.fullmatch(text)) and find_command_line(text, PROGRAMS) is None
 
 
@@ -230,7 +230,7 @@ def _build_run(report: _WindowsRunReport, last_line: int) -> Run:
         requested,
         report.version,
         throughput_bps=_find_throughput(totals),
-        datagram_bytes=_find_datagram_size(requested, report.tables, remarks),
+        datagram_bytes=_find_datagram_bytes(requested, report.tables, remarks),
         metrics=_compute_metrics(totals, time_text if not requested.has_datagrams else ""),
         other_results=_collect_other_results(totals, report),
         duration_s=parse_rounded(time_text).value if time_text else None,
@@ -239,7 +239,7 @@ def _build_run(report: _WindowsRunReport, last_line: int) -> Run:
         failure="" if report.is_complete else report.failure or CUT_OFF_FAILURE,
     )
     run = build_run(replace(endpoint_report, remarks=tuple(remarks)))
-    return replace(run, started_at=_parse_timestamp(report.stamp))
+    return replace(run, started_at=_parse_timestamp(report.start_time_text))
 
 
 def _find_requested_options(report: _WindowsRunReport) -> RequestedOptions:
@@ -255,13 +255,13 @@ def _find_requested_options(report: _WindowsRunReport) -> RequestedOptions:
         endpoint, is_udp = SENDER if settings["send_flag"] == "1" else RECEIVER, settings["udp_flag"] == "1"
         length = int(settings["buffers_length"])
         levels: dict[str, object] = {"ip_version": 6 if settings.get("use_ipv6_flag") == "1" else 4}
-        levels |= size_factor_of_write(is_udp, length) if endpoint == SENDER else {}
+        levels |= raw_write_size_level(is_udp, length) if endpoint == SENDER else {}
         warm_up_s = int(settings.get("warmup_time", "0")) / 1000
         requested = RequestedOptions(
             endpoint, UDP_STREAM if is_udp else TCP_STREAM, levels, length, warm_up_s
         )
-    if report.tables.threads and "streams" not in requested.levels:
-        requested = replace(requested, levels={**requested.levels, "streams": len(report.tables.threads)})
+    if report.tables.threads and "streams" not in requested.raw_level_by_factor:
+        requested = replace(requested, levels={**requested.raw_level_by_factor, "streams": len(report.tables.threads)})
     return requested
 
 
@@ -272,43 +272,43 @@ def _find_throughput(totals: dict[str, str]) -> RoundedValue | None:
     return None
 
 
-def _compute_metrics(totals: dict[str, str], time_text: str) -> dict[str, RoundedValue]:
+def _compute_metrics(totals: dict[str, str], retransmits_duration_text: str) -> dict[str, RoundedValue]:
     """Return the metrics of one endpoint's machine. `time_text` is empty if there are no retransmissions."""
     metrics = {
         ours: parse_rounded(totals[theirs])
         for theirs, ours in _METRIC_BY_TABLE_TITLE.items()
         if theirs in totals
     }
-    if "Retransmits" in totals and time_text:
-        metrics["retransmits_per_s"] = rate_per_second(totals["Retransmits"], time_text)
+    if "Retransmits" in totals and retransmits_duration_text:
+        metrics["retransmits_per_s"] = rate_per_second(totals["Retransmits"], retransmits_duration_text)
     return metrics
 
 
 def _collect_other_results(totals: dict[str, str], report: _WindowsRunReport) -> dict[str, str]:
     other_results = {name: totals[name] for name in _OTHER_RESULT_TITLES if name in totals}
     return other_results | {
-        f"characteristic: {name}": text for name, text in (report.characteristics or {}).items()
+        f"characteristic: {name}": text for name, text in (report.network_characteristics or {}).items()
     }
 
 
-def _find_datagram_size(requested: RequestedOptions, tables: WindowsTables, remarks: list[str]) -> int | None:
+def _find_datagram_bytes(requested: RequestedOptions, tables: WindowsTables, remarks: list[str]) -> int | None:
     """Return the size of a datagram, if every call sent or received exactly one buffer."""
-    if not requested.has_datagrams or not requested.buffer_bytes:
+    if not requested.has_datagrams or not requested.max_bytes_per_call:
         return None
     sizes = {parse_rounded(row["Avg B / Compl"]).value for row in tables.threads if "Avg B / Compl" in row}
-    if sizes <= {float(requested.buffer_bytes)}:
-        return requested.buffer_bytes
+    if sizes <= {float(requested.max_bytes_per_call)}:
+        return requested.max_bytes_per_call
     remarks.append(
         "The calls sent or received other sizes than their buffer's, so the number of datagrams is unknown."
     )
     return None
 
 
-def _parse_timestamp(stamp: str) -> datetime | None:
+def _parse_timestamp(timestamp_text: str) -> datetime | None:
     try:
-        return datetime.strptime(stamp, "%m/%d/%Y %H:%M:%S") if stamp else None
+        return datetime.strptime(timestamp_text, "%m/%d/%Y %H:%M:%S") if timestamp_text else None
     except ValueError:
         return None
 
 
-READERS = (TextReader(WINDOWS, starts_run, read_runs),)
+READERS = (TextReader(WINDOWS, starts_run, read_next_report),)
