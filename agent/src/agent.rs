@@ -151,7 +151,7 @@ impl Agent {
             "path.probe" => self.run_parsed_on_thread(params, reply, path::probe_path),
             "delay_line.start" => reply.parse_run_and_send(params, |p| self.delay_lines.start(p)),
             "delay_line.set" => {
-                reply.parse_run_and_send(params, |p| self.delay_lines.update_and_reset_counts(p))
+                reply.parse_run_and_send(params, |p| self.delay_lines.reset_with(p))
             }
             "delay_line.read" => reply.parse_run_and_send(params, |p| self.delay_lines.read(p)),
             "delay_line.stop" => reply.parse_run_and_send(params, |p| self.delay_lines.stop(p)),

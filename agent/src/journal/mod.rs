@@ -90,7 +90,7 @@ fn read_settings_for_restore(interface: &str) -> Vec<OriginalSetting> {
             value,
         })
     };
-    knobs::INTERFACE_KNOBS
+    knobs::INTERFACE_KNOBS_DEPENDENTS_FIRST
         .into_iter()
         .filter_map(read_setting)
         .collect()

@@ -78,14 +78,14 @@ pub enum CoalesceSetting {
 
 /// The coalescing of both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DirectionCoalescing {
+pub struct BidirectionalCoalescing {
     /// Coalescing of received packets.
     pub rx: CoalesceSetting,
     /// Coalescing of transmitted packets.
     pub tx: CoalesceSetting,
 }
 
-impl DirectionCoalescing {
+impl BidirectionalCoalescing {
     /// Returns the same setting for both directions.
     pub fn uniform(coalesce: CoalesceSetting) -> Self {
         Self {
@@ -115,7 +115,7 @@ pub fn read_ethtool_coalescing(interface: &Interface) -> io::Result<Coalescing> 
 }
 
 /// Reads the setting of both directions as the driver reports it.
-pub fn read_coalescing(interface: &Interface) -> io::Result<DirectionCoalescing> {
+pub fn read_coalescing(interface: &Interface) -> io::Result<BidirectionalCoalescing> {
     let coalescing = read_ethtool_coalescing(interface)?;
     let adaptive_values =
         find_special_value_driver(interface).map_or(&[][..], |driver| driver.adaptive_values_us);
@@ -126,14 +126,14 @@ pub fn read_coalescing(interface: &Interface) -> io::Result<DirectionCoalescing>
             CoalesceSetting::DelayUs(us)
         }
     };
-    Ok(DirectionCoalescing {
+    Ok(BidirectionalCoalescing {
         rx: setting(coalescing.rx_us, coalescing.adaptive_rx),
         tx: setting(coalescing.tx_us, coalescing.adaptive_tx),
     })
 }
 
 /// Sets both directions, or only the receive direction if the driver supports no more.
-pub fn set_coalescing(interface: &Interface, settings: DirectionCoalescing) -> io::Result<()> {
+pub fn set_coalescing(interface: &Interface, settings: BidirectionalCoalescing) -> io::Result<()> {
     let driver = find_special_value_driver(interface);
     let driver = driver.as_ref();
     let driver_values = |setting| match (setting, driver) {
@@ -187,12 +187,12 @@ mod tests {
     #[test]
     fn a_missing_transmit_value_equals_the_receive_value() {
         let (rx, none) = (CoalesceSetting::DelayUs(50), CoalesceSetting::DelayUs(0));
-        let rx_only = DirectionCoalescing { rx, tx: none };
+        let rx_only = BidirectionalCoalescing { rx, tx: none };
         assert_eq!(
             rx_only.with_rx_for_zero_tx(),
-            DirectionCoalescing::uniform(rx)
+            BidirectionalCoalescing::uniform(rx)
         );
-        let tx_only = DirectionCoalescing { rx: none, tx: rx };
+        let tx_only = BidirectionalCoalescing { rx: none, tx: rx };
         assert_eq!(tx_only.with_rx_for_zero_tx(), tx_only);
     }
 }

@@ -8,14 +8,14 @@ use rustix::thread::Pid;
 use vnetbench_system::cpu_list::CpuList;
 
 /// Returns the CPUs that the agent's main thread may use.
-pub fn read_agent_cpus() -> io::Result<CpuList> {
+pub fn read_main_thread_cpus() -> io::Result<CpuList> {
     Ok(CpuList::read_thread_affinity(Some(
         rustix::process::getpid(),
     ))?)
 }
 
 /// Sets the CPUs of all threads. Threads inherit the CPUs of their parent, so this repeats until no new thread appears.
-pub fn set_agent_cpus(cpus: &CpuList) -> io::Result<()> {
+pub fn set_cpus_of_agent_threads(cpus: &CpuList) -> io::Result<()> {
     let mut updated_threads = HashSet::new();
     loop {
         let mut has_new_thread = false;

@@ -88,7 +88,7 @@ pub fn set_irq_placement(interface: &Interface, placement: &IrqPlacement) -> io:
 struct Interrupt {
     number: u32,
     /// The driver's name of the interrupt without digits: equal for all of one type (`virtio-input.`).
-    handler_name: String,
+    handler_name_without_digits: String,
 }
 
 impl Interrupt {
@@ -108,7 +108,9 @@ fn list_adapter_interrupts(interface: &Interface) -> io::Result<Vec<Interrupt>> 
         .filter(|number| Interrupt::proc_irq_folder(*number).exists())
         .map(|number| Interrupt {
             number,
-            handler_name: read_handler_name(&Interrupt::proc_irq_folder(number)),
+            handler_name_without_digits: read_handler_name_without_digits(
+                &Interrupt::proc_irq_folder(number),
+            ),
         })
         .collect();
     if interrupts.is_empty() {
@@ -133,7 +135,7 @@ fn list_interrupt_numbers(device: &Path) -> BTreeSet<u32> {
 }
 
 /// Returns the name that the driver gave the interrupt, without digits. It is the name of a subfolder.
-fn read_handler_name(folder: &Path) -> String {
+fn read_handler_name_without_digits(folder: &Path) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let name = folders
@@ -159,7 +161,9 @@ fn assign_round_robin_per_handler(interrupts: &[Interrupt], cpus: &CpuList) -> V
     interrupts
         .iter()
         .map(|interrupt| {
-            let count = counts_by_name.entry(&interrupt.handler_name).or_default();
+            let count = counts_by_name
+                .entry(&interrupt.handler_name_without_digits)
+                .or_default();
             let cpu = cpus[*count % cpus.len()];
             *count += 1;
             CpuList::from_cpu(cpu)
@@ -188,7 +192,7 @@ mod tests {
             .zip(names)
             .map(|(number, kind)| Interrupt {
                 number,
-                handler_name: kind.into(),
+                handler_name_without_digits: kind.into(),
             })
             .collect();
         let cpus = CpuList::parse("0-1").expect("valid");

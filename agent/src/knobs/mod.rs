@@ -13,7 +13,7 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use self::coalescing::DirectionCoalescing;
+use self::coalescing::BidirectionalCoalescing;
 use self::rings::Direction;
 use vnetbench_interfaces::features;
 use vnetbench_interfaces::interface::{Interface, LINK_TIMEOUT};
@@ -34,7 +34,7 @@ pub const OFFLOADS: [&str; 7] = [
 /// The knobs of an interface, ordered so that setting one may change only those before it in the list.
 ///
 /// A driver may restart the adapter, and disabling checksums also disables the offloads that need them.
-pub const INTERFACE_KNOBS: [&str; 16] = [
+pub const INTERFACE_KNOBS_DEPENDENTS_FIRST: [&str; 16] = [
     "napi_has_priority",
     "napi_cpus",
     "lro",
@@ -117,7 +117,7 @@ impl Knob {
                 rings::read_descriptors(&open()?, *direction).map(|descriptors| json!(descriptors))
             }
             Self::Coalesce => coalescing::read_coalescing(&open()?)
-                .map(DirectionCoalescing::with_rx_for_zero_tx)
+                .map(BidirectionalCoalescing::with_rx_for_zero_tx)
                 .map(values::coalescing_to_json),
             Self::IrqCpus => {
                 interrupts::read_irq_placement(&open()?).map(values::placement_to_json)
@@ -129,7 +129,7 @@ impl Knob {
             Self::NapiHasPriority => {
                 napi::read_common_realtime_priority(&open()?).map(|first| json!(first))
             }
-            Self::Cpus => cpus::read_agent_cpus().map(|list| json!(list.to_string())),
+            Self::Cpus => cpus::read_main_thread_cpus().map(|list| json!(list.to_string())),
             Self::Ports => Ok(json!(ports::format_configured_ports())),
         };
         unsupported_as_null(value)
@@ -196,7 +196,7 @@ impl Knob {
             }
             Self::Cpus => {
                 let list = values::parse_nonempty_cpu_list(value)?;
-                cpus::set_agent_cpus(&list)
+                cpus::set_cpus_of_agent_threads(&list)
             }
             Self::Ports => {
                 ports::configure_ports(values::parse_port_range(value)?);
@@ -299,9 +299,13 @@ mod tests {
 
     #[test]
     fn every_interface_knob_applies_to_an_interface() {
-        for name in INTERFACE_KNOBS {
+        for name in INTERFACE_KNOBS_DEPENDENTS_FIRST {
             assert!(find_applicable_knob(name, Some("lo")).is_ok(), "{name}");
         }
-        assert!(OFFLOADS.iter().all(|name| INTERFACE_KNOBS.contains(name)));
+        assert!(
+            OFFLOADS
+                .iter()
+                .all(|name| INTERFACE_KNOBS_DEPENDENTS_FIRST.contains(name))
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::coalescing::{CoalesceSetting, DirectionCoalescing};
+use super::coalescing::{BidirectionalCoalescing, CoalesceSetting};
 use super::interrupts::IrqPlacement;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
@@ -38,7 +38,7 @@ pub fn parse_positive_count(value: &Value) -> Result<u32> {
 }
 
 /// Formats a coalescing setting: one value if both directions are equal, else `{"rx": …, "tx": …}`.
-pub fn coalescing_to_json(both: DirectionCoalescing) -> Value {
+pub fn coalescing_to_json(both: BidirectionalCoalescing) -> Value {
     let [rx, tx] = [both.rx, both.tx].map(|coalesce| match coalesce {
         CoalesceSetting::Adaptive => Value::from(ADAPTIVE_VALUE),
         CoalesceSetting::DelayUs(us) => json!(f64::from(us) / 1e6),
@@ -51,12 +51,12 @@ pub fn coalescing_to_json(both: DirectionCoalescing) -> Value {
 }
 
 /// Parses a coalescing setting.
-pub fn parse_coalescing(value: &Value) -> Result<DirectionCoalescing> {
+pub fn parse_coalescing(value: &Value) -> Result<BidirectionalCoalescing> {
     let Some(parts) = value.as_object() else {
-        return parse_coalesce_setting(value).map(DirectionCoalescing::uniform);
+        return parse_coalesce_setting(value).map(BidirectionalCoalescing::uniform);
     };
     match (parts.get("rx"), parts.get("tx")) {
-        (Some(rx), Some(tx)) if parts.len() == 2 => Ok(DirectionCoalescing {
+        (Some(rx), Some(tx)) if parts.len() == 2 => Ok(BidirectionalCoalescing {
             rx: parse_coalesce_setting(rx)?,
             tx: parse_coalesce_setting(tx)?,
         }),

@@ -38,7 +38,7 @@ pub struct PathProbeRequest {
 struct ProbeResult {
     forward_works: bool,
     reverse_works: bool,
-    rtt: Option<Duration>,
+    shortest_rtt: Option<Duration>,
     reason: String,
 }
 
@@ -59,7 +59,14 @@ pub fn probe_path(request: PathProbeRequest) -> Result<Value> {
             token[16..].copy_from_slice(&attempt.to_be_bytes());
             wire::write_header(&mut probe, PROBE_MAGIC, &token);
             let deadline = Instant::now() + Duration::from_secs_f64(request.timeout_s);
-            match exchange_probe(&socket, &probe, &token, &waker, deadline, &mut result) {
+            match send_probe_and_await_answers(
+                &socket,
+                &probe,
+                &token,
+                &waker,
+                deadline,
+                &mut result,
+            ) {
                 // Another attempt cannot succeed either.
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                     result.reason =
@@ -80,7 +87,7 @@ pub fn probe_path(request: PathProbeRequest) -> Result<Value> {
         "forward": result.forward_works,
         "reverse": result.reverse_works,
         "reason": result.reason,
-        "rtt_us": result.rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
+        "rtt_us": result.shortest_rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
     }))
 }
 
@@ -110,7 +117,7 @@ fn checked_payload_bytes(request: &PathProbeRequest) -> Result<usize> {
 }
 
 /// Sends one probe, and returns when both answers have arrived or at the deadline.
-fn exchange_probe(
+fn send_probe_and_await_answers(
     socket: &Socket,
     probe: &[u8],
     token: &Token,
@@ -163,7 +170,11 @@ fn exchange_probe(
             _ => continue,
         }
         let rtt = sent.elapsed();
-        result.rtt = Some(result.rtt.map_or(rtt, |shortest| shortest.min(rtt)));
+        result.shortest_rtt = Some(
+            result
+                .shortest_rtt
+                .map_or(rtt, |shortest| shortest.min(rtt)),
+        );
     }
     Ok(())
 }

@@ -23,12 +23,12 @@ use vnetbench_traffic::udp_stream::{self, FlowOptions};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
-const MAX_SEND_BATCH: usize = 256;
+const MAX_SEND_BATCH_MESSAGES: usize = 256;
 /// Keeps the time between two requests within what a `Duration` can represent.
 const MIN_RATE_PER_S: f64 = 1e-6;
 const MAX_RATE_PER_S: f64 = 10e6;
 const DEFAULT_DATAGRAM_BYTES: usize = 64;
-const MAX_IDLE_S: f64 = 3600.0;
+const MAX_IDLE_BEFORE_TRANSFERS_S: f64 = 3600.0;
 /// The SO_BUSY_POLL time of `waiting: busy_poll`, as the kernel's documentation recommends (sysctl/net.rst).
 const BUSY_POLL_US: u32 = 50;
 
@@ -179,10 +179,10 @@ pub fn parse_mixed(
     let idle_s = request.remove(IDLE_PARAMETER).unwrap_or_default();
     let Some(idle_s) = idle_s
         .as_f64()
-        .filter(|idle_s| (0.0..=MAX_IDLE_S).contains(idle_s))
+        .filter(|idle_s| (0.0..=MAX_IDLE_BEFORE_TRANSFERS_S).contains(idle_s))
     else {
         return reject_parameter(format!(
-            "workload mixed: {IDLE_PARAMETER} must be between 0 and {MAX_IDLE_S}"
+            "workload mixed: {IDLE_PARAMETER} must be between 0 and {MAX_IDLE_BEFORE_TRANSFERS_S}"
         ));
     };
     let intervals = (idle_s / interval.as_secs_f64()).round();
@@ -242,7 +242,11 @@ fn build_tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> R
         mode: request.send.unwrap_or(SendMode::Copy),
         batch: request.send_batch.unwrap_or(1),
     };
-    check_positive_count("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
+    check_positive_count(
+        "send_batch",
+        sending.batch as usize,
+        MAX_SEND_BATCH_MESSAGES,
+    )?;
     if sending.batch > 1 && !sending.mode.is_batched() {
         return reject_parameter(
             "send_batch above 1 requires send = io_uring or io_uring_zerocopy".into(),

@@ -17,11 +17,11 @@ use vnetbench_traffic::Load;
 use vnetbench_traffic::route::Transport;
 
 const MAX_TRIAL_NAME_BYTES: usize = 128;
-const MAX_TIMEOUT_S: f64 = 600.0;
-const DEFAULT_TIMEOUT_S: f64 = 10.0;
-const DEFAULT_INTERVAL_S: f64 = 0.1;
-const MIN_INTERVAL_S: f64 = 0.001;
-const MAX_INTERVAL_S: f64 = 3600.0;
+const MAX_CONNECTION_TIMEOUT_S: f64 = 600.0;
+const DEFAULT_CONNECTION_TIMEOUT_S: f64 = 10.0;
+const DEFAULT_SAMPLE_INTERVAL_S: f64 = 0.1;
+const MIN_SAMPLE_INTERVAL_S: f64 = 0.001;
+const MAX_SAMPLE_INTERVAL_S: f64 = 3600.0;
 const MAX_DURATION_S: f64 = 7.0 * 24.0 * 3600.0;
 
 /// The request `trial.prepare`.
@@ -143,7 +143,7 @@ impl TrialPrepareRequest {
         };
         Ok(TrialPlan {
             interval: parse_sample_interval(self.interval_s)?,
-            timeout: parse_timeout(self.timeout_s)?,
+            timeout: parse_connection_timeout(self.timeout_s)?,
             load,
             observer: watched,
             interface: self.interface,
@@ -163,13 +163,18 @@ impl TrialPrepareRequest {
 
 /// Returns the time between two samples, or its default.
 pub fn parse_sample_interval(requested_s: Option<f64>) -> Result<Duration> {
-    let requested_s = requested_s.unwrap_or(DEFAULT_INTERVAL_S);
-    parse_seconds("interval_s", requested_s, MIN_INTERVAL_S, MAX_INTERVAL_S)
+    let requested_s = requested_s.unwrap_or(DEFAULT_SAMPLE_INTERVAL_S);
+    parse_seconds(
+        "interval_s",
+        requested_s,
+        MIN_SAMPLE_INTERVAL_S,
+        MAX_SAMPLE_INTERVAL_S,
+    )
 }
 
-fn parse_timeout(requested_s: Option<f64>) -> Result<Duration> {
-    let requested_s = requested_s.unwrap_or(DEFAULT_TIMEOUT_S);
-    parse_seconds("timeout_s", requested_s, 0.0, MAX_TIMEOUT_S)
+fn parse_connection_timeout(requested_s: Option<f64>) -> Result<Duration> {
+    let requested_s = requested_s.unwrap_or(DEFAULT_CONNECTION_TIMEOUT_S);
+    parse_seconds("timeout_s", requested_s, 0.0, MAX_CONNECTION_TIMEOUT_S)
 }
 
 fn parse_seconds(name: &str, value: f64, min: f64, max: f64) -> Result<Duration> {

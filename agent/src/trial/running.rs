@@ -175,7 +175,7 @@ impl RunningTrial<'_> {
             // After the load ends, a broken stream counts as not drained: the other endpoint may have reached its own
             // drain limit and closed the connection.
             Ok(ConductorMessage::StreamEnded) if self.load_end_state.is_none() => {
-                if let Some(fault) = self.server.choose_fault(self.streams.first_fault()) {
+                if let Some(fault) = self.server.choose_fault(self.streams.earliest_fault()) {
                     return Some(TrialEndReason::Fault(fault));
                 }
             }

@@ -272,7 +272,7 @@ impl StreamMeters {
             return StreamReading::Frames(frames.counts().frames);
         }
         let Some(datagrams) = &stream.datagrams else {
-            return StreamReading::Tcp(self.tcp.read(stream.socket.as_fd()));
+            return StreamReading::Tcp(self.tcp.read_or_keep_last(stream.socket.as_fd()));
         };
         let memory = socket_memory::read_socket_memory(datagrams.socket.as_fd());
         StreamReading::Datagrams(DatagramReading {

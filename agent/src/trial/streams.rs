@@ -119,7 +119,7 @@ impl Streams {
     /// Sets the start time of all schedules: requests, datagrams and frames at a fixed rate.
     pub fn start_schedules(&self, start: Instant) {
         for pacing in self.all.iter().filter_map(|stream| stream.pacing()) {
-            pacing.schedule.set_start(start);
+            pacing.schedule.set_start_once(start);
         }
         for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
             frames.set_start(start);
@@ -230,7 +230,7 @@ impl Streams {
     }
 
     /// Returns the error of the stream that broke first.
-    pub fn first_fault(&self) -> Option<Fault> {
+    pub fn earliest_fault(&self) -> Option<Fault> {
         let broken = self.all.iter().filter_map(|stream| match stream.end.get() {
             Some(StreamEnd::Broken(error)) => Some((stream, error)),
             _ => None,

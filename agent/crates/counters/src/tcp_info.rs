@@ -171,7 +171,7 @@ impl TcpMeter {
     }
 
     /// Reads the connection; returns the last reading if that fails.
-    pub fn read(&mut self, socket: BorrowedFd<'_>) -> TcpReading {
+    pub fn read_or_keep_last(&mut self, socket: BorrowedFd<'_>) -> TcpReading {
         let info = socket_option::get_with_length(&socket, libc::IPPROTO_TCP, libc::TCP_INFO);
         if let Ok(FilledOption {
             value: raw,

@@ -91,7 +91,7 @@ impl DelayLines {
     /// # Errors
     ///
     /// Fails if the delay line does not exist or has ended, or a parameter is out of range.
-    pub fn update_and_reset_counts(&self, request: DelayLineSetRequest) -> Result<Value> {
+    pub fn reset_with(&self, request: DelayLineSetRequest) -> Result<Value> {
         let table = self.lock_lines();
         let line = table.find_running(&request.line)?;
         check_seed(request.seed)?;

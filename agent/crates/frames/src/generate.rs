@@ -127,12 +127,12 @@ impl XdpSource {
                 )
             }),
         };
-        source.send_probe_frame(port)?;
+        source.send_probe_frame_and_reset(port)?;
         Ok(source)
     }
 
     /// Sends one probe frame, which no sink counts, and resets the counters.
-    fn send_probe_frame(&self, port: &Port) -> ProbeResult<()> {
+    fn send_probe_frame_and_reset(&self, port: &Port) -> ProbeResult<()> {
         let state = &self.state;
         state
             .first_number
@@ -276,7 +276,7 @@ impl XdpSource {
 impl FrameEndpoint for XdpSource {
     fn set_start(&self, at: Instant) {
         if let Some((schedule, _)) = &self.pacing {
-            schedule.set_start(at);
+            schedule.set_start_once(at);
             // The program's clock is CLOCK_MONOTONIC too.
             let ahead = schedule.due_at(0).saturating_duration_since(Instant::now());
             let due = monotonic_nanos() + ahead.as_nanos() as u64;

@@ -180,8 +180,8 @@ impl Client<'_> {
         (0..parameters.total_stream_count())
             .map(|index| {
                 let socket = match parameters.transport {
-                    Transport::Tcp => self.open_tcp(parameters)?,
-                    Transport::Udp => self.open_udp(parameters)?,
+                    Transport::Tcp => self.connect_tcp_stream(parameters)?,
+                    Transport::Udp => self.connect_udp_stream(parameters)?,
                 };
                 let role = match parameters.direction {
                     Direction::Forward => Role::Source,
@@ -198,7 +198,7 @@ impl Client<'_> {
             .collect()
     }
 
-    fn open_tcp(&self, parameters: &TestParameters) -> Result<Socket, TestError> {
+    fn connect_tcp_stream(&self, parameters: &TestParameters) -> Result<Socket, TestError> {
         let options = self.options;
         let socket = connect_tcp(
             self.address,
@@ -211,7 +211,7 @@ impl Client<'_> {
     }
 
     /// Opens a UDP stream: sends the connect message and waits for the reply.
-    fn open_udp(&self, parameters: &TestParameters) -> Result<Socket, TestError> {
+    fn connect_udp_stream(&self, parameters: &TestParameters) -> Result<Socket, TestError> {
         let failed =
             |error: std::io::Error| TestError::failed(format!("cannot open a UDP stream: {error}"));
         let socket = open_socket(Transport::Udp, &self.address).map_err(failed)?;

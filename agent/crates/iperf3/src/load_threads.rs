@@ -139,10 +139,10 @@ fn run_stream(stream: &TestStream, shared: &SharedLoad, cpus: &CpuList) {
 fn send_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut sender = CopySender::new(Arc::clone(&shared.payload));
     let mut pacer = shared.create_pacer();
-    while shared.is_sending() && shared.try_reserve_block() {
-        pacer.wait_until_due(|| shared.is_sending());
+    while shared.can_continue_sending() && shared.try_reserve_block() {
+        pacer.wait_until_due(|| shared.can_continue_sending());
         let mut remaining = shared.block_bytes;
-        while remaining > 0 && shared.is_sending() {
+        while remaining > 0 && shared.can_continue_sending() {
             match sender.send(stream.socket.as_fd()) {
                 Ok(count) => {
                     stream.byte_count.add(count);
@@ -195,9 +195,9 @@ fn receive_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
 fn send_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut datagram = shared.payload.to_vec();
     let mut pacer = shared.create_pacer();
-    while shared.is_sending() && shared.try_reserve_block() {
-        pacer.wait_until_due(|| shared.is_sending());
-        if !shared.is_sending() {
+    while shared.can_continue_sending() && shared.try_reserve_block() {
+        pacer.wait_until_due(|| shared.can_continue_sending());
+        if !shared.can_continue_sending() {
             break;
         }
         let header = DatagramHeader {
@@ -205,7 +205,7 @@ fn send_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
             number: stream.datagrams.totals().datagrams + 1,
         };
         header.write(shared.counters_64bit, &mut datagram);
-        while shared.is_sending() {
+        while shared.can_continue_sending() {
             match rustix::net::send(&stream.socket, &datagram, SendFlags::NOSIGNAL) {
                 Ok(count) => {
                     stream.byte_count.add(count);

@@ -136,7 +136,7 @@ impl TestRecord {
             .zip(meters)
             .map(|(stream, meter)| {
                 let tcp = (!self.is_udp && stream.role == Role::Source)
-                    .then(|| meter.read(stream.socket.as_fd()));
+                    .then(|| meter.read_or_keep_last(stream.socket.as_fd()));
                 let reading = CounterReading {
                     bytes: stream.byte_count.bytes(),
                     retransmits: tcp.map_or(0, |tcp| tcp.retransmits),
@@ -182,7 +182,7 @@ impl TestRecord {
     }
 
     /// Keeps an interval for JSON, unless there are too many.
-    pub fn push_interval(&mut self, interval: Interval) {
+    pub fn keep_interval_for_json(&mut self, interval: Interval) {
         if (self.intervals.len() + 1) * self.streams.len().max(1) <= MAX_JSON_SAMPLES {
             self.intervals.push(interval);
         } else {

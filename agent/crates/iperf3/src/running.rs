@@ -215,7 +215,7 @@ impl RunningTest {
             printer.print_line(SEPARATOR);
         }
         printer.print_lines(&self.layout.format_interval_lines(&interval));
-        self.record.push_interval(interval);
+        self.record.keep_interval_for_json(interval);
     }
 
     /// Closes the last interval at this time.

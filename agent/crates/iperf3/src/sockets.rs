@@ -94,7 +94,7 @@ pub fn apply_parameters(
     address: &SocketAddr,
 ) -> Result<(), TestError> {
     if let Some(bytes) = parameters.socket_buffer_bytes {
-        set_buffer_size(socket, bytes)?;
+        set_buffer_sizes(socket, bytes)?;
     }
     if parameters.tos > 0 {
         let set = match address.ip().to_canonical() {
@@ -139,7 +139,7 @@ pub fn apply_parameters(
 }
 
 /// Sets both socket buffers, or fails if the system limits them to less.
-fn set_buffer_size(socket: &Socket, bytes: usize) -> Result<(), TestError> {
+fn set_buffer_sizes(socket: &Socket, bytes: usize) -> Result<(), TestError> {
     socket
         .set_send_buffer_size(bytes)
         .and_then(|()| socket.set_recv_buffer_size(bytes))

@@ -189,7 +189,7 @@ impl SharedLoad {
     }
 
     /// Returns whether senders continue.
-    pub fn is_sending(&self) -> bool {
+    pub fn can_continue_sending(&self) -> bool {
         self.commands.current() == Command::Go
     }
 

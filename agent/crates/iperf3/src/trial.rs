@@ -111,7 +111,7 @@ impl NegotiatedTest {
             cpu_at_start: CpuTime::current_process(),
         };
         for MeteredStream { stream, meter } in &mut test.streams {
-            meter.read(stream.socket.as_fd());
+            meter.read_or_keep_last(stream.socket.as_fd());
         }
         let failed = |error| {
             TestError::failed(format!(
@@ -290,7 +290,7 @@ impl ControlThread {
                 .enumerate()
                 .map(|(index, MeteredStream { stream, meter })| {
                     let is_sender = stream.role == Role::Source;
-                    let retransmits = meter.read(stream.socket.as_fd()).retransmits;
+                    let retransmits = meter.read_or_keep_last(stream.socket.as_fd()).retransmits;
                     StreamResult {
                         id: stream_id_from_index(index),
                         bytes: if is_sender {

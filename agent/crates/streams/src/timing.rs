@@ -116,7 +116,7 @@ impl Schedule {
     }
 
     /// Sets the start; a thread that runs later is late. Only the first call has an effect.
-    pub fn set_start(&self, at: Instant) {
+    pub fn set_start_once(&self, at: Instant) {
         let _ = self.started.set(at);
     }
 
@@ -194,7 +194,7 @@ mod tests {
         );
         let begin = Instant::now();
         let pacing = timing.pacing.as_ref().expect("an open loop");
-        pacing.schedule.set_start(begin);
+        pacing.schedule.set_start_once(begin);
         timing.latency.record(Duration::from_micros(30));
         assert_eq!(
             timing.count_unanswered(begin + Duration::from_micros(9500)),

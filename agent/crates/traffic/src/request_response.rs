@@ -148,7 +148,7 @@ impl Requester {
     }
 
     /// Returns whether a request is partly sent.
-    pub fn is_sending(&self) -> bool {
+    pub fn has_unsent_bytes(&self) -> bool {
         self.unsent_bytes > 0
     }
 
@@ -229,7 +229,7 @@ impl Responder {
     }
 
     /// Returns whether responses wait to be sent.
-    pub fn is_sending(&self) -> bool {
+    pub fn has_unsent_bytes(&self) -> bool {
         self.unsent_responses > 0
     }
 

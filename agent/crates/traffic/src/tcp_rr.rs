@@ -225,10 +225,10 @@ impl Session {
     /// They always include the end of the connection, even if a sink that cannot send reads no further requests.
     fn awaited_events(&self) -> libc::c_short {
         match &self.role {
-            SessionRole::Requester(requester) if requester.is_sending() => {
+            SessionRole::Requester(requester) if requester.has_unsent_bytes() => {
                 libc::POLLIN | libc::POLLOUT
             }
-            SessionRole::Responder(responder) if responder.is_sending() => {
+            SessionRole::Responder(responder) if responder.has_unsent_bytes() => {
                 libc::POLLOUT | libc::POLLRDHUP
             }
             _ => libc::POLLIN,

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -88,12 +88,7 @@ pub fn open_flows(
         let polled: Vec<_> = handshakes
             .iter()
             .filter(|handshake| !handshake.is_done)
-            .flat_map(|handshake| {
-                [
-                    handshake.control_connection.as_fd(),
-                    handshake.socket.as_fd(),
-                ]
-            })
+            .flat_map(FlowHandshake::awaited_sockets)
             .map(|socket| (socket, PollFlags::IN))
             .collect();
         let until = deadline.min(next_probe_at);
@@ -131,15 +126,15 @@ struct FlowHandshake<'a> {
 }
 
 impl<'a> FlowHandshake<'a> {
-    /// Opens the socket and sends the first message of this endpoint.
+    /// Opens the socket and sends the first message of this endpoint on the control connection.
     fn open_socket_and_begin(
-        connection: &'a Socket,
+        control_connection: &'a Socket,
         role: Role,
         key: u32,
         options: &FlowOptions,
         own_clock: &Option<ClockIdHash>,
     ) -> Result<Self> {
-        let mut local = require_ip_address(connection.local_addr())
+        let mut local = require_ip_address(control_connection.local_addr())
             .map_err(|error| Error::system("open a UDP socket", error))?;
         let mut open_at_port = |port| {
             local.set_port(port);
@@ -158,7 +153,7 @@ impl<'a> FlowHandshake<'a> {
                 .to_vec(),
         };
         let handshake = Self {
-            control_connection: connection,
+            control_connection,
             socket,
             role,
             key,
@@ -174,6 +169,11 @@ impl<'a> FlowHandshake<'a> {
             .send_control(&message)
             .map_err(|error| handshake.add_context(error))?;
         Ok(handshake)
+    }
+
+    /// Returns the sockets that can advance the handshake.
+    fn awaited_sockets(&self) -> [BorrowedFd<'_>; 2] {
+        [self.control_connection.as_fd(), self.socket.as_fd()]
     }
 
     /// Sends a message on the connection, whose buffer always fits the few bytes.
@@ -212,7 +212,7 @@ impl<'a> FlowHandshake<'a> {
         }
     }
 
-    /// Reads available bytes from the connection.
+    /// Reads available bytes from the control connection.
     fn read_control_connection(&mut self) -> io::Result<()> {
         let mut bytes = [0; 64];
         match rustix::net::recv(self.control_connection, &mut bytes[..], RecvFlags::DONTWAIT) {
@@ -290,7 +290,7 @@ impl<'a> FlowHandshake<'a> {
 
     /// Receives probes, and the error of a source that cannot send them.
     fn advance_sink(&mut self) -> Result<()> {
-        let received = self.receive_probes();
+        let received = self.receive_and_confirm_probes();
         if received.is_err() {
             // The source may have closed since the last read, and have reported its error before.
             let _ = self.read_control_connection();
@@ -308,7 +308,7 @@ impl<'a> FlowHandshake<'a> {
     }
 
     /// Receives and confirms probes; connects the socket to their source, so that it receives no other datagrams.
-    fn receive_probes(&mut self) -> io::Result<()> {
+    fn receive_and_confirm_probes(&mut self) -> io::Result<()> {
         let source = require_ip_address(self.control_connection.peer_addr())?;
         let mut bytes = [0; HEADER_BYTES];
         for _ in 0..MAX_DATAGRAMS_PER_TURN {

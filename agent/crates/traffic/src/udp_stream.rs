@@ -200,7 +200,7 @@ fn send_paced(
     let gap = pacing.schedule.gap();
     let mut pacing_deviation = PacingDeviation::default();
     let mut number = 0;
-    while let Some(now) = wait_until(pacing.schedule.due_at(number), wait, commands) {
+    while let Some(now) = wait_until_due_or_end(pacing.schedule.due_at(number), wait, commands) {
         let due_count = pacing
             .schedule
             .count_due_until(now)
@@ -222,7 +222,7 @@ fn send_paced(
 }
 
 /// Waits until `due` and returns the current time; returns `None` if the load ends first.
-fn wait_until(due: Instant, wait: PacingWait, commands: &Commands) -> Option<Instant> {
+fn wait_until_due_or_end(due: Instant, wait: PacingWait, commands: &Commands) -> Option<Instant> {
     let spin_time = match wait {
         PacingWait::Spin => SPIN_BEFORE_DUE,
         PacingWait::Sleep => Duration::ZERO,
