@@ -63,11 +63,11 @@ def run_streams(testbed: PeerTestbed, load: StreamLoad, levels: Mapping[str, Lev
         lambda: run_trial(testbed, TCP_STREAM, load.seconds, all_levels)
     )
     samples = endpoint_record(measurement, "sink").samples
-    in_time = [sample for sample in samples if sample.t_s <= load.seconds + _FINE_INTERVAL_S]
+    in_time = [sample for sample in samples if sample.end_s <= load.seconds + _FINE_INTERVAL_S]
     if not in_time:
         raise RunFailed("the sink sent no sample during the load")
     bytes_received = sum(sample.bytes_received for sample in in_time)
-    return check_received_bytes(StreamResult(bytes_received, in_time[-1].t_s, counters))
+    return check_received_bytes(StreamResult(bytes_received, in_time[-1].end_s, counters))
 
 
 def run_requests(testbed: PeerTestbed, load: RequestLoad) -> LatencyResult:
@@ -82,7 +82,7 @@ def run_requests(testbed: PeerTestbed, load: RequestLoad) -> LatencyResult:
     last_s = load.seconds - COOLDOWN_S + _FINE_INTERVAL_S / 2
     samples = endpoint_record(measurement, "source").samples
     latency = merge_histograms(
-        sample.histograms["latency"] for sample in samples if first_s < sample.t_s < last_s
+        sample.histograms["latency"] for sample in samples if first_s < sample.end_s < last_s
     )
     p50, p99 = histogram_quantile_us(latency, 0.5), histogram_quantile_us(latency, 0.99)
     if p50 is None or p99 is None:

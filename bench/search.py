@@ -42,10 +42,10 @@ METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] =
     "rfc2544": rfc2544.search,
     "mlrsearch": mlrsearch.search,
     "mlrsearch, 7 steps per load": partial(
-        mlrsearch.search, settings=mlrsearch.MlrSearchSettings(steps_per_load=7)
+        mlrsearch.search, settings=mlrsearch.MlrSearchSettings(full_steps_to_decide_load=7)
     ),
     "mlrsearch, 3 steps per load": partial(
-        mlrsearch.search, settings=mlrsearch.MlrSearchSettings(steps_per_load=3)
+        mlrsearch.search, settings=mlrsearch.MlrSearchSettings(full_steps_to_decide_load=3)
     ),
     "vnetbench": bayesian.search,
 }

@@ -52,7 +52,7 @@ def make_trial(
         treatment=treatment,
         block=block,
         testbed_shape="bridge pairs=1",
-        started_s=1.0,
+        since_campaign_start_s=1.0,
         duration_s=0.05 * len(rates),
         setup_s=0.1,
         effective={"mtu": 1500},
@@ -70,7 +70,7 @@ def endpoint_record(endpoint: str, role: str, sizes: list[int]) -> EndpointRecor
     samples = tuple(
         Sample(
             seq=i,
-            t_s=0.05 * (i + 1),
+            end_s=0.05 * (i + 1),
             interval_s=0.05,
             bytes_sent=sent[i],
             bytes_received=received[i],
@@ -137,7 +137,7 @@ def make_mixed_trial(
         treatment=treatment,
         block=block,
         testbed_shape="bridge pairs=1 uplink",
-        started_s=1.0,
+        since_campaign_start_s=1.0,
         duration_s=1.0,
         setup_s=0.6,
         effective={"mtu": 1500},
@@ -199,7 +199,7 @@ def _frame_record(
     samples = tuple(
         Sample(
             seq=at,
-            t_s=interval_s * (at + 1),
+            end_s=interval_s * (at + 1),
             interval_s=interval_s,
             bytes_sent=64 * count if counter == "frames_sent" else 0,
             bytes_received=64 * count if counter == "frames_received" else 0,

@@ -200,7 +200,7 @@ def _trial_speed(trial: TrialRecord) -> float:
         sample.bytes_received
         for endpoint in endpoints
         for sample in endpoint.samples
-        if sample.t_s <= whole_s + sample.interval_s / 2
+        if sample.end_s <= whole_s + sample.interval_s / 2
     )
     return (responses or bytes_received) / whole_s
 

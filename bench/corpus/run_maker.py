@@ -20,7 +20,7 @@ from vnetbench.campaign.instrument import (
     no_trial_context,
 )
 from vnetbench.campaign.interrupts import Interrupts
-from vnetbench.campaign.run import Campaign
+from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.lab.guest.lab import QemuLab, guest_shape
 from vnetbench.lab.guest.prerequisites import fetch_qemu_and_kernel, prepare_guests
@@ -113,7 +113,7 @@ class RunMaker:
             file.add_facts("bench", read_bench_facts())
             instrument = self._create_instrument(run, study)
             messages: list[str] = []
-            campaign = Campaign(
+            campaign = CampaignSession(
                 file, study, plan, instrument, lambda message, _: messages.append(message), lambda: None
             )
             status = campaign.run(self._interrupts)

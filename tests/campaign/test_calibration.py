@@ -20,7 +20,7 @@ def simulate_modes(seed: int, noise: float, **speed_ups: float) -> Callable[[str
 def test_a_significantly_faster_mode_is_chosen() -> None:
     calibration = choose_send_mode(simulate_modes(1, 0.03, splice=1.5, sendfile=1.2))
     assert calibration.send_mode == "splice"
-    assert calibration.goodput_ratio_interval is not None and calibration.goodput_ratio_interval[0] > 1.3
+    assert calibration.other_to_copy_ratio_interval is not None and calibration.other_to_copy_ratio_interval[0] > 1.3
 
 
 def test_equally_fast_modes_leave_the_default() -> None:
@@ -31,7 +31,7 @@ def test_equally_fast_modes_leave_the_default() -> None:
 
 def test_slower_modes_are_not_tested_again() -> None:
     calibration = choose_send_mode(simulate_modes(1, 0.01, **dict.fromkeys(OTHER_SEND_MODES, 0.5)))
-    assert (calibration.send_mode, calibration.goodput_ratio_interval) == (DEFAULT_SEND_MODE, None)
+    assert (calibration.send_mode, calibration.other_to_copy_ratio_interval) == (DEFAULT_SEND_MODE, None)
     assert {len(trials) for trials in calibration.goodputs_bps_by_mode.values()} == {2}
 
 

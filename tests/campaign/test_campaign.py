@@ -17,7 +17,7 @@ from tests import fixtures
 from tests.campaign.simulated_instrument import Fault, SimulatedInstrument
 from vnetbench.campaign.instrument import CompletedTrial
 from vnetbench.campaign.interrupts import Interrupts
-from vnetbench.campaign.run import Campaign
+from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summarize import summarize
@@ -42,7 +42,7 @@ def run(
     messages: list[str] = []
     try:
         with Interrupts() as interrupts:
-            campaign = Campaign(
+            campaign = CampaignSession(
                 file, study, plan, instrument, lambda message, index: messages.append(message), lambda: None
             )
             status = campaign.run(interrupts)

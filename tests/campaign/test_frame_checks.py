@@ -10,7 +10,7 @@ from tests import fixtures
 from vnetbench.campaign.frame_checks import (
     abnormal_frame_notes,
     check_frame_counts,
-    locate_total_loss,
+    locate_loss_of_all_frames,
     offered_load_notes,
 )
 from vnetbench.campaign.frame_counts import ForeignFrames, FrameTotals, sum_endpoint_counts, sum_step_counts
@@ -42,7 +42,7 @@ def test_frames_are_counted_by_direction() -> None:
         {"forward": 110, "reverse": 220},
         {"forward": 109, "reverse": 219},
     )
-    assert totals.direction_count == 4
+    assert totals.pair_direction_count == 4
 
 
 def test_frames_that_the_sinks_ring_drops_count_as_received_with_a_note() -> None:
@@ -171,4 +171,4 @@ def test_the_counters_of_observed_interfaces_locate_the_loss(
     )
     first, *later = host.samples
     observed_host = replace(host, samples=(replace(first, observation=observation), *later))
-    assert locate_total_loss([*endpoints, observed_host]) == location
+    assert locate_loss_of_all_frames([*endpoints, observed_host]) == location

@@ -28,7 +28,7 @@ from vnetbench.study.workloads import TCP_STREAM
 
 
 def make_spec(port: int, *others: HostSpec, host: str = programs.HOST) -> TestbedSpec:
-    return TestbedSpec(lab="hosts", hosts=(HostSpec("esx-07", iperf3=f"{host}:{port}"), *others))
+    return TestbedSpec(lab="hosts", hosts=(HostSpec("esx-07", iperf3_server=f"{host}:{port}"), *others))
 
 
 def load(duration_s: float = 0.2, **levels: Level) -> TrialLoad:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.campaign.schedule import (
-    choose_load_duration,
+    choose_load_duration_s,
     estimate_remaining_trials,
     has_time_for_min_trials,
     limit_search_time,
@@ -49,7 +49,7 @@ def test_noisy_trials_increase_the_estimate_before_there_is_an_interval() -> Non
 def test_the_width_of_the_interval_determines_the_last_interim_analysis() -> None:
     values = [9.0, 9.4, 9.8, 10.2, 10.6, 11.0]
     goodput = estimate_median(values, 0.95, interim_analysis_trial_counts(PRECISION))
-    assert goodput.half_width == pytest.approx(0.1, rel=0.05)
+    assert goodput.relative_half_width == pytest.approx(0.1, rel=0.05)
     # Half the width needs four times the trials (24), so the next interim analysis from there on.
     assert estimate_remaining_trials(values, goodput, PRECISION) + 6 == min(
         n for n in interim_analysis_trial_counts(PRECISION) if n >= 24
@@ -74,10 +74,10 @@ def test_values_around_zero_or_below_expect_the_maximum_number_of_trials() -> No
 
 def test_trials_are_shortened_to_fit_the_minimum_number_into_the_time_limit() -> None:
     precision = Precision(campaign_time_limit_s=60, min_trials=6)
-    chosen = choose_load_duration([], 0.1, precision, 15)
+    chosen = choose_load_duration_s([], 0.1, precision, 15)
     assert chosen < MIN_TRIAL_LENGTH_S
     assert 15 * 6 * (chosen + 0.1) <= 60
-    assert choose_load_duration([], 0.1, Precision(), 15) == MIN_TRIAL_LENGTH_S
+    assert choose_load_duration_s([], 0.1, Precision(), 15) == MIN_TRIAL_LENGTH_S
 
 
 def test_a_time_limit_that_is_too_short_is_detected_before_the_campaign() -> None:

@@ -11,7 +11,7 @@ import pytest
 from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.campaign.simulated_frames import SimulatedPorts
 from vnetbench.campaign.interrupts import ImmediateExit, Interrupts
-from vnetbench.campaign.run import Campaign
+from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.step_runner import StepRunner
 from vnetbench.campaign.trial import StepSeries, TrialLoad
 from vnetbench.estimate.summarize import summarize
@@ -44,7 +44,7 @@ def run(path: Path, study: Study, ports: SimulatedPorts) -> tuple[CampaignSummar
     file = ResultsFile.open_to_write(path) if path.exists() else ResultsFile.create(path, study, plan)
     messages: list[str] = []
     try:
-        campaign = Campaign(file, study, plan, ports, lambda text, _: messages.append(text), lambda: None)
+        campaign = CampaignSession(file, study, plan, ports, lambda text, _: messages.append(text), lambda: None)
         with Interrupts() as interrupts:
             campaign.run(interrupts)
         return summarize(file), messages
@@ -69,7 +69,7 @@ def test_a_search_finds_a_sharp_limit_and_ends_with_a_run_at_that_load(tmp_path:
     (point,) = treatment.points
     assert [step.purpose for step in point.steps] == [GENERATOR_STEP] + [SEARCH_STEP] * (len(point.steps) - 1)
     assert len(ports.loads) == len(point.steps) + 1
-    assert point.search["final_load_fps"] == throughput.value
+    assert point.search_result["final_load_fps"] == throughput.value
 
 
 def test_a_killed_search_loses_only_the_running_step(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_slow_generator_is_reported_as_the_limit(tmp_path: Path) -> None:
     campaign, _ = run(tmp_path / "x.vnb", make_study(), SimulatedPorts(SlowingGenerator(300_000.0)))
     (treatment,) = campaign.treatments
     assert treatment.metrics["throughput_fps"].value == pytest.approx(300_000, rel=0.03)
-    (goal_result,) = treatment.points[0].search["goal_results"]
+    (goal_result,) = treatment.points[0].search_result["goal_results"]
     assert goal_result["limited_by"] == "generator"
     assert any("at least" in note for note in treatment.notes)
 
@@ -328,7 +328,7 @@ def test_the_progress_contains_the_steps_of_the_running_search(tmp_path: Path) -
             (len(campaign.progress.running_trial_steps), campaign.progress.estimate_remaining()[1])
         )
 
-    campaign = Campaign(file, study, plan, SimulatedPorts(), lambda *_: None, record_progress)
+    campaign = CampaignSession(file, study, plan, SimulatedPorts(), lambda *_: None, record_progress)
     with Interrupts() as interrupts:
         campaign.run(interrupts)
     file.close()

@@ -27,8 +27,8 @@ def test_a_broken_stream_ranks_behind_the_fault_that_may_have_caused_it() -> Non
     stream = end_with_fault("stream", "the sentence says nothing").fault
     interface = end_with_fault("interface", "stream 0 broke: not really").fault
     assert stream is not None and interface is not None
-    assert stream.rank > interface.rank
-    assert interface.what == "a1: stream 0 broke: not really"
+    assert stream.cause_rank > interface.cause_rank
+    assert interface.message == "a1: stream 0 broke: not really"
 
 
 def test_an_endpoint_whose_trial_ended_without_a_fault_has_none() -> None:

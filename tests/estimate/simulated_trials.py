@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy import signal, stats
 from scipy.special import ndtr
 
-from vnetbench.campaign.schedule import choose_load_duration
+from vnetbench.campaign.schedule import choose_load_duration_s
 from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.model import Warmup
@@ -179,7 +179,7 @@ def run_adaptive_campaign(
     seconds = 0.0
     while True:
         samples = campaign.samples(
-            len(past), choose_load_duration(past, setup_s, precision, treatment_count=1)
+            len(past), choose_load_duration_s(past, setup_s, precision, treatment_count=1)
         )
         seconds += setup_s + len(samples) * INTERVAL_S
         own.append(find_warmup(samples))

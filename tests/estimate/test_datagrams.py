@@ -41,7 +41,7 @@ def datagrams(
     sent = [{"datagrams": c["datagrams"] - c["duplicates"] + c["lost"]} for c in full]
     pacing = {} if deviation_us is None else {"pacing": {"gap_deviation_us": deviation_us}}
     return TrialRecord(
-        treatment=0, block=0, testbed_shape="bridge pairs=1", started_s=1.0,
+        treatment=0, block=0, testbed_shape="bridge pairs=1", since_campaign_start_s=1.0,
         duration_s=INTERVAL_S * len(samples), setup_s=0.1, effective={},
         endpoints=(
             _side("a1", "source", sent[:-1], {"datagrams": sum(s["datagrams"] for s in sent)}, pacing),

@@ -81,18 +81,18 @@ def test_each_analysis_has_some_error_to_spend() -> None:
     reached = [median_interval_bounds(look, 0.95, (6, 9, 13, 20, 30)) for look in (9, 13, 20, 30)]
 
     # If the first analysis spent all error, each later interval would be about the whole range of the trials.
-    assert [reach.order for reach in reached if reach is not None] == [1, 2, 4, 8]
+    assert [reach.order_from_each_end for reach in reached if reach is not None] == [1, 2, 4, 8]
 
 
 def test_more_analyses_make_wider_intervals() -> None:
     fixed, watched = median_interval_bounds(30, 0.95), median_interval_bounds(30, 0.95, (6, 9, 13, 20, 30))
 
     assert fixed is not None and watched is not None
-    assert (fixed.order, fixed.fraction) > (watched.order, watched.fraction)
+    assert (fixed.order_from_each_end, fixed.fraction) > (watched.order_from_each_end, watched.fraction)
 
 
 def test_thousands_of_trials_have_the_bounds_of_the_normal_approximation() -> None:
     for trials in (1001, 2000, 20_000):
         found = median_interval_bounds(trials, 0.95)
         assert found is not None
-        assert found.order == pytest.approx(trials / 2 - 1.96 * trials**0.5 / 2, abs=1.5)
+        assert found.order_from_each_end == pytest.approx(trials / 2 - 1.96 * trials**0.5 / 2, abs=1.5)

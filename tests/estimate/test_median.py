@@ -48,7 +48,7 @@ def test_the_unit_does_not_matter(values: list[float], factor: float) -> None:
 def test_fewer_than_six_trials_have_a_median_but_no_interval(values: list[float]) -> None:
     found = estimate_median(values, 0.95, LOOKS)
 
-    assert (found.low, found.high, found.half_width) == (None, None, None)
+    assert (found.low, found.high, found.relative_half_width) == (None, None, None)
     assert found.value == pytest.approx(float(np.median(values)))
 
 

@@ -177,7 +177,7 @@ def _without(trial: TrialRecord, counters: set[str]) -> TrialRecord:
 
 def _later(side: EndpointRecord) -> EndpointRecord:
     last = side.samples[-1]
-    return replace(side, samples=(*side.samples, replace(last, seq=last.seq + 1, t_s=last.t_s + 0.05)))
+    return replace(side, samples=(*side.samples, replace(last, seq=last.seq + 1, end_s=last.end_s + 0.05)))
 
 
 def _both(sent: tuple[EndpointRecord, int], taken: tuple[EndpointRecord, int]) -> EndpointRecord:

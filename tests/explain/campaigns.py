@@ -93,7 +93,7 @@ def _point(index: int, number: int, simulated: SimulatedTreatment, metric: str) 
     return TrialPoint(
         trial_id=100 * index + number,
         block=number,
-        started_s=float(number),
+        since_campaign_start_s=float(number),
         duration_s=1.0,
         warmup_s=0.0,
         has_steady_state=True,

@@ -118,7 +118,7 @@ def test_a_setting_shared_by_two_candidates_runs_once(measured: CampaignSummary)
 def test_the_treatments_of_the_proof_file_become_experiments(measured: CampaignSummary) -> None:
     (found,) = estimate_experiments(measured)
     assert found.changed_levels == {"mtu": 9000} and found.base_levels["mtu"] == 1500
-    assert found.shared_blocks == 6 and found.ratio.value == pytest.approx(2.0, rel=0.05)
+    assert found.shared_block_count == 6 and found.ratio.value == pytest.approx(2.0, rel=0.05)
 
 
 def test_a_negative_metric_has_no_ratio_and_gives_no_experiment(measured: CampaignSummary) -> None:

@@ -73,11 +73,11 @@ def cut_by_time(treatment: TreatmentSummary, high_fps: float) -> TreatmentSummar
     points = tuple(
         replace(
             point,
-            search={
-                **point.search,
+            search_result={
+                **point.search_result,
                 "goal_results": [
                     {**answer, "limited_by": "time", "high_fps": high_fps}
-                    for answer in point.search["goal_results"]
+                    for answer in point.search_result["goal_results"]
                 ],
             },
         )
@@ -90,7 +90,7 @@ def test_a_search_that_stopped_early_counts_if_it_found_an_upper_bound(
     forwarding: CampaignSummary,
 ) -> None:
     idle = with_cpus(forwarding.treatments[0], 60.0, 97.0)
-    most_fps = idle.points[0].search["parameters"]["max_load_fps"]
+    most_fps = idle.points[0].search_result["parameters"]["max_load_fps"]
     assert cpu_use_of_saturated_forwarders(
         replace(forwarding, treatments=(cut_by_time(idle, 0.9 * most_fps),))
     )

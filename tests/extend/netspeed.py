@@ -40,7 +40,7 @@ class NetspeedReport(LineReport):
         """Return whether the title line is next."""
         return _TITLE.match(lines.peek_line() or "") is not None
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line is the title, an interval or the mean."""
         if self.goodput is not None:
             return False

@@ -67,7 +67,7 @@ def instrument(network: HostNetwork, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def make_load(duration_s: float) -> TrialLoad:
-    return TrialLoad(complete_levels({"mtu": 1400}, backend=HOSTS), duration_s, 0.05)
+    return TrialLoad(complete_levels({"mtu": 1400}, testbed_backend=HOSTS), duration_s, 0.05)
 
 
 def mtus(network: HostNetwork) -> list[int]:

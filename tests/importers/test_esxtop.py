@@ -11,7 +11,11 @@ import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.decoding import decode_lines
-from vnetbench.importers.esxtop import attach_host_counters_within_runs, is_esxtop_header, read_counter_intervals
+from vnetbench.importers.esxtop import (
+    attach_host_counters_within_runs,
+    is_esxtop_header,
+    read_counter_intervals,
+)
 from vnetbench.importers.runs import RoundedValue, Run
 
 pytestmark = pytest.mark.pure
@@ -110,7 +114,9 @@ def test_different_time_zones_of_log_and_run_are_converted() -> None:
 def test_overlapping_runs_get_their_own_means() -> None:
     runs = [_run(NOON + timedelta(seconds=at), 10) for at in (10, 0, 5)]
 
-    updated = attach_host_counters_within_runs(runs, read_counter_intervals(_log(*((5 * i, 10 * i) for i in range(5)))))
+    updated = attach_host_counters_within_runs(
+        runs, read_counter_intervals(_log(*((5 * i, 10 * i) for i in range(5))))
+    )
 
     assert [run.other_results["esxtop: esx1: host busy %"] for run in updated] == ["35", "15", "25"]
 

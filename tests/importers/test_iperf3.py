@@ -191,14 +191,14 @@ def test_options_become_factor_levels(options: str, factors: dict[str, Any]) -> 
     assert command is not None and (requested := parse_client_command(command)) is not None
 
     assert factors.items() <= requested.factors.items()
-    assert not requested.other_results
+    assert not requested.options_without_valid_level
 
 
 def test_an_option_out_of_range_is_kept_as_another_result() -> None:
     command = find_command_line("$ iperf3 -c 10.0.0.1 -u -l 4 -P 5000", ["iperf3"])
     assert command is not None and (requested := parse_client_command(command)) is not None
 
-    assert requested.other_results == {"--length": "4", "--parallel": "5000"}
+    assert requested.options_without_valid_level == {"--length": "4", "--parallel": "5000"}
     assert not {"datagram_size", "streams"} & set(requested.factors)
 
 

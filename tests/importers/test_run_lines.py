@@ -61,7 +61,9 @@ def test_rounding_propagates_through_sums_and_quotients() -> None:
 
 
 def test_invalid_levels_become_other_results() -> None:
-    run = drop_invalid_levels_and_intervals(build_run(factors={"streams": 4, "request_size": 1, "message_size": 0}))
+    run = drop_invalid_levels_and_intervals(
+        build_run(factors={"streams": 4, "request_size": 1, "message_size": 0})
+    )
 
     assert run.factors == {"streams": 4}
     assert run.other_results == {

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnetbench.importers.units import BITS_BY_UNIT, BYTES_BY_UNIT, parse_exact_count, parse_rounded, parse_with_unit
+from vnetbench.importers.units import (
+    BITS_BY_UNIT,
+    BYTES_BY_UNIT,
+    parse_exact_count,
+    parse_rounded,
+    parse_with_unit,
+)
 
 pytestmark = pytest.mark.pure
 

@@ -43,7 +43,7 @@ class Host:
     @property
     def spec(self) -> HostSpec:
         """The host in the form of a study's testbed section."""
-        return HostSpec(self.name, ssh=f"root@{self.name}")
+        return HostSpec(self.name, ssh_destination=f"root@{self.name}")
 
     def connections(self) -> list[int]:
         """Return the ids of sshd's children, one for each connection."""

@@ -36,7 +36,7 @@ def open_testbed(spec: TestbedSpec) -> Any:
 
 def make_spec(name: str, **second: Any) -> TestbedSpec:
     """Return a testbed section with two interfaces of one host."""
-    p0, p1 = (HostSpec(port, ssh=f"root@{name}", interface=port) for port in ssh_hosts.PORTS)
+    p0, p1 = (HostSpec(port, ssh_destination=f"root@{name}", interface=port) for port in ssh_hosts.PORTS)
     return TestbedSpec(lab=HOSTS, hosts=(p0, replace(p1, **second)))
 
 

@@ -205,5 +205,5 @@ def _measure_rate(testbed: NetnsTestbed) -> float:
     finally:
         observer.close()
     (sink,) = [s for s in done.endpoints if s.role == "sink"]
-    late = [x for x in sink.samples if 0.45 < x.t_s < 1.55]
+    late = [x for x in sink.samples if 0.45 < x.end_s < 1.55]
     return 8 * sum(x.bytes_received for x in late) / sum(x.interval_s for x in late)

@@ -11,7 +11,7 @@ import pytest
 from tests import fixtures
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.interrupts import Interrupts
-from vnetbench.campaign.run import Campaign
+from vnetbench.campaign.run import CampaignSession
 from vnetbench.estimate.latency import count_histogram_values
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
@@ -36,7 +36,7 @@ def run_campaign(path: Path, workload: str, factors: str) -> CampaignSummary:
     file, plan = fixtures.create_results_file(path / "r.vnb", study)
     with Interrupts() as interrupts:
         instrument = LabInstrument(NetnsLab(study.testbed, "t-requests"), study.testbed)
-        campaign = Campaign(file, study, plan, instrument, lambda sentence, index: None, lambda: None)
+        campaign = CampaignSession(file, study, plan, instrument, lambda sentence, index: None, lambda: None)
         assert campaign.run(interrupts) == "finished"
     try:
         return summarize(file)

@@ -105,7 +105,7 @@ def treatment(
             TrialPoint(
                 trial_id=1 + index + position * order,
                 block=position,
-                started_s=(position * order + float(rng.permutation(order)[0])) * 1.6,
+                since_campaign_start_s=(position * order + float(rng.permutation(order)[0])) * 1.6,
                 duration_s=1.0,
                 warmup_s=warmup,
                 has_steady_state=bool(rng.random() > 0.03),

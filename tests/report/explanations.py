@@ -43,7 +43,7 @@ TRIED = Experiment(
     changed_levels={"streams": 4},
     metric="goodput_bps",
     ratio=Ratio(1.02, 0.97, 1.08, 0.95, 0.4),
-    shared_blocks=8,
+    shared_block_count=8,
 )
 
 LIMIT = Finding(

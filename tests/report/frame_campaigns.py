@@ -168,13 +168,13 @@ def _point(
     return TrialPoint(
         trial_id=1 + index + 100 * block,
         block=block,
-        started_s=60.0 * (index + 50 * block),
+        since_campaign_start_s=60.0 * (index + 50 * block),
         duration_s=1.0,
         warmup_s=0.0,
         has_steady_state=True,
         values=values,
         steps=steps,
-        search=search or {},
+        search_result=search or {},
     )
 
 

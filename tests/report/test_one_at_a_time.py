@@ -42,7 +42,7 @@ def tuning() -> CampaignSummary:
         treatment(rng, index, {"streams": 4, "mtu": mtu, "lro": lro}, mean * GBIT, order=4)
         for index, ((mtu, lro), mean) in enumerate(means.items())
     ]
-    return replace(campaign("Tuning", "What gains?", factors, measured), combine=ONE_AT_A_TIME)
+    return replace(campaign("Tuning", "What gains?", factors, measured), level_combination=ONE_AT_A_TIME)
 
 
 def test_a_treatment_is_named_by_its_change(tuning: CampaignSummary) -> None:

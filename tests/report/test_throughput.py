@@ -9,7 +9,7 @@ from rich.console import Console
 from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.campaign.simulated_frames import SimulatedPorts
 from vnetbench.campaign.interrupts import Interrupts
-from vnetbench.campaign.run import Campaign
+from vnetbench.campaign.run import CampaignSession
 from vnetbench.commands.throughput import DEFAULT_STUDY_TOML
 from vnetbench.estimate.summarize import summarize
 from vnetbench.report.tables.throughput_table import throughput_table
@@ -22,7 +22,7 @@ def run_and_print(path: Path, ports: SimulatedPorts, *overrides: str) -> str:
     study = parse_study(DEFAULT_STUDY_TOML, None, ["search.method=rfc2544", *overrides])
     plan = make_plan(study, 7)
     file = ResultsFile.create(path, study, plan)
-    campaign = Campaign(file, study, plan, ports, lambda *_: None, lambda: None)
+    campaign = CampaignSession(file, study, plan, ports, lambda *_: None, lambda: None)
     with Interrupts() as interrupts:
         campaign.run(interrupts)
     console = Console(width=80, record=True, file=path.with_suffix(".txt").open("w"))

@@ -101,13 +101,13 @@ def _point(index: int, block: int, means: Means, way: SimulationOptions) -> Tria
     return TrialPoint(
         trial_id=1 + index + 100 * block,
         block=block,
-        started_s=60.0 * (index + 50 * block),
+        since_campaign_start_s=60.0 * (index + 50 * block),
         duration_s=way.duration_s,
         warmup_s=way.warmup_s,
         has_steady_state=True,
         values=values,
         time_series=(1.0, 1.0),
-        search={"goal_results": [answer], "direction_count": 1} if way.workload == "frames" else {},
+        search_result={"goal_results": [answer], "direction_count": 1} if way.workload == "frames" else {},
     )
 
 

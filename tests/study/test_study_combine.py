@@ -68,7 +68,7 @@ def test_exclusions_and_overrides_apply_to_one_at_a_time_studies() -> None:
 )
 def test_an_invalid_together_table_is_reported_with_its_line(rest: str, line: int, what: str) -> None:
     reported = problem(HEAD + rest)
-    assert (reported.line, reported.what) == (line, what)
+    assert (reported.study_line, reported.what) == (line, what)
 
 
 def test_a_together_table_without_one_at_a_time_is_reported() -> None:

@@ -30,7 +30,7 @@ def frames(factors: str, more: str = "", workload: str = "frames") -> str:
 )
 def test_impossible_frame_levels_are_reported(factors: str, what: str) -> None:
     problem = only_problem(frames(factors))
-    assert what in problem.what and problem.line is not None and problem.line >= 4
+    assert what in problem.what and problem.study_line is not None and problem.study_line >= 4
 
 
 def test_frames_of_1518_bytes_fill_an_mtu_of_1500_without_their_vlan_tags() -> None:
@@ -90,12 +90,12 @@ def test_loss_goals_are_a_text_or_a_list_of_ascending_shares() -> None:
         '["1 %","2 %","3 %","4 %","5 %"]',
     ):
         problem = only_problem(frames("frame_size = 64", f"[search]\nloss = {wrong}\n"))
-        assert problem.what.startswith("loss: ") and problem.line == 6
+        assert problem.what.startswith("loss: ") and problem.study_line == 6
 
 
 def test_a_search_needs_frames_and_chooses_the_loads_itself() -> None:
     problem = only_problem('title = "x"\n[factors]\nmtu = 1500\n[search]\nwidth = "1 %"\n')
-    assert (problem.what, problem.line) == ("the workload tcp_stream has no search", 4)
+    assert (problem.what, problem.study_line) == ("the workload tcp_stream has no search", 4)
     problem = only_problem(frames('frame_load = "1 kframe/s"', "[search]\n"))
     assert "the search chooses the loads" in problem.what
     bounds = '[search]\nmax_load = "1 kframe/s"\nmin_load = "2 kframe/s"\n'

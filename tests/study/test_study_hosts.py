@@ -6,7 +6,7 @@ import pytest
 
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS
-from vnetbench.study.file.host_value_types import iperf3_servers, split_host_port
+from vnetbench.study.file.host_value_types import iperf3_servers, split_canonical_server
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import HOSTS, IPERF3_BACKEND
 from vnetbench.study.model import HostSpec
@@ -25,7 +25,7 @@ def problems(text: str) -> list[tuple[int | None, str]]:
     with pytest.raises(StudyError) as caught:
         parse_study(text, "s.toml")
     assert all(problem.fix for problem in caught.value.problems)
-    return [(problem.line, problem.what) for problem in caught.value.problems]
+    return [(problem.study_line, problem.what) for problem in caught.value.problems]
 
 
 def test_an_endpoint_with_an_iperf3_server_and_this_machine_are_read() -> None:
@@ -35,7 +35,7 @@ def test_an_endpoint_with_an_iperf3_server_and_this_machine_are_read() -> None:
     study = parse_study(HEAD + SERVER + local + FACTORS, None)
     assert study.testbed.lab == HOSTS
     assert study.testbed.hosts == (
-        HostSpec("esx-07", iperf3="192.0.2.7:5201"),
+        HostSpec("esx-07", iperf3_server="192.0.2.7:5201"),
         HostSpec("web-01", local=True, interface="ens192", address="2001:db8::1"),
     )
 
@@ -45,8 +45,8 @@ def test_hosts_reached_by_ssh_and_this_machine_make_pairs_in_order() -> None:
         HEAD + 'ports = "5300 - 5399"\n' + WEB_1 + WEB_2 + FACTORS + "mtu = [1500, 9000]\n", None
     )
     assert study.testbed.hosts == (
-        HostSpec("web-01", ssh="root@web-01"),
-        HostSpec("web-02", ssh="ssh://root@192.0.2.8:2222", interface="ens192"),
+        HostSpec("web-01", ssh_destination="root@web-01"),
+        HostSpec("web-02", ssh_destination="ssh://root@192.0.2.8:2222", interface="ens192"),
     )
     assert (study.testbed.ports, study.testbed.backend) == ("5300-5399", HOSTS)
     assert parse_study(HEAD + WEB_1 + THIS + FACTORS, None).testbed.backend == HOSTS
@@ -102,7 +102,7 @@ def test_ports_need_hosts_on_which_an_agent_listens() -> None:
 )
 def test_the_address_of_a_server_has_all_usual_forms(written: str, host: str, port: int) -> None:
     server_type = iperf3_servers()
-    assert split_host_port(str(server_type.parse(written))) == (host, port)
+    assert split_canonical_server(str(server_type.parse(written))) == (host, port)
     assert server_type.parse(server_type.format(server_type.parse(written))) == server_type.parse(written)
 
 

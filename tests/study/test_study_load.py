@@ -108,7 +108,7 @@ mtuu = 9000
 confidence = "95 %"
 """
     )
-    assert [(p.line, p.where) for p in found] == [
+    assert [(p.study_line, p.where) for p in found] == [
         (line, f"s.toml:{line}") for line in (1, 1, 3, 5, 7, 8, 9, 11, 12)
     ]
     fixes = {p.what: p.fix for p in found}
@@ -150,16 +150,16 @@ def test_the_error_text_lists_every_problem_with_location_and_fix() -> None:
 )
 def test_a_line_with_a_syntax_error_gets_a_fix(line: str, what: str, fix: str) -> None:
     problem = only_problem(SMALL + line + "\n")
-    assert (problem.line, problem.what, problem.fix) == (5, what, fix)
+    assert (problem.study_line, problem.what, problem.fix) == (5, what, fix)
 
 
 def test_parsing_continues_after_a_line_with_a_syntax_error() -> None:
     found = problems("title = Jumbo\n[factors]\nstreams = 1..4\nmtu = 70000\n")
-    assert [p.line for p in found] == [1, 3, 4]
+    assert [p.study_line for p in found] == [1, 3, 4]
 
 
 def test_an_unclosed_list_is_reported_with_a_line() -> None:
-    assert only_problem('title = "x"\n[factors]\nmtu = [1500,\n9000\n').line in (3, 4)
+    assert only_problem('title = "x"\n[factors]\nmtu = [1500,\n9000\n').study_line in (3, 4)
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,12 @@ def test_missing_values_and_values_of_a_wrong_type_are_reported(text: str, what:
 
 def test_a_repeated_level_is_reported_at_its_second_line() -> None:
     problem = only_problem('title = "x"\n[factors]\nmessage_size = [\n"64 KiB",\n"65536 B"]\n')
-    assert (problem.line, problem.what) == (5, 'message_size: the level "64 KiB" appears twice')
+    assert (problem.study_line, problem.what) == (5, 'message_size: the level "64 KiB" appears twice')
 
 
 def test_an_exclusion_with_levels_that_the_study_lacks_is_reported() -> None:
     found = problems(SMALL + '[[exclude]]\nmtu = 900\ntso = "on"\n[[exclude]]\nstreams = [1, 5]\n')
-    assert [(p.line, p.what) for p in found] == [
+    assert [(p.study_line, p.what) for p in found] == [
         (6, 'mtu has no level "900" in this study'),
         (7, "[[exclude]] names tso, which is not a factor of this study"),
         (9, 'streams has no level "5" in this study'),
@@ -216,11 +216,11 @@ def test_an_exclusion_with_levels_that_the_study_lacks_is_reported() -> None:
 
 def test_exclusions_that_leave_no_treatment_are_reported() -> None:
     problem = only_problem(SMALL + "[[exclude]]\nmtu = [1500, 9000]\n")
-    assert (problem.line, problem.what) == (5, "the exclusions leave no treatment")
+    assert (problem.study_line, problem.what) == (5, "the exclusions leave no treatment")
 
 
 def test_an_exclusion_without_a_factor_is_reported() -> None:
-    assert only_problem(SMALL + "[[exclude]]\n").line == 5
+    assert only_problem(SMALL + "[[exclude]]\n").study_line == 5
     assert only_problem(SMALL + "[exclude]\nmtu = 1500\n").fix.startswith("write [[exclude]]")
 
 
@@ -262,20 +262,20 @@ def test_too_many_treatments_are_reported_with_the_limit() -> None:
 )
 def test_contradictions_are_reported_with_their_line(rest: str, line: int, what: str) -> None:
     problem = only_problem(SMALL + rest)
-    assert problem.line == line
+    assert problem.study_line == line
     assert what in problem.what
 
 
 def test_too_many_streams_of_one_vm_are_reported_for_both_directions_together() -> None:
     (problem,) = problems(SMALL + 'direction = ["forward", "3/1"]\n', "streams=256,257,1024")
-    assert problem.line == 5
+    assert problem.study_line == 5
     assert "771 forward and 257 reverse streams are too many" in problem.what
     assert parse_study(SMALL + 'direction = ["forward", "3/1"]\n', None, ["streams=256"])
 
 
 def test_an_mtu_that_is_too_small_for_ipv6_is_reported() -> None:
     (problem,) = problems(SMALL + "ip_version = [4, 6]\n", "mtu=1279,1280")
-    assert problem.line == 5
+    assert problem.study_line == 5
     assert "IPv6 needs an MTU of at least 1280" in problem.what
     assert parse_study(SMALL + "ip_version = [4, 6]\n", None, ["mtu=1280"])
     assert parse_study(SMALL + "ip_version = 4\n", None, ["mtu=1279"])
@@ -319,4 +319,4 @@ def test_a_line_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
     path.write_bytes(b'title = "x"\n# \xe4\n')
     with pytest.raises(StudyError) as caught:
         load_study(path)
-    assert (caught.value.problems[0].line, caught.value.what) == (2, "this line is not UTF-8")
+    assert (caught.value.problems[0].study_line, caught.value.what) == (2, "this line is not UTF-8")

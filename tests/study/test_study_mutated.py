@@ -107,7 +107,7 @@ def check_problems(error: StudyError, path: Path) -> None:
     for problem in error.problems:
         assert problem.what
         assert problem.fix
-        assert problem.line is None or 1 <= problem.line <= lines
+        assert problem.study_line is None or 1 <= problem.study_line <= lines
         assert problem.where.startswith(str(path))
     assert str(error).replace("\n", "").isprintable()
 

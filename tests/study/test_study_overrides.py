@@ -66,7 +66,7 @@ def test_an_override_can_set_a_key_of_a_section() -> None:
 )
 def test_a_problem_of_an_override_names_the_override(override: str, what: str, fix: str) -> None:
     problem = only_problem(SMALL, override)
-    assert (problem.where, problem.line) == (f"--set {override}", None)
+    assert (problem.where, problem.study_line) == (f"--set {override}", None)
     assert problem.what == what
     assert problem.fix.startswith(fix)
 
@@ -82,7 +82,7 @@ def test_an_exclusion_can_name_levels_that_an_override_replaced() -> None:
 
 def test_a_contradiction_caused_by_an_override_names_the_override() -> None:
     problem = only_problem(SMALL + "[testbed]\nuplink = true\n", "vswitch=direct")
-    assert (problem.where, problem.line) == ("--set vswitch=direct", None)
+    assert (problem.where, problem.study_line) == ("--set vswitch=direct", None)
 
 
 def test_problems_of_file_and_overrides_are_reported_together() -> None:

@@ -40,7 +40,7 @@ def test_a_factor_of_another_workload_is_reported_with_the_equivalent_factor(
     name = factor.split(" ")[0]
     assert problem.what == f"{name} is not a factor of the workload {workload}"
     assert problem.fix.startswith(f'did you mean "{nearest}"?')
-    assert problem.line == 4
+    assert problem.study_line == 4
 
 
 def test_a_factor_of_another_workload_on_the_command_line_is_reported() -> None:
@@ -55,7 +55,7 @@ def test_an_unknown_workload_is_answered_with_the_nearest_name() -> None:
 
 def test_connections_have_neither_a_rate_nor_a_way_of_waiting() -> None:
     for factor in ('rate = "1 k/s"', 'waiting = "spin"'):
-        assert only_problem(study("tcp_crr", factor)).line == 4
+        assert only_problem(study("tcp_crr", factor)).study_line == 4
 
 
 def test_busy_polling_cannot_be_combined_with_a_rate_or_mptcp() -> None:
@@ -112,7 +112,7 @@ def test_a_study_can_name_another_metric_of_its_workload() -> None:
     assert deciding_metric(parse_study(text, None)) == "latency_p50_us"
     problem = only_problem(text.replace("latency_p50_us", "goodput_bps"))
     assert problem.what == "the workload tcp_rr does not measure goodput_bps"
-    assert problem.line == 6
+    assert problem.study_line == 6
 
 
 def test_mixed_has_the_factors_of_requests_and_transfers_and_a_default_rate() -> None:
@@ -123,7 +123,7 @@ def test_mixed_has_the_factors_of_requests_and_transfers_and_a_default_rate() ->
 
 def test_the_connections_of_mixed_count_as_streams() -> None:
     problem = only_problem(study("mixed", 'connections = [24, 25]\nstreams = 500\ndirection = "both"\n'))
-    assert problem.line == 4
+    assert problem.study_line == 4
     assert "25 connections with 500 forward and 500 reverse transfers" in problem.what
     parse_study(study("mixed", 'connections = 24\nstreams = 500\ndirection = "both"\n'), None)
 
@@ -134,7 +134,7 @@ def test_only_mixed_has_an_idle_phase_of_at_least_three_intervals() -> None:
     short = '[timing]\nidle = "100 ms"\ninterval = "50 ms"\n'
     problem = only_problem(study("mixed", "connections = 1", short))
     assert problem.what == "an idle phase of 100 ms is too short for samples of 50 ms"
-    assert problem.line == 6
+    assert problem.study_line == 6
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_only_mixed_has_an_idle_phase_of_at_least_three_intervals() -> None:
 )
 def test_a_link_queue_needs_a_link_rate_and_a_suitable_shaper(levels: str, shaper: str, what: str) -> None:
     problem = only_problem(study("mixed", levels, f'[testbed]\nshaper = "{shaper}"\n'))
-    assert what in problem.what and problem.line == 4
+    assert what in problem.what and problem.study_line == 4
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

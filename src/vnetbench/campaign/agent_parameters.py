@@ -103,8 +103,8 @@ def needs_throughput_search(study: Study, factors: Mapping[str, Level]) -> bool:
     """Return whether a trial of these levels searches its load. With a load in frames/s it does not."""
     if study.search is None:
         return False
-    has_fixed_load = WORKLOADS[study.workload].can_hold_throughput_share
-    return not has_fixed_load or parse_throughput_share(factors[FRAME_LOAD.name]) is not None
+    can_hold_share = WORKLOADS[study.workload].can_hold_throughput_share
+    return not can_hold_share or parse_throughput_share(factors[FRAME_LOAD.name]) is not None
 
 
 def compute_idle_duration_s(workload: str, factors: Mapping[str, Level], timing: Timing) -> float:
@@ -204,7 +204,7 @@ def _list_endpoint_roles(endpoint: Endpoint, workload: str, factors: Mapping[str
     return [str(stream["role"]) for stream in list_streams(workload, factors, endpoint.side)]
 
 
-def count_threads_with_cpu(factors: Mapping[str, Level], testbed: Testbed) -> int:
+def max_endpoint_threads_with_cpus(factors: Mapping[str, Level], testbed: Testbed) -> int:
     """Return the number of threads per endpoint such that each has a CPU.
 
     A spinning thread without its own CPU would take the time slices of another.

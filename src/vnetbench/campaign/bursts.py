@@ -22,7 +22,7 @@ TIME_FACTOR, MIN_STEP_S = 1.5, 0.05
 class BurstResult(NamedTuple):
     """What a generator sent and whether it arrived."""
 
-    sent_frames: int
+    sent_frames_per_direction: int
     """Frames really sent per direction."""
     is_lossless: bool
 
@@ -46,10 +46,10 @@ def find_longest_bursts(steps: StepRunner, parameters: SearchParameters, rate_fp
     """
 
     def send_burst(frames: int) -> BurstResult:
-        step = steps.run_with_retries(
+        step = steps.run_repeating_if_generator_behind(
             0.0, BURST_STEP, None, max(MIN_STEP_S, TIME_FACTOR * frames / rate_fps), frames
         )
-        return BurstResult(step.record.sent // step.direction_count, step.record.loss_ratio == 0)
+        return BurstResult(step.record.sent // step.pair_direction_count, step.record.loss_ratio == 0)
 
     sent, passed = send_burst(max(2, round(rate_fps * MAX_BURST_S)))
     if passed:

@@ -33,7 +33,7 @@ class Calibration:
     send_mode: str
     goodputs_bps_by_mode: Mapping[str, tuple[float, ...]]
     """Goodput of each mode's short trials, in the order of measurement."""
-    goodput_ratio_interval: tuple[float, float] | None
+    other_to_copy_ratio_interval: tuple[float, float] | None
     """Interval of the best other mode's goodput divided by that of `copy`; None if no mode was faster."""
     refusal_by_mode: Mapping[str, str]
     """Modes that the kernel does not support, with its error."""
@@ -43,7 +43,7 @@ class Calibration:
         return {
             "send_mode": self.send_mode,
             "goodput_bps": {mode: list(values) for mode, values in self.goodputs_bps_by_mode.items()},
-            "ratio": self.goodput_ratio_interval and list(self.goodput_ratio_interval),
+            "ratio": self.other_to_copy_ratio_interval and list(self.other_to_copy_ratio_interval),
             "refused": dict(self.refusal_by_mode),
         }
 

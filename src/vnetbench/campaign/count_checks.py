@@ -46,7 +46,7 @@ def find_count_error(workload: str, duration_s: float, endpoints: Sequence[Endpo
     for endpoint in endpoints:
         if endpoint.role == "source" or endpoint.totals.get("drained", False):
             continue
-        last_s = max((x.t_s for x in endpoint.samples if x.bytes_received), default=0.0)
+        last_s = max((x.end_s for x in endpoint.samples if x.bytes_received), default=0.0)
         if last_s < STALL_CHECK_START_SHARE * duration_s:
             return (
                 f"no data arrived at {endpoint.name} after {last_s:.2f} s, so the path no longer carries data"

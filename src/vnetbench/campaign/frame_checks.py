@@ -19,7 +19,7 @@ FOREIGN_SHARE, MIN_FOREIGN = 0.001, 100
 """Share of the received frames, and count. Every link carries fewer (ARP, neighbour discovery)."""
 MIN_SENT_SHARE_OF_DUE = 0.98
 """Share of the frames due. If the generator sends fewer, the generator is the limit, not the device."""
-MIN_PASSED_FRAME_SHARE = 0.5
+MIN_COUNTED_SHARE_IF_PASSED = 0.5
 """Share of the sent frames. The frames passed an interface that counted more than this."""
 
 
@@ -30,9 +30,9 @@ def check_frame_counts(counts: FrameTotals) -> None:
         TreatmentRefused: A port refuses all frames, or the network has a loop.
         TrialFailed: The instrument sent nothing or miscounted.
     """
-    if not counts.total_sent and counts.rejected:
+    if not counts.total_sent and counts.rejected_by_source_ports:
         raise TreatmentRefused(
-            f"the ports refused all {counts.rejected} frames, so no frame was sent",
+            f"the ports refused all {counts.rejected_by_source_ports} frames, so no frame was sent",
             fix="check that the ports are up and have a carrier (ip -br link), and read their drivers' "
             "error counters (ip -s link)",
         )
@@ -81,9 +81,9 @@ def abnormal_frame_notes(counts: FrameTotals) -> Iterator[str]:
             )
 
 
-def is_generator_behind(sent: int, due: int, direction_count: int) -> bool:
+def is_generator_behind(sent: int, due: int, pair_direction_count: int) -> bool:
     """Return whether the generators sent less than was due; each may lose one frame at the end."""
-    return sent < MIN_SENT_SHARE_OF_DUE * (due - direction_count)
+    return sent < MIN_SENT_SHARE_OF_DUE * (due - pair_direction_count)
 
 
 def offered_load_notes(counts: FrameTotals, factors: Mapping[str, Level], duration_s: float) -> Iterator[str]:
@@ -91,21 +91,21 @@ def offered_load_notes(counts: FrameTotals, factors: Mapping[str, Level], durati
     load = factors.get(FRAME_LOAD.name)
     if not isinstance(load, int | float):
         return
-    due = round(load * duration_s) * counts.direction_count
-    if is_generator_behind(counts.total_sent, due, counts.direction_count):
+    due = round(load * duration_s) * counts.pair_direction_count
+    if is_generator_behind(counts.total_sent, due, counts.pair_direction_count):
         yield (
             f"the generator sent only {format_share(counts.total_sent / due)} of the requested load, so the "
             "generator is the limit. Use more generators"
         )
 
 
-def format_total_loss(sent: int, endpoints: Sequence[EndpointRecord]) -> str:
+def format_loss_of_all_frames(sent: int, endpoints: Sequence[EndpointRecord]) -> str:
     """Return the message for a run in which no frame arrived."""
-    location = locate_total_loss(endpoints)
+    location = locate_loss_of_all_frames(endpoints)
     return f"none of {sent} frames arrived. {location}" if location else f"none of {sent} frames arrived"
 
 
-def locate_total_loss(endpoints: Sequence[EndpointRecord]) -> str:
+def locate_loss_of_all_frames(endpoints: Sequence[EndpointRecord]) -> str:
     """Return where frames stop, from the counters of observed interfaces; empty if there are none."""
     received, transmitted = Counter[str](), Counter[str]()
     for endpoint in endpoints:
@@ -123,8 +123,8 @@ def locate_total_loss(endpoints: Sequence[EndpointRecord]) -> str:
     )
     if not received or not sent:
         return ""
-    entered_at = [name for name, count in received.items() if count > MIN_PASSED_FRAME_SHARE * sent]
-    left_at = [name for name, count in transmitted.items() if count > MIN_PASSED_FRAME_SHARE * sent]
+    entered_at = [name for name, count in received.items() if count > MIN_COUNTED_SHARE_IF_PASSED * sent]
+    left_at = [name for name, count in transmitted.items() if count > MIN_COUNTED_SHARE_IF_PASSED * sent]
     if left_at:
         return f"The frames left the device at {', '.join(left_at)}"
     if entered_at:

@@ -44,9 +44,9 @@ class FrameTotals:
     """By direction."""
     received_by_direction: Mapping[str, int]
     """Distinct frames by direction. Frames that a sink's full ring dropped count as received."""
-    direction_count: int
+    pair_direction_count: int
     """Number of directions of all pairs together. The load is offered in each of them."""
-    rejected: int = 0
+    rejected_by_source_ports: int = 0
     """Frames that the sending ports refused. They are not part of `sent`."""
     duplicates: int = 0
     out_of_order: int = 0
@@ -73,10 +73,10 @@ class FrameTotals:
             for name, share in QUANTILE_BY_PERCENTILE_NAME.items()
         }
         return {
-            "direction_count": self.direction_count,
+            "direction_count": self.pair_direction_count,
             "sent": dict(self.sent_by_direction),
             "received": dict(self.received_by_direction),
-            "rejected": self.rejected,
+            "rejected": self.rejected_by_source_ports,
             "duplicates": self.duplicates,
             "out_of_order": self.out_of_order,
             "foreign_frames": {
@@ -124,8 +124,8 @@ def sum_endpoint_counts(endpoints: Sequence[EndpointRecord], factors: Mapping[st
     return FrameTotals(
         sent_by_direction=sent,
         received_by_direction=arrived,
-        direction_count=len(directions) * len(load_endpoints) // 2,
-        rejected=sum(total("rejected", direction) for direction in directions),
+        pair_direction_count=len(directions) * len(load_endpoints) // 2,
+        rejected_by_source_ports=sum(total("rejected", direction) for direction in directions),
         duplicates=sum(total("duplicates", direction) for direction in directions),
         out_of_order=sum(total("out_of_order", direction) for direction in directions),
         foreign_frames_by_endpoint=dict(_iterate_foreign_frames(load_endpoints)),
@@ -155,7 +155,7 @@ def sum_step_counts(steps: Sequence[StepRecord]) -> FrameTotals:
         sent,
         received,
         direction_count,
-        rejected=other_counts["rejected"],
+        rejected_by_source_ports=other_counts["rejected"],
         duplicates=other_counts["duplicates"],
         out_of_order=other_counts["out_of_order"],
         foreign_frames_by_endpoint=foreign,

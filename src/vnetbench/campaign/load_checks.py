@@ -29,7 +29,7 @@ MAX_PACING_DEVIATION_SHARE = 0.1
 """Accepted deviation of a paced stream from its rate, as a share of the rate."""
 ACCEPTED_PACING_EXCESS_BITS = 4e6
 """Accepted excess: the first segments are not paced, and a delayed receiver catches up."""
-PACING_CHECK_LOAD_SHARE = 0.9
+PACING_CHECKED_DURATION_SHARE = 0.9
 """Share of the load, from its start, in which the pacing is checked."""
 
 TrialEndParameters = Mapping[str, Any]
@@ -199,8 +199,8 @@ def check_pacing_and_load(
         rate
         for endpoint in endpoints
         # Samples at the end may include data that streams sent when pacing had ended.
-        for rate in _compute_receive_rates_bps(
-            [x for x in endpoint.samples if x.t_s <= PACING_CHECK_LOAD_SHARE * duration_s]
+        for rate in _compute_stream_receive_rates_bps(
+            [x for x in endpoint.samples if x.end_s <= PACING_CHECKED_DURATION_SHARE * duration_s]
         )
     ]
     if not rates_bps:
@@ -233,7 +233,7 @@ def _pacing_rate_bps(factors: Mapping[str, Level]) -> int | None:
     return None if level == "none" else int(level)
 
 
-def _compute_receive_rates_bps(samples: Sequence[Sample]) -> list[float]:
+def _compute_stream_receive_rates_bps(samples: Sequence[Sample]) -> list[float]:
     """Return the receive rate of each sink's stream over these samples, bit/s."""
     seconds = sum(sample.interval_s for sample in samples)
     sums: Counter[int] = Counter()

@@ -18,7 +18,7 @@ from vnetbench.study.model import Plan, SearchSpec, Study, Treatment
 from vnetbench.study.workloads import SEARCH_METRIC_NAMES, deciding_metric
 
 OPEN_STATE = "open"
-OVERDUE_REMAINDER_SHARE = 0.25
+OVERDUE_REMAINDER_SHARE_OF_ELAPSED = 0.25
 """Share of its elapsed time that a step series is expected to take longer, once it is overdue."""
 
 
@@ -33,15 +33,15 @@ class TreatmentProgress:
     """Deciding metric of each finished trial without its warm-up, in the order of blocks."""
     next_duration_s: float = 0.0
     """Duration of the load in its next trial."""
-    setup_times_s: list[float] = field(default_factory=list)
-    step_times_s: list[float] = field(default_factory=list)
+    setup_time_per_trial_s: list[float] = field(default_factory=list)
+    steps_time_per_trial_s: list[float] = field(default_factory=list)
     """Total duration of the steps of each trial."""
     state: str = OPEN_STATE
     """`open`, or the reason why no further trial is measured."""
     reason: str = ""
     estimate: Estimate | None = None
     """Estimate of the deciding metric."""
-    last_trial_number: int = 0
+    last_campaign_trial_number: int = 0
     """Number of its latest trial in the campaign, from 1; 0 if it has none."""
 
     @property
@@ -65,13 +65,13 @@ class CampaignProgress:
     """Running time of earlier sessions."""
     running_treatment: int | None = None
     """Index of the treatment whose trial is running."""
-    running_trial_started_s: float = 0.0
+    running_trial_start_monotonic_s: float = 0.0
     """Start of that trial (monotonic clock)."""
     running_trial_steps: tuple[StepRecord, ...] = ()
     """Finished steps of that trial, if it has a step series."""
     is_removing_testbeds: bool = False
     """Whether measuring has ended and the testbeds are being removed."""
-    session_started_s: float = field(default_factory=time.monotonic)
+    session_start_monotonic_s: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.treatments = [TreatmentProgress(t) for t in self.plan.treatments]
@@ -81,7 +81,7 @@ class CampaignProgress:
     @property
     def elapsed_s(self) -> float:
         """Running time of all sessions together."""
-        return self.earlier_sessions_s + time.monotonic() - self.session_started_s
+        return self.earlier_sessions_s + time.monotonic() - self.session_start_monotonic_s
 
     @property
     def trial_count(self) -> int:
@@ -93,14 +93,14 @@ class CampaignProgress:
         return [t.treatment.index for t in self.treatments if t.state == OPEN_STATE]
 
     def add_finished_trial(
-        self, index: int, block: int, time_series: TimeSeries, setup_s: float, step_times_s: float = 0.0
+        self, index: int, block: int, time_series: TimeSeries, setup_s: float, steps_time_s: float = 0.0
     ) -> None:
         """Add a finished trial and update the estimates."""
         treatment = self.treatments[index]
         treatment.time_series[block] = time_series
-        treatment.setup_times_s.append(setup_s)
-        treatment.step_times_s.append(step_times_s)
-        treatment.last_trial_number = self.trial_count
+        treatment.setup_time_per_trial_s.append(setup_s)
+        treatment.steps_time_per_trial_s.append(steps_time_s)
+        treatment.last_campaign_trial_number = self.trial_count
         by_block = [treatment.time_series[number] for number in sorted(treatment.time_series)]
         warmups = find_warmups(by_block, self.study.timing)
         treatment.deciding_values = [
@@ -138,10 +138,10 @@ class CampaignProgress:
         """Return the expected remaining duration of the running trial in seconds."""
         if self.running_treatment is None:
             return 0.0
-        spent_s = time.monotonic() - self.running_trial_started_s
+        spent_s = time.monotonic() - self.running_trial_start_monotonic_s
         left_s = self.expected_trial_s(self.running_treatment) - spent_s
         return (
-            max(left_s, OVERDUE_REMAINDER_SHARE * spent_s) if self.running_trial_steps else max(0.0, left_s)
+            max(left_s, OVERDUE_REMAINDER_SHARE_OF_ELAPSED * spent_s) if self.running_trial_steps else max(0.0, left_s)
         )
 
     def expected_trial_s(self, index: int) -> float:
@@ -150,14 +150,14 @@ class CampaignProgress:
 
     def expected_steps_s(self, index: int) -> float:
         """Return the expected duration of the steps before its load in seconds."""
-        all_times_s = [spent for each in self.treatments for spent in each.step_times_s]
-        return schedule.median_steps_s(
-            self.treatments[index].step_times_s or all_times_s, self.search_spec(index)
+        all_times_s = [spent for each in self.treatments for spent in each.steps_time_per_trial_s]
+        return schedule.median_trial_steps_s(
+            self.treatments[index].steps_time_per_trial_s or all_times_s, self.search_spec(index)
         )
 
     def expected_setup_s(self) -> float:
         """Return the median duration of a trial without its load so far, in seconds."""
-        return schedule.median_setup_s([cost for t in self.treatments for cost in t.setup_times_s])
+        return schedule.median_setup_s([cost for t in self.treatments for cost in t.setup_time_per_trial_s])
 
     def search_spec(self, index: int) -> SearchSpec | None:
         """Return the search of a treatment's trials with its time limit; None if they have no step series."""
@@ -171,6 +171,6 @@ class CampaignProgress:
             return self.study.timing.duration_s
         if self.study.search is not None and deciding_metric(self.study) in SEARCH_METRIC_NAMES:
             return self.study.search.step_s
-        return schedule.choose_load_duration(
+        return schedule.choose_load_duration_s(
             past, self.expected_setup_s(), self.study.precision, len(self.treatments)
         )

@@ -32,7 +32,7 @@ ReportMessage = Callable[[str, int | None], None]
 ReportProgress = Callable[[], None]
 
 
-class Campaign:
+class CampaignSession:
     """One session of a campaign: measures with an instrument and writes to a results file."""
 
     def __init__(
@@ -175,7 +175,7 @@ class Campaign:
             study.workload,
             idle,
             known,
-            settle_s=(study.search or SearchSpec()).residual_frames_wait_s,
+            end_after_silence_s=(study.search or SearchSpec()).residual_frames_wait_s,
             step_series=self._make_step_series(index, block, interrupts),
         )
         failure = ""
@@ -183,7 +183,7 @@ class Campaign:
             if interrupts.is_requested and failure:
                 return
             start_s = self.progress.elapsed_s
-            self.progress.running_treatment, self.progress.running_trial_started_s = index, time.monotonic()
+            self.progress.running_treatment, self.progress.running_trial_start_monotonic_s = index, time.monotonic()
             try:
                 with interrupts.interruptible():
                     done = self._instrument.measure(load, lambda: interrupts.is_immediate)

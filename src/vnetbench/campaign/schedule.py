@@ -34,7 +34,7 @@ TIME_LIMIT_SHARE_FOR_MIN_TRIALS = 0.9
 """Share of the time limit for the minimum number of trials. The rest is for treatments that need more."""
 
 
-def choose_load_duration(
+def choose_load_duration_s(
     past_trials: Sequence[PastTrial], setup_s: float, precision: Precision, treatment_count: int
 ) -> float:
     """Return the load duration of a treatment's next trial in seconds, warm-up included.
@@ -65,7 +65,7 @@ def estimate_remaining_trials(
     it is derived from the trials' standard deviation for a normal distribution.
     """
     judged_at = interim_analysis_trial_counts(precision) or (precision.max_trials,)
-    half_width = estimate.half_width if estimate else None
+    half_width = estimate.relative_half_width if estimate else None
     if half_width is None and len(values) >= PILOT_TRIALS:
         # The metric may be a difference, whose mean can be negative or zero.
         mean = abs(statistics.mean(values))
@@ -102,7 +102,7 @@ def median_setup_s(measured_s: Sequence[float]) -> float:
     return statistics.median(measured_s) if measured_s else DEFAULT_SETUP_S
 
 
-def median_steps_s(measured_s: Sequence[float], search: SearchSpec | None) -> float:
+def median_trial_steps_s(measured_s: Sequence[float], search: SearchSpec | None) -> float:
     """Return the median duration of a trial's steps in seconds; 0 if trials have no steps."""
     if search is None:
         return 0.0

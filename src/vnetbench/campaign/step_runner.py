@@ -22,33 +22,33 @@ class StepResult:
     record: StepRecord
 
     @property
-    def direction_count(self) -> int:
+    def pair_direction_count(self) -> int:
         """Number of directions of all pairs together. The load is offered in each of them."""
         return int(str(self.record.details["direction_count"]))
 
     @property
-    def offered_fps(self) -> float:
+    def offered_fps_per_direction(self) -> float:
         """Offered load in each direction as measured, frames/s."""
-        return self.record.sent / self.record.duration_s / self.direction_count
+        return self.record.sent / self.record.duration_s / self.pair_direction_count
 
     @property
     def frames_due(self) -> int:
         """Frames requested over all directions. If no load was requested, the frames that were sent."""
         record = self.record
         if record.burst_frames is not None:
-            return record.burst_frames * self.direction_count
+            return record.burst_frames * self.pair_direction_count
         if record.load_fps is None:
             return record.sent
-        return round(record.load_fps * record.duration_s) * self.direction_count
+        return round(record.load_fps * record.duration_s) * self.pair_direction_count
 
     @property
     def is_generator_behind(self) -> bool:
         """Whether the generator sent less than requested, so that the device is not the limit."""
-        return is_generator_behind(self.record.sent, self.frames_due, self.direction_count)
+        return is_generator_behind(self.record.sent, self.frames_due, self.pair_direction_count)
 
 
 Error = TypeVar("Error", bound=Exception)
-MAX_STEP_ATTEMPTS = 3
+MAX_ATTEMPTS_IF_GENERATOR_BEHIND = 3
 """Maximum number of attempts of a step in which the generator falls behind."""
 
 
@@ -95,7 +95,7 @@ class StepRunner:
         self.records.append(step)
         return StepResult(step)
 
-    def run_with_retries(
+    def run_repeating_if_generator_behind(
         self,
         goal: float,
         purpose: str,
@@ -107,7 +107,7 @@ class StepRunner:
 
         If the loss ratio exceeds `goal` although the offered load was too low, a repetition cannot help.
         """
-        for _ in range(MAX_STEP_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS_IF_GENERATOR_BEHIND):
             step = self.run(purpose, load_fps, duration_s, burst_frames)
             if not step.is_generator_behind or step.record.loss_ratio > goal:
                 break

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from vnetbench.campaign.bursts import find_longest_bursts
-from vnetbench.campaign.frame_checks import abnormal_frame_notes, format_total_loss
+from vnetbench.campaign.frame_checks import abnormal_frame_notes, format_loss_of_all_frames
 from vnetbench.campaign.frame_counts import sum_step_counts
 from vnetbench.campaign.schedule import MAX_SEARCH_S
 from vnetbench.campaign.step_runner import StepResult, StepRunner
@@ -66,7 +66,7 @@ def run_step_series(
     effective: dict[str, object] = {}
     notes = list(_search_notes(goal_results, steps.records))
     if workload.has_burst_search:
-        rate_fps = steps.run(GENERATOR_STEP, None, first.record.duration_s).offered_fps
+        rate_fps = steps.run(GENERATOR_STEP, None, first.record.duration_s).offered_fps_per_direction
         bursts = find_longest_bursts(steps, parameters, rate_fps)
         effective["bursts"] = {"frames": bursts, "rate_fps": rate_fps}
         if len(bursts) == 1:
@@ -81,7 +81,7 @@ def run_step_series(
         "method": LOSS_CURVE_STEP if workload.has_loss_curve else step_series.search_spec.method,
         "parameters": asdict(parameters),
         "goal_results": [asdict(result) for result in goal_results],
-        "direction_count": first.direction_count,
+        "direction_count": first.pair_direction_count,
         "frame_bytes": compute_mean_frame_bytes(load.factors[FRAME_SIZE.name]),
         "final_load_fps": final_load_fps,
     }
@@ -106,17 +106,17 @@ def _measure_max_load(steps: StepRunner, step_series: StepSeries) -> tuple[StepR
         and not steps.run(GENERATOR_STEP, wanted.min_load_fps, try_s).record.received
     ):
         no_reception = TreatmentRefused(
-            format_total_loss(sum(step.sent for step in steps.records), steps.last_endpoints),
+            format_loss_of_all_frames(sum(step.sent for step in steps.records), steps.last_endpoints),
             fix="check the device's filters, and that the device forwards frames of this size, VLAN tags "
             "and IP version",
         )
         raise steps.delete_stored_steps(no_reception)
-    most_fps = wanted.max_load_fps or MAX_RELIABLE_PACED_SHARE * first.offered_fps
+    most_fps = wanted.max_load_fps or MAX_RELIABLE_PACED_SHARE * first.offered_fps_per_direction
     if first.is_generator_behind:
-        most_fps = MAX_RELIABLE_PACED_SHARE * first.offered_fps
+        most_fps = MAX_RELIABLE_PACED_SHARE * first.offered_fps_per_direction
     if most_fps <= wanted.min_load_fps:
         too_slow = TreatmentRefused(
-            f"the generator sends at most {format_value(first.offered_fps, 'frame/s')} in each direction, "
+            f"the generator sends at most {format_value(first.offered_fps_per_direction, 'frame/s')} in each direction, "
             f"but search.min_load is {format_exact_frame_rate(wanted.min_load_fps)}",
             where="search.min_load",
             fix="lower search.min_load, or use more generators",
@@ -143,7 +143,7 @@ def _run_search(
         """Adapter that lets a search run steps on the real device."""
 
         def measure(self, load_fps: float, duration_s: float) -> SentAndReceivedFrames:
-            step = steps.run_with_retries(parameters.goals[-1], SEARCH_STEP, load_fps, duration_s)
+            step = steps.run_repeating_if_generator_behind(parameters.goals[-1], SEARCH_STEP, load_fps, duration_s)
             results.append(step)
             # Frames that the generator did not send count as lost, so that the load is not accepted.
             sent = max(step.record.sent, step.frames_due) if step.is_generator_behind else step.record.sent
@@ -176,7 +176,7 @@ def _measure_loss_curve(steps: StepRunner, parameters: SearchParameters) -> tupl
         if load_fps < parameters.min_load_fps:
             break
         results.append(
-            steps.run_with_retries(parameters.goals[-1], LOSS_CURVE_STEP, load_fps, parameters.step_s)
+            steps.run_repeating_if_generator_behind(parameters.goals[-1], LOSS_CURVE_STEP, load_fps, parameters.step_s)
         )
         last = results[-LOSSLESS_STEPS_TO_END:]
         if len(last) == LOSSLESS_STEPS_TO_END and not any(step.record.loss_ratio for step in last):

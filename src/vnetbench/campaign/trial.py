@@ -13,7 +13,7 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.agent_parameters import (
     choose_thread_cpus,
     common_prepare_parameters,
-    count_threads_with_cpu,
+    max_endpoint_threads_with_cpus,
     find_endpoint_role,
     frame_sources_share_cpu,
     list_streams,
@@ -22,7 +22,7 @@ from vnetbench.campaign.count_checks import find_count_error
 from vnetbench.campaign.frame_checks import (
     abnormal_frame_notes,
     check_frame_counts,
-    format_total_loss,
+    format_loss_of_all_frames,
     offered_load_notes,
 )
 from vnetbench.campaign.frame_counts import sum_endpoint_counts
@@ -92,7 +92,7 @@ class TrialLoad:
 
     burst_frames: int | None = None
     """Workloads of frames: maximum number of frames per direction of a pair, sent at full rate."""
-    settle_s: float = SearchSpec.residual_frames_wait_s
+    end_after_silence_s: float = SearchSpec.residual_frames_wait_s
     """Workloads of frames: the trial ends when no frame has arrived for this long after the load."""
     step_series: StepSeries | None = None
     """Workloads of frames: the steps before the load, which determine its rate."""
@@ -160,7 +160,7 @@ def measure_trial(
         check_frame_counts(counts)
         notes = [*abnormal_frame_notes(counts), *offered_load_notes(counts, load.factors, load.duration_s)]
         if not counts.total_received:
-            notes.insert(0, format_total_loss(counts.total_sent, measurement.endpoints))
+            notes.insert(0, format_loss_of_all_frames(counts.total_sent, measurement.endpoints))
         return replace(measurement, notes=(*notes, *measurement.notes))
     if error := find_count_error(load.workload, load.total_s, load_endpoints):
         raise TrialFailedUnderLoad(error, measurement.endpoints)
@@ -212,8 +212,8 @@ def run_trial(
     records = _make_endpoint_records(endpoints)
     if faults := [endpoint.fault for endpoint in endpoints.values() if endpoint.fault]:
         # The cause is listed before the faults that it caused at other endpoints.
-        faults.sort(key=lambda fault: fault.rank)
-        raise TrialFailedUnderLoad("; ".join(fault.what for fault in faults), records)
+        faults.sort(key=lambda fault: fault.cause_rank)
+        raise TrialFailedUnderLoad("; ".join(fault.message for fault in faults), records)
     totals = {record.name: record.totals for record in records}
     if counts := sum_zero_copy_counts(list(totals.values())):
         effective["zero_copy_sends"] = counts
@@ -247,11 +247,11 @@ class _TrialPreparation:
             burst = load.burst_frames
             generators = int(load.factors[GENERATORS_PER_DIRECTION.name])
             workload |= {
-                "settle_s": load.settle_s,
+                "settle_s": load.end_after_silence_s,
                 "frames": None if burst is None else -(-burst // generators),
             }
         if WAITING.is_at(load.factors, "spin") and THREADS.read_level(load.factors) == "auto":
-            workload["threads"] = count_threads_with_cpu(load.factors, testbed)
+            workload["threads"] = max_endpoint_threads_with_cpus(load.factors, testbed)
         if WORKLOADS[load.workload].has_idle_phase:
             workload["idle_s"] = load.idle_s
         self.thread_cpus = choose_thread_cpus(load.workload, load.factors, testbed, workload)

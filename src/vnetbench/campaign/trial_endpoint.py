@@ -12,7 +12,7 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.results.agent_events import parse_histogram, parse_observation, parse_stream_sample
 from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, Sample
 
-FAULT_RANKS = {"interface": 1, "connection": 1, "server": 1, "stream": 2}
+FAULT_CAUSE_RANKS = {"interface": 1, "connection": 1, "server": 1, "stream": 2}
 """Ranks of the agents' faults, by `fault_kind` (docs/protocol.md, "trial.end").
 
 A broken stream ranks last, because streams also break when the other endpoint ends the trial.
@@ -23,8 +23,8 @@ A broken stream ranks last, because streams also break when the other endpoint e
 class EndpointFault:
     """A fault of one endpoint. The fault with the lowest rank is closest to the cause."""
 
-    rank: int
-    what: str
+    cause_rank: int
+    message: str
 
 
 @dataclass
@@ -42,7 +42,7 @@ class TrialEndpoint:
     @property
     def is_over(self) -> bool:
         """Whether the agent will send no more events of this trial."""
-        return self.totals is not None or (self.fault is not None and self.fault.rank < 2)
+        return self.totals is not None or (self.fault is not None and self.fault.cause_rank < 2)
 
     def take_events(self, trial: str, wait_s: float = 0.0) -> None:
         """Process all queued events. If there are none, wait up to `wait_s` for one."""
@@ -64,13 +64,13 @@ class TrialEndpoint:
         elif method == "trial.end":
             self.totals = {k: v for k, v in params.items() if k != "trial"}
             if params.get("reason") == "fault":
-                self.fault = EndpointFault(FAULT_RANKS[params["fault_kind"]], f"{name}: {params['fault']}")
+                self.fault = EndpointFault(FAULT_CAUSE_RANKS[params["fault_kind"]], f"{name}: {params['fault']}")
 
 
 def _parse_sample(params: Mapping[str, Any], *, stores_cpu: bool) -> Sample:
     return Sample(
         seq=int(params["seq"]),
-        t_s=float(params["t_s"]),
+        end_s=float(params["t_s"]),
         interval_s=float(params["interval_s"]),
         bytes_sent=int(params["bytes_sent"]),
         bytes_received=int(params["bytes_received"]),

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from vnetbench.campaign.environment_facts import read_bench_facts
 from vnetbench.campaign.interrupts import Interrupts
-from vnetbench.campaign.run import Campaign
+from vnetbench.campaign.run import CampaignSession
 from vnetbench.commands.instruments import InstrumentFactory, prepare_instrument
 from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
@@ -119,14 +119,14 @@ def _run_session(
         ):
             file.add_facts("bench", read_bench_facts())
             instrument = make_instrument(lambda sentence: display.show_message(sentence, None))
-            campaign = Campaign(file, study, plan, instrument, display.show_message, display.update)
+            campaign = CampaignSession(file, study, plan, instrument, display.show_message, display.update)
             display.attach(campaign.progress)
             status = campaign.run(interrupts)
     except BaseException:
         _close_quietly(file)
         raise
     finally:
-        _print_leftovers(console)
+        _print_host_leftovers(console)
     file.close(status)
     return status
 
@@ -137,7 +137,7 @@ def _tester_lock_if_needed(study: Study) -> AbstractContextManager[None]:
     return hold_tester_lock() if is_tester else nullcontext()
 
 
-def _print_leftovers(console: Console) -> None:
+def _print_host_leftovers(console: Console) -> None:
     """Print the files that a lost connection left on hosts."""
     for left in leftovers.list_agent_folder_records():
         if left.is_own:

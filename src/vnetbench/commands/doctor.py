@@ -158,7 +158,7 @@ def _check_kernel_and_hardware(facts: Mapping[str, Any]) -> Iterator[Check]:
 
 def check_server(console: Console, server: str) -> int:
     """Check an iperf3 server and print a line for each check; return 0 if it is usable, else 1."""
-    host = HostSpec("server", iperf3=str(iperf3_servers().parse(server)))
+    host = HostSpec("server", iperf3_server=str(iperf3_servers().parse(server)))
     is_usable = False
     with closing(Iperf3Instrument(TestbedSpec(lab=HOSTS, hosts=(host,)))) as instrument:
         for check in _run_server_checks(instrument):

@@ -24,7 +24,7 @@ CHECKED_KNOBS = dict.fromkeys(
 
 def check_host(console: Console, destination: str) -> int:
     """Install an agent on a host, run the checks and remove it; return 0 if the host is usable, else 1."""
-    host_spec = HostSpec("host", ssh=str(ssh_destinations().parse(destination)))
+    host_spec = HostSpec("host", ssh_destination=str(ssh_destinations().parse(destination)))
     try:
         connected = testbed.connect_host(host_spec, "doctor", "doctor")
     except BenchError as error:

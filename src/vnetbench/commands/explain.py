@@ -82,7 +82,7 @@ def _select_findings(summary: CampaignSummary, chosen: Sequence[int]) -> Narrati
         if set(each.treatment_indices) & set(chosen)
         or (each.kind == "unstable" and not each.treatment_indices)
     )
-    return replace(narrative, lead=(), findings=kept)
+    return replace(narrative, answer=(), findings=kept)
 
 
 def _print_explanation(summary: CampaignSummary, narrative: Narrative) -> None:
@@ -109,5 +109,5 @@ def _explanation_notes(summary: CampaignSummary, narrative: Narrative) -> Iterat
         for candidate in finding.candidates
     )
     yield from set(filter(None, notes))
-    if summary.proof_note:
-        yield f"{summary.proof_note}."
+    if summary.proof_file_note:
+        yield f"{summary.proof_file_note}."

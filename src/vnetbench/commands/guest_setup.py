@@ -39,10 +39,10 @@ def prepare(adapters: Sequence[str], replace_existing: bool) -> None:
     ready = prepare_guests(shapes)
     console.print(ready.summary(), soft_wrap=True, markup=False)
     for shape in shapes:
-        _boot_and_resume(ready, shape)
+        _start_guests_and_report(ready, shape)
 
 
-def _boot_and_resume(ready: GuestPrerequisites, shape: GuestShape) -> None:
+def _start_guests_and_report(ready: GuestPrerequisites, shape: GuestShape) -> None:
     lab = QemuLab(TestbedSpec(lab=QEMU), "guest prepare", ready, click.echo)
     try:
         with closing(lab.create_testbed(f"prepare-{secrets.token_hex(3)}", shape)) as testbed:

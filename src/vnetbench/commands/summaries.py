@@ -30,7 +30,7 @@ def read_summary_with_experiments(path: Path) -> CampaignSummary:
         proof = read_summary_without_experiments(proof_file)
     except BenchError as error:
         return replace(
-            summary, proof_note=f"the proof file {proof_file.name} is not used, because {error.what}"
+            summary, proof_file_note=f"the proof file {proof_file.name} is not used, because {error.what}"
         )
     if has_same_study(proof, summary):
         experiments = estimate_experiments(proof)
@@ -39,12 +39,12 @@ def read_summary_with_experiments(path: Path) -> CampaignSummary:
             f"the proof file {proof_file.name} belongs to this study (SHA-256 {study_hash(proof)}…) and "
             f"{outcome}"
         )
-        return replace(summary, experiments=experiments, proof_note=note)
+        return replace(summary, experiments=experiments, proof_file_note=note)
     note = (
         f"the proof file {proof_file.name} is not used, because it belongs to another study "
         f"(SHA-256 {study_hash(proof)}…, this study has {study_hash(summary)}…)"
     )
-    return replace(summary, proof_note=note)
+    return replace(summary, proof_file_note=note)
 
 
 def read_summary_without_experiments(path: Path) -> CampaignSummary:

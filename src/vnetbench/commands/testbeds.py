@@ -111,7 +111,7 @@ def remove(names: Sequence[str], remove_all: bool) -> int:
             fix="name a testbed (vnetbench lab down NAME), or use --all. vnetbench lab ls lists the testbeds",
         )
     if remove_all:
-        return 0 if _remove_unused() else 1
+        return 0 if _try_to_remove_unused_testbeds() else 1
     _enter_namespaces_or_fail(names[0])
     is_clean = True
     for name in names:
@@ -121,7 +121,7 @@ def remove(names: Sequence[str], remove_all: bool) -> int:
                 f"a campaign uses this testbed (process {entry.owner.split(':')[0]})", where=name,
                 fix="stop the campaign with Ctrl-C in its terminal",
             )  # fmt: skip
-        if _remove(name):
+        if _try_to_remove_testbed(name):
             click.echo(f"Removed {name}.")
         else:
             is_clean = False
@@ -132,12 +132,12 @@ def remove(names: Sequence[str], remove_all: bool) -> int:
 def clean() -> int:
     """Remove what no running campaign uses, also on hosts; return 1 if something could not be removed."""
     # ssh cannot identify the user inside a user namespace, so hosts are cleaned outside only.
-    is_clean = privilege.is_in_user_namespace() or _clean_hosts()
-    is_clean &= _remove_unused()
+    is_clean = privilege.is_in_user_namespace() or _try_to_clean_hosts()
+    is_clean &= _try_to_remove_unused_testbeds()
     return 0 if is_clean else 1
 
 
-def _clean_hosts() -> bool:
+def _try_to_clean_hosts() -> bool:
     """Remove leftovers on hosts, and return whether all that are not in use are gone."""
     ssh.remove_leftover_socket_folders()
     is_clean = True
@@ -154,7 +154,7 @@ def _clean_hosts() -> bool:
     return is_clean
 
 
-def _remove(testbed_name: str) -> bool:
+def _try_to_remove_testbed(testbed_name: str) -> bool:
     """Remove a testbed, print the control groups that remain, and return whether none does."""
     remaining_groups = registry.remove_testbed(testbed_name)
     for group in remaining_groups:
@@ -167,7 +167,7 @@ def _remove(testbed_name: str) -> bool:
     return not remaining_groups
 
 
-def _remove_unused() -> bool:
+def _try_to_remove_unused_testbeds() -> bool:
     """Remove all testbeds that no campaign uses, and return whether all of them are gone."""
     if not _enter_testbed_namespaces():
         ended = registry.terminate_processes_without_holder()
@@ -175,7 +175,7 @@ def _remove_unused() -> bool:
         return True
     entries = registry.list_testbeds()
     unused = [entry.name for entry in entries if not entry.is_in_use]
-    removed = [name for name in unused if _remove(name)]
+    removed = [name for name in unused if _try_to_remove_testbed(name)]
     if removed or not unused:
         click.echo(f"Removed {', '.join(removed)}." if removed else "No testbed needs to be removed.")
     for entry in entries:

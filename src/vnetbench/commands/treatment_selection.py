@@ -87,7 +87,7 @@ def _split_selector(summary: CampaignSummary, selector: str) -> Iterator[_Factor
             fix = suggest_fix(name, [*own, *FACTORS], otherwise=_format_selector_help(summary))
             raise _make_selector_error(f'"{name}" is not a factor', fix)
         else:
-            last = replace(last, text=f"{last.level_text},{piece}")
+            last = replace(last, level_text=f"{last.level_text},{piece}")
     if last is not None:
         yield last
 

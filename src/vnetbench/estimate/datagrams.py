@@ -15,7 +15,7 @@ SHARE_METRICS_BY_COUNT: Mapping[str, tuple[str, ...]] = {
 }
 """The metric that counts datagrams or frames, to the metrics that are shares of that count."""
 
-IntervalSamples = Mapping[str, Sequence[Sequence[Sample]]]
+IntervalSamplesByEndpoint = Mapping[str, Sequence[Sequence[Sample]]]
 """Endpoint name to its samples, grouped by interval (`time_series.split_load_samples`)."""
 
 
@@ -28,7 +28,7 @@ def count_arrived_datagrams(sample: Sample) -> int:
 
 
 def datagram_metrics(
-    trial: TrialRecord, load_intervals: IntervalSamples, warmup_samples: int, steady_s: float
+    trial: TrialRecord, load_intervals: IntervalSamplesByEndpoint, warmup_samples: int, steady_s: float
 ) -> Iterator[tuple[str, float]]:
     """Yield the metrics of a trial after its warm-up; none if no datagrams were sent.
 

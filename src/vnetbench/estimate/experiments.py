@@ -14,32 +14,32 @@ _STUDY_HASH_CHARACTERS = 12
 """Enough characters of a study's hash for a person to compare."""
 
 
-def estimate_experiments(proof: CampaignSummary) -> tuple[Experiment, ...]:
+def estimate_experiments(proof_summary: CampaignSummary) -> tuple[Experiment, ...]:
     """Return each treatment of an experiment file compared with its first, unchanged treatment.
 
     A treatment is absent if it shares no block with the first, or if the metric is negative.
     """
-    if not proof.treatments:
+    if not proof_summary.treatments:
         return ()
-    base, *changed = proof.treatments
-    metric, base_levels = proof.deciding_metric, all_levels(proof, base)
+    base, *changed = proof_summary.treatments
+    metric, base_levels = proof_summary.deciding_metric, all_levels(proof_summary, base)
     experiments = []
     for treatment in changed:
         pair = compare_treatments(base, treatment, metric)
         if pair is None:
             continue
-        levels = all_levels(proof, treatment)
+        levels = all_levels(proof_summary, treatment)
         changed_levels = {name: level for name, level in levels.items() if base_levels.get(name) != level}
-        ratio = combine_paired_ratios([pair], proof.required_precision.confidence)
+        ratio = combine_paired_ratios([pair], proof_summary.required_precision.confidence)
         experiments.append(
-            Experiment(proof.path, base_levels, changed_levels, metric, ratio, pair.block_count)
+            Experiment(proof_summary.path, base_levels, changed_levels, metric, ratio, pair.block_count)
         )
     return tuple(experiments)
 
 
-def has_same_study(proof: CampaignSummary, summary: CampaignSummary) -> bool:
+def has_same_study(proof_summary: CampaignSummary, summary: CampaignSummary) -> bool:
     """Return whether both ran the same study file, whatever `--set` changed."""
-    return study_hash(proof) == study_hash(summary)
+    return study_hash(proof_summary) == study_hash(summary)
 
 
 def study_hash(summary: CampaignSummary) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.datagrams import IntervalSamples
+from vnetbench.estimate.datagrams import IntervalSamplesByEndpoint
 from vnetbench.estimate.latency import latency_metrics, merge_histograms
 from vnetbench.results.records import LOSS_CURVE_STEP, Sample, TrialRecord, mapping_or_empty
 from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES
@@ -32,14 +32,14 @@ def count_frames(sample: Sample, kind: str) -> int:
 
 
 def frame_metrics(
-    trial: TrialRecord, load_intervals: IntervalSamples, warmup_samples: int, steady_s: float
+    trial: TrialRecord, load_intervals: IntervalSamplesByEndpoint, warmup_samples: int, steady_s: float
 ) -> Iterator[tuple[str, float]]:
     """Yield the metrics of a trial after its warm-up; only those of its steps if no frames were sent.
 
     Frames in transit at the end of a sample are not lost. So the loss compares all frames sent after the
     warm-up with those that arrived by the end of the trial.
     """
-    yield from step_metrics(trial)
+    yield from metrics_measured_by_steps(trial)
     totals = [stream for endpoint in trial.endpoints for stream in final_stream_counts(endpoint.totals)]
     if not any(FRAMES_SENT in stream for stream in totals):
         return
@@ -62,7 +62,7 @@ def frame_metrics(
     yield from latency_metrics(merge_histograms(x.histograms.get("delay", ()) for x in steady), "delay")
 
 
-def outstanding_frames(load_intervals: IntervalSamples) -> tuple[int, ...]:
+def outstanding_frames(load_intervals: IntervalSamplesByEndpoint) -> tuple[int, ...]:
     """Return the frames sent but not received at the end of each interval; empty if none were sent."""
     intervals = list(zip(*load_intervals.values(), strict=True))
     sent, received = (
@@ -76,7 +76,7 @@ def outstanding_frames(load_intervals: IntervalSamples) -> tuple[int, ...]:
     )
 
 
-def step_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
+def metrics_measured_by_steps(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     """Yield the metrics that the steps of a trial measured; none without steps.
 
     A search result is a load for each direction of each pair; a throughput is the sum over all of them. The

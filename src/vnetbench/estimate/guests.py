@@ -10,12 +10,12 @@ from vnetbench.results.records import Observation, Sample
 EMULATOR_THREAD_KINDS = ("emulator", "vhost")
 
 
-def sum_seconds_by_kind(samples: Sequence[Sample]) -> dict[str, float]:
+def sum_seconds_by_work_kind(samples: Sequence[Sample]) -> dict[str, float]:
     """Return the seconds of all CPUs by kind of work (`user_s`, `idle_s`, …)."""
-    return sum_values_by_name(cpu_seconds_by_kind(cpu) for sample in samples for cpu in sample.cpu)
+    return sum_values_by_name(cpu_seconds_by_work_kind(cpu) for sample in samples for cpu in sample.cpu)
 
 
-def cpu_seconds_by_kind(cpu: Mapping[str, float]) -> dict[str, float]:
+def cpu_seconds_by_work_kind(cpu: Mapping[str, float]) -> dict[str, float]:
     """Return the seconds by kind of work from one element of `Sample.cpu`."""
     return {kind: time_s for kind, time_s in cpu.items() if kind.endswith("_s")}
 
@@ -30,7 +30,7 @@ def sum_values_by_name(parts: Iterable[Mapping[str, float]]) -> dict[str, float]
 
 
 def busy_percent(times: Mapping[str, float]) -> float | None:
-    """Return the share of CPU time (`sum_seconds_by_kind`) that was not idle; None without CPU times."""
+    """Return the share of CPU time (`sum_seconds_by_work_kind`) that was not idle; None without CPU times."""
     total = sum(times.values())
     idle = times.get("idle_s", 0.0) + times.get("iowait_s", 0.0)
     return 100 * (total - idle) / total if total > 0 else None
@@ -46,7 +46,7 @@ def guest_metrics(
         host_samples: The samples of the observer on the host.
     """
     for name, group in groups.items():
-        own = busy_percent(sum_seconds_by_kind([sample for _, samples in group for sample in samples]))
+        own = busy_percent(sum_seconds_by_work_kind([sample for _, samples in group for sample in samples]))
         if own is not None:
             yield f"{name}_busy_percent", own
     observations = [x.observation for x in host_samples if x.observation]
@@ -97,11 +97,11 @@ def _cpu_s_per_thread(observations: Sequence[Observation]) -> dict[tuple[str, st
     """Return the CPU seconds of each thread over all samples, by guest and kind of thread."""
     by_kind: dict[tuple[str, str], list[float]] = {}
     for name, cpu_s in sum_values_by_name(each.thread_cpu_s for each in observations).items():
-        by_kind.setdefault(split_guest_and_kind(name), []).append(cpu_s)
+        by_kind.setdefault(split_owner_and_thread_kind(name), []).append(cpu_s)
     return by_kind
 
 
-def split_guest_and_kind(thread: str) -> tuple[str, str]:
+def split_owner_and_thread_kind(thread: str) -> tuple[str, str]:
     """Return the owner and the kind of an observed thread: `a1 vcpu0` is a `vcpu` of `a1`."""
     owner, _, kind = thread.rpartition(" ")
     return owner, kind.rstrip("0123456789")

@@ -29,7 +29,7 @@ from vnetbench.results.records import (
 from vnetbench.study.model import Level, Timing
 
 _MAX_LISTED_LOGS = 3
-_MIN_LENGTH_OF_PREVIOUS_INTERVAL = 0.5
+_MERGED_BELOW_SHARE_OF_PREVIOUS = 0.5
 """Tools often end with an interval of some milliseconds. An interval shorter than this share of the previous
 one is merged into it."""
 
@@ -47,23 +47,23 @@ class _RoundedValue:
 class _IntervalMetric:
     """The definition of a metric by the counters of a log's intervals."""
 
-    weights: Mapping[str, float]
+    weight_by_counter: Mapping[str, float]
     """Counters in the numerator, with their weights."""
-    divisor: str = ""
+    divisor_counter: str = ""
     """The counter in the denominator; empty for time."""
-    direction: str = ""
+    counted_direction: str = ""
     """The only direction that counts; empty for all."""
 
 
 _INTERVAL_METRICS: Mapping[str, _IntervalMetric] = {
     "goodput_bps": _IntervalMetric({"bytes": 8}),
-    "goodput_forward_bps": _IntervalMetric({"bytes": 8}, direction="forward"),
-    "goodput_reverse_bps": _IntervalMetric({"bytes": 8}, direction="reverse"),
+    "goodput_forward_bps": _IntervalMetric({"bytes": 8}, counted_direction="forward"),
+    "goodput_reverse_bps": _IntervalMetric({"bytes": 8}, counted_direction="reverse"),
     "transactions_per_s": _IntervalMetric({"transactions": 1}),
     "connections_per_s": _IntervalMetric({"transactions": 1}),
     "datagrams_received_per_s": _IntervalMetric({"datagrams": 1, "lost": -1}),
     "datagrams_sent_per_s": _IntervalMetric({"datagrams": 1}),
-    "loss_percent": _IntervalMetric({"lost": 100}, divisor="datagrams"),
+    "loss_percent": _IntervalMetric({"lost": 100}, divisor_counter="datagrams"),
     "retransmits_per_s": _IntervalMetric({"retransmits": 1}),
 }
 
@@ -80,7 +80,7 @@ def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
             any(OMITTED_SAMPLE_COUNTER in sample.counters for _, sample in each) for each in intervals
         )
         lengths_s = tuple(map(_interval_length_s, intervals))
-        return TimeSeries(tuple(each.value for each in values), lengths_s, omitted_samples=omitted)
+        return TimeSeries(tuple(each.value for each in values), lengths_s, tool_omitted_sample_count=omitted)
     single = _reported_values(trial).get(metric)
     return TimeSeries((), ()) if single is None else TimeSeries((single.value,), (trial.duration_s or 1.0,))
 
@@ -88,12 +88,12 @@ def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
 def find_imported_warmups(time_series: Sequence[TimeSeries], timing: Timing) -> tuple[Warmup, ...]:
     """Return each trial's warm-up: the part that its tool omitted, or else the detected one."""
     remainders = [
-        TimeSeries(each.values[each.omitted_samples :], each.interval_lengths_s[each.omitted_samples :])
+        TimeSeries(each.values[each.tool_omitted_sample_count :], each.interval_lengths_s[each.tool_omitted_sample_count :])
         for each in time_series
     ]
     return tuple(
-        replace(warmup, samples=each.omitted_samples, rule="omitted by the tool")
-        if each.omitted_samples
+        replace(warmup, samples=each.tool_omitted_sample_count, rule="omitted by the tool")
+        if each.tool_omitted_sample_count
         else replace(warmup, samples=max(0, warmup.samples))
         for each, warmup in zip(time_series, find_warmups(remainders, timing), strict=True)
     )
@@ -108,7 +108,7 @@ def trial_point(
 ) -> TrialPoint:
     """Return a trial's values: those that the tool reports, or after a warm-up those of its intervals."""
     reported, steady = _reported_values(trial), _log_intervals(trial)[warmup.samples :]
-    has_own_warmup = warmup.samples > time_series.omitted_samples
+    has_own_warmup = warmup.samples > time_series.tool_omitted_sample_count
     recomputed_names = {name for name in _INTERVAL_METRICS if has_own_warmup and name in reported}
     recomputed_names |= {deciding_metric} - reported.keys()
     recomputed = {
@@ -117,11 +117,11 @@ def trial_point(
     results = {name: value for name, value in (reported | recomputed).items() if name in METRICS}
     warmup_s = sum(time_series.interval_lengths_s[: warmup.samples])
     values = {name: each.value for name, each in results.items()}
-    notes = (_warmup_note(warmup_s, recomputed, reported),) if has_own_warmup else ()
+    notes = (_added_warmup_note(warmup_s, recomputed, reported),) if has_own_warmup else ()
     return TrialPoint(
         trial_id=trial.id,
         block=trial.block,
-        started_s=trial.started_s,
+        since_campaign_start_s=trial.since_campaign_start_s,
         duration_s=sum(time_series.interval_lengths_s) or trial.duration_s,
         warmup_s=warmup_s,
         has_steady_state=warmup.has_steady_state,
@@ -184,7 +184,7 @@ def describe_logs_by_tool(points: Sequence[TrialPoint]) -> list[str]:
     return sources
 
 
-def _warmup_note(
+def _added_warmup_note(
     warmup_s: float, recomputed: Mapping[str, _RoundedValue], reported: Mapping[str, _RoundedValue]
 ) -> str:
     steady = ", ".join(METRICS[name].label for name in METRICS if name in recomputed)
@@ -207,8 +207,7 @@ def _log_intervals(trial: TrialRecord) -> list[_SamplesOfInterval]:
     by_direction = ([(endpoint.name, x) for x in endpoint.samples] for endpoint in trial.endpoints)
     for interval in zip(*by_direction, strict=False):
         is_short = intervals and (
-            _interval_length_s(interval)
-            < _MIN_LENGTH_OF_PREVIOUS_INTERVAL * _interval_length_s(intervals[-1])
+            _interval_length_s(interval) < _MERGED_BELOW_SHARE_OF_PREVIOUS * _interval_length_s(intervals[-1])
         )
         if is_short:
             intervals[-1] += interval
@@ -231,11 +230,13 @@ def _metric_of_intervals(intervals: Sequence[_SamplesOfInterval], metric: str) -
         sample
         for interval in intervals
         for direction, sample in interval
-        if definition.direction in ("", direction)
+        if definition.counted_direction in ("", direction)
     ]
-    terms = [_sum_weighted_counter(samples, name, weight) for name, weight in definition.weights.items()]
-    if definition.divisor:
-        divisor = _sum_weighted_counter(samples, definition.divisor, 1)
+    terms = [
+        _sum_weighted_counter(samples, name, weight) for name, weight in definition.weight_by_counter.items()
+    ]
+    if definition.divisor_counter:
+        divisor = _sum_weighted_counter(samples, definition.divisor_counter, 1)
     else:
         divisor = _RoundedValue(*(sum(map(_interval_length_s, intervals)),) * 3)
     if not samples or divisor is None or not divisor.low > 0:

@@ -38,7 +38,7 @@ class OrderStatisticBounds:
     distance also depends on the number of trials.
     """
 
-    order: int
+    order_from_each_end: int
     fraction: float
 
 
@@ -109,11 +109,11 @@ def _fixed_sample_bounds(trials: int, error: float) -> OrderStatisticBounds | No
     if 2.0 ** (1 - trials) > error + 1e-12:
         return None
     return _narrowest_bounds_within_error(
-        [_chance_of_count_below_median(below, trials) for below in range(trials + 1)], error
+        [_chance_of_exact_count_below(below, trials) for below in range(trials + 1)], error
     )
 
 
-def _chance_of_count_below_median(below: int, trials: int) -> float:
+def _chance_of_exact_count_below(below: int, trials: int) -> float:
     """Return the chance that exactly `below` of the trials lie below the median."""
     if trials <= _MAX_TRIALS_FOR_EXACT_CHANCES:
         return math.comb(trials, below) / 2.0**trials
@@ -151,9 +151,9 @@ def _sequential_bounds(
 def _chance_of_missing_median(below: int, trials: int, bounds: OrderStatisticBounds) -> float:
     """Return the chance that the interval misses the median if `below` of the trials lie below it."""
     from_end = min(below, trials - below)
-    if from_end < bounds.order:
+    if from_end < bounds.order_from_each_end:
         return 1.0
-    return bounds.fraction if from_end == bounds.order else 0.0
+    return bounds.fraction if from_end == bounds.order_from_each_end else 0.0
 
 
 def _narrowest_bounds_within_error(chances: Sequence[float], error: float) -> OrderStatisticBounds:

@@ -73,7 +73,7 @@ def latency_metrics(histogram: Histogram, prefix: str) -> Iterator[tuple[str, fl
             yield f"{prefix}_{name}_us", value
 
 
-def latency_tail_curve(histogram: Histogram) -> tuple[tuple[float, float], ...]:
+def latency_tail_curve(histogram: Histogram) -> tuple[TailPoint, ...]:
     """Return points (share of values that are larger, value in µs), down to the share of a single value."""
     count = count_histogram_values(histogram)
     if not count:

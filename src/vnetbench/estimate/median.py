@@ -87,7 +87,7 @@ def median_interval(
     if bounds is None:
         return None
     ordered = sorted(values)
-    trials, order = len(ordered), bounds.order
+    trials, order = len(ordered), bounds.order_from_each_end
     low, high = ordered[order - 1], ordered[trials - order]
     if bounds.fraction > 0:
         weight = (trials - order) * bounds.fraction / (order + (trials - 2 * order) * bounds.fraction)

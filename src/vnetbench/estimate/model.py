@@ -50,7 +50,7 @@ class Estimate:
     A published mean has no confidence interval: `confidence` is 0."""
 
     @property
-    def half_width(self) -> float | None:
+    def relative_half_width(self) -> float | None:
         """Half the interval's width as a share of the value; None without an interval or at value 0."""
         if self.low is None or self.high is None or self.value == 0:
             return None
@@ -129,5 +129,5 @@ class Experiment:
     metric: str
     ratio: Ratio
     """After the change / before the change."""
-    shared_blocks: int
+    shared_block_count: int
     """Number of blocks in which both treatments ran."""

@@ -26,7 +26,7 @@ _VALUES_PER_TRIMMED_VALUE = 20
 """One in so many values is trimmed at each end: an outlier would hide both modes."""
 _HALVES_DISTANCE_IF_UNIFORM = math.sqrt(12)
 """Distance between the halves of a uniform distribution, in their standard deviations."""
-_MODE_DISTANCE_CHANCE_MARGIN = 6.0
+_CHANCE_DISTANCE_TIMES_SQRT_TRIALS = 6.0
 """Extra distance, times the square root of the number of trials, that one sample in twenty has by chance."""
 
 
@@ -58,7 +58,7 @@ def find_modes(values: Sequence[float], min_trials: int = MIN_TRIALS_FOR_MODES) 
     low, high = scale[trimmed:split], scale[split : len(scale) - trimmed]
     distance = float(np.mean(high) - np.mean(low))
     wider = max(float(np.std(low, ddof=1)), float(np.std(high, ddof=1)))
-    threshold = _HALVES_DISTANCE_IF_UNIFORM + _MODE_DISTANCE_CHANCE_MARGIN / math.sqrt(len(ordered))
+    threshold = _HALVES_DISTANCE_IF_UNIFORM + _CHANCE_DISTANCE_TIMES_SQRT_TRIALS / math.sqrt(len(ordered))
     # Values that differ only by rounding have parts of no width, so any distance would be far.
     if distance <= max(threshold * wider, 1e-9 * max(1.0, float(np.max(np.abs(scale))))):
         return ModeSearchResult("one" if len(values) >= MIN_TRIALS_FOR_MODES else "unknown")

@@ -43,7 +43,7 @@ def estimate_rank_ratio(before: Sequence[float], after: Sequence[float], confide
     _check_confidence_and_values(confidence, before, after)
     before_logs, after_logs = _logs_or_minus_infinity(before), _logs_or_minus_infinity(after)
     log_ratios = np.sort(_subtract_logs(after_logs[:, None], before_logs[None, :]).ravel())
-    chances = _rank_sum_null_distribution(len(before), len(after))
+    chances = _rank_sum_null_chances(len(before), len(after))
     # The interval runs from the `order`-th ratio to the `order`-th from the end; 0: too few trials.
     order = int(np.count_nonzero(np.cumsum(chances) <= (1 - confidence) / 2 + 1e-12))
     low = high = math.inf
@@ -107,7 +107,7 @@ def _exp_or_infinity(log: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _rank_sum_null_distribution(before: int, after: int) -> npt.NDArray[np.float64]:
+def _rank_sum_null_chances(before: int, after: int) -> npt.NDArray[np.float64]:
     """Return the chance of each value 0..before*after of Mann & Whitney's U for equal distributions."""
     if max(before, after) > _MAX_TRIALS_FOR_EXACT_CHANCES:
         sd = math.sqrt(before * after * (before + after + 1) / 12)

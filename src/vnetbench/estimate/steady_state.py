@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vnetbench.estimate.datagrams import IntervalSamples
+from vnetbench.estimate.datagrams import IntervalSamplesByEndpoint
 from vnetbench.estimate.time_series import (
     SteadySamples,
     ends_under_load,
@@ -22,7 +22,7 @@ class SteadyPart:
     trial: TrialRecord
     warmup_samples: int
     """Number of intervals at the start that are warm-up."""
-    load_intervals: IntervalSamples
+    load_intervals: IntervalSamplesByEndpoint
     """Each endpoint's samples under load, warm-up included."""
     endpoints: SteadySamples
     """The endpoints that keep samples."""
@@ -56,7 +56,7 @@ def select_steady_part(trial: TrialRecord, warmup_samples: int) -> SteadyPart:
     observers = [
         (
             endpoint,
-            [x for x in endpoint.samples if start_s < x.t_s - x.interval_s / 2 and ends_under_load(trial, x)],
+            [x for x in endpoint.samples if start_s < x.end_s - x.interval_s / 2 and ends_under_load(trial, x)],
         )
         for endpoint in trial.endpoints
         if endpoint.role == OBSERVE

@@ -99,7 +99,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
             *_session_warnings(file.session_facts()),
             *_trials_with_notes_warning(points),
         ),
-        combine=study.combine,
+        level_combination=study.combine,
         published_table=study.published,
         deciding_metric=deciding_metric(study),
         study_path=study.path,
@@ -198,7 +198,7 @@ def _trial_point(
     return TrialPoint(
         trial_id=trial.id,
         block=trial.block,
-        started_s=trial.started_s,
+        since_campaign_start_s=trial.since_campaign_start_s,
         duration_s=trial.duration_s,
         warmup_s=sum(time_series.interval_lengths_s[: warmup.samples]),
         has_steady_state=warmup.has_steady_state,
@@ -208,7 +208,7 @@ def _trial_point(
         notes=trial.notes,
         outstanding_frames=outstanding_frames(part.load_intervals),
         steps=trial.steps,
-        search=search_result(trial),
+        search_result=search_result(trial),
         evidence=evidence,
         evidence_time_series=evidence_time_series(data, evidence),
     )
@@ -252,7 +252,7 @@ def _single_search_estimates(metrics: Mapping[str, Estimate], point: TrialPoint)
             confidence=interval.confidence or 0.0,
             is_from_single_search=True,
         )
-        for name, interval in search_interval_by_metric(point.search).items()
+        for name, interval in search_interval_by_metric(point.search_result).items()
         if name in metrics
     }
 

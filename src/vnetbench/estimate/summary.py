@@ -20,7 +20,7 @@ class TrialPoint:
 
     trial_id: int
     block: int
-    started_s: float
+    since_campaign_start_s: float
     """Seconds since the campaign began."""
     duration_s: float
     warmup_s: float
@@ -36,7 +36,7 @@ class TrialPoint:
     """For frames: the number sent but not received at the end of each sampling interval."""
     steps: tuple[StepRecord, ...] = ()
     """The search steps that preceded the run, if the trial has any."""
-    search: Mapping[str, Any] = field(default_factory=dict)
+    search_result: Mapping[str, Any] = field(default_factory=dict)
     """Result of these steps: `method`, `parameters`, `goal_results`, `direction_count`, …
     (docs/results-file.md)."""
     rounding_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class TrialPoint:
     @property
     def goal_results(self) -> tuple[GoalResult, ...]:
         """The throughput for each loss goal, as load of each direction of each pair; may be empty."""
-        return tuple(GoalResult(**goal_result) for goal_result in self.search.get("goal_results", ()))
+        return tuple(GoalResult(**goal_result) for goal_result in self.search_result.get("goal_results", ()))
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class CampaignSummary:
     facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Where (`host`, an endpoint's name, `bench`) to fact name to value."""
     warnings: tuple[str, ...] = ()
-    combine: str = ALL_COMBINATIONS
+    level_combination: str = ALL_COMBINATIONS
     """How levels are combined into treatments (`Study.combine`)."""
     published_table: str | None = None
     """Name of the published table that the study refers to (`Study.published`)."""
@@ -130,7 +130,7 @@ class CampaignSummary:
     """The metric that the stopping rule uses."""
     experiments: tuple[Experiment, ...] = ()
     """Experiments that test candidate causes (`vnetbench explain --prove`), from a second file."""
-    proof_note: str = ""
+    proof_file_note: str = ""
     """Whether the file of experiments is used, and why; empty without such a file."""
     study_path: str | None = None
     """Path of the study file; None for a study made by a program."""

@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vnetbench.estimate.datagrams import IntervalSamples, count_arrived_datagrams
-from vnetbench.estimate.frames import FRAMES_RECEIVED, count_frames, step_metrics
+from vnetbench.estimate.datagrams import IntervalSamplesByEndpoint, count_arrived_datagrams
+from vnetbench.estimate.frames import FRAMES_RECEIVED, count_frames, metrics_measured_by_steps
 from vnetbench.estimate.latency import count_histogram_values, histogram_quantile_us, merge_histograms
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.warmup import find_shared_warmups, find_warmup, fixed_warmup
@@ -36,7 +36,7 @@ class TimeSeries:
     """For a latency increase: the quantile before the load, subtracted from every value."""
     idle_values: tuple[float, ...] = ()
     """Values of the idle phase before the load, if there is one. `values` does not contain them."""
-    omitted_samples: int = 0
+    tool_omitted_sample_count: int = 0
     """For an imported trial: number of samples at the start that the tool itself omitted."""
 
     def steady_value(self, warmup_samples: int) -> float:
@@ -58,7 +58,7 @@ def metric_time_series(trial: TrialRecord, metric: str = "goodput_bps") -> TimeS
         ValueError: The trial has no samples.
     """
     if metric in SEARCH_METRIC_NAMES:
-        return TimeSeries((dict(step_metrics(trial))[metric],), (trial.duration_s,))
+        return TimeSeries((dict(metrics_measured_by_steps(trial))[metric],), (trial.duration_s,))
     load = split_load_samples(trial)
     load_intervals, idle_intervals = _group_by_interval(load), _group_by_interval(split_idle_samples(trial))
     lengths_s = interval_lengths_s(load)
@@ -104,7 +104,7 @@ def _rate_time_series(counts: Sequence[int], lengths_s: tuple[float, ...]) -> Ti
     return TimeSeries(rates, lengths_s)
 
 
-def interval_lengths_s(load_intervals: IntervalSamples) -> tuple[float, ...]:
+def interval_lengths_s(load_intervals: IntervalSamplesByEndpoint) -> tuple[float, ...]:
     """Return the length of each interval in seconds."""
     return tuple(map(_interval_length_s, _group_by_interval(load_intervals)))
 
@@ -139,7 +139,7 @@ def received_load_bytes(sample: Sample) -> int:
     return sample.bytes_received
 
 
-def acknowledged_bytes_without_samples(trial: TrialRecord, samples: Iterable[Sample]) -> int:
+def acknowledged_bytes_of_unsampled_endpoint(trial: TrialRecord, samples: Iterable[Sample]) -> int:
     """Return the acknowledged bytes if an endpoint has no samples of its own; otherwise 0."""
     if all(endpoint.is_sampled for endpoint in trial.endpoints):
         return 0
@@ -148,7 +148,7 @@ def acknowledged_bytes_without_samples(trial: TrialRecord, samples: Iterable[Sam
 
 def arrived_bytes(trial: TrialRecord, samples: Sequence[Sample]) -> int:
     """Return the load's received bytes, plus those that an endpoint without samples acknowledged."""
-    return sum(map(received_load_bytes, samples)) + acknowledged_bytes_without_samples(trial, samples)
+    return sum(map(received_load_bytes, samples)) + acknowledged_bytes_of_unsampled_endpoint(trial, samples)
 
 
 def steady_latency_histogram(trial: TrialRecord, warmup_samples: int) -> Histogram:
@@ -207,7 +207,7 @@ def split_idle_samples(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
     return _split_samples(trial, idle=True) if trial.idle_s > 0 else {}
 
 
-def _group_by_interval(by_endpoint: IntervalSamples) -> list[tuple[Sequence[Sample], ...]]:
+def _group_by_interval(by_endpoint: IntervalSamplesByEndpoint) -> list[tuple[Sequence[Sample], ...]]:
     return list(zip(*by_endpoint.values(), strict=True))
 
 
@@ -235,7 +235,7 @@ def _split_samples(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sam
     # The load begins after the sample that closes the idle phase, even if that sample is late.
     is_load = [
         all(
-            samples[0].t_s - samples[0].interval_s >= trial.idle_s - _INTERVAL_ROUNDING_S
+            samples[0].end_s - samples[0].interval_s >= trial.idle_s - _INTERVAL_ROUNDING_S
             for samples in each.values()
         )
         for each in intervals
@@ -251,4 +251,4 @@ def ends_under_load(trial: TrialRecord, sample: Sample) -> bool:
 
     The last load sample may be late by half an interval.
     """
-    return sample.t_s <= trial.idle_s + trial.duration_s + sample.interval_s / 2
+    return sample.end_s <= trial.idle_s + trial.duration_s + sample.interval_s / 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vnetbench.estimate.datagrams import count_arrived_datagrams, datagram_metrics
 from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, frame_metrics
-from vnetbench.estimate.guests import busy_percent, guest_metrics, sum_seconds_by_kind
+from vnetbench.estimate.guests import busy_percent, guest_metrics, sum_seconds_by_work_kind
 from vnetbench.estimate.latency import count_histogram_values, latency_metrics
 from vnetbench.estimate.steady_state import SteadyPart, select_steady_part
 from vnetbench.estimate.time_series import (
@@ -27,7 +27,7 @@ from vnetbench.results.records import (
     mapping_or_empty,
 )
 
-_LATENCY_INCREASE_PERCENTILES = ("p50_us", "p99_us")
+_LATENCY_RATIO_PERCENTILES = ("p50_us", "p99_us")
 """Latencies whose increase is also reported as a ratio."""
 
 
@@ -52,7 +52,7 @@ def metrics_of_steady_part(part: SteadyPart) -> dict[str, float]:
         **dict(_endpoint_metrics(endpoints, arrived, steady_s)),
         **dict(_metrics_of_both_endpoints(trial, endpoints, steady_s)),
         **dict(_request_metrics(trial, endpoints, latency, steady_s)),
-        **dict(_latency_increase_metrics(trial, latency)),
+        **dict(_idle_latency_and_increase_metrics(trial, latency)),
         **dict(datagram_metrics(trial, load, warmup_samples, steady_s)),
         **dict(frame_metrics(trial, load, warmup_samples, steady_s)),
         **dict(_host_metrics(host_samples, endpoints, arrived, steady_s)),
@@ -70,7 +70,7 @@ def _endpoint_groups_by_prefix(endpoints: SteadySamples) -> dict[str, SteadySamp
     if any(s.role == "both" for s, _ in endpoints):
         # Each endpoint sends and receives, and the kernel does not separate the CPU time of the two.
         # An endpoint whose peer keeps no samples forms a group alone.
-        first = [(s, x) for s, x in endpoints if len(endpoints) == 1 or _is_pairs_first_vm(x)]
+        first = [(s, x) for s, x in endpoints if len(endpoints) == 1 or _is_first_vm_of_pair(x)]
         return {"first_vm": first, "second_vm": [(s, x) for s, x in endpoints if (s, x) not in first]}
     return {
         "sender": [(s, x) for s, x in endpoints if s.role == "source"],
@@ -78,14 +78,14 @@ def _endpoint_groups_by_prefix(endpoints: SteadySamples) -> dict[str, SteadySamp
     }
 
 
-def _is_pairs_first_vm(samples: Sequence[Sample]) -> bool:
+def _is_first_vm_of_pair(samples: Sequence[Sample]) -> bool:
     """Return whether these samples are from the first VM of a pair, which is the source of stream 0."""
     return any(stream.stream_id == 0 and stream.role == "source" for x in samples for stream in x.streams)
 
 
 def _endpoint_metrics(endpoints: SteadySamples, arrived: int, steady_s: float) -> Iterator[tuple[str, float]]:
     groups = _endpoint_groups_by_prefix(endpoints)
-    if not _is_request_load(endpoints) and not _is_frame_load(endpoints):
+    if not _is_request_only_load(endpoints) and not _is_frame_load(endpoints):
         yield "goodput_bps", 8 * arrived / steady_s
         if "first_vm" in groups:
             reverse = _received_bytes(groups["first_vm"])
@@ -146,7 +146,7 @@ def _is_load_stream(stream: StreamSample) -> bool:
     return stream.role == "source" and stream.load_part != "requests"
 
 
-def _is_request_load(endpoints: SteadySamples) -> bool:
+def _is_request_only_load(endpoints: SteadySamples) -> bool:
     """Return whether the load consists of requests only, unlike with `mixed`."""
     parts = {x.load_part for _, samples in endpoints for sample in samples for x in sample.streams}
     return "transfers" not in parts and _has_transactions(endpoints)
@@ -184,14 +184,14 @@ def _request_metrics(
     paced = [s.totals for s in trial.endpoints if "pacing" in mapping_or_empty(s.totals.get("instrument"))]
     if paced:
         yield "outstanding_at_end", sum(_number_or_zero(totals.get("outstanding_at_end")) for totals in paced)
-    if not _is_request_load(endpoints):
+    if not _is_request_only_load(endpoints):
         return
     switches = _counter_total(endpoints, "voluntary_switches", "involuntary_switches")
     yield "context_switches_per_transaction", switches / transactions
     yield "packets_per_transaction", _counter_total(endpoints, "rx_packets") / transactions
 
 
-def _latency_increase_metrics(trial: TrialRecord, latency: Histogram) -> Iterator[tuple[str, float]]:
+def _idle_latency_and_increase_metrics(trial: TrialRecord, latency: Histogram) -> Iterator[tuple[str, float]]:
     """Yield the idle latency, and its increase under load."""
     idle = dict(latency_metrics(merge_sample_histograms(trimmed_idle_samples(trial), "latency"), "latency"))
     loaded = dict(latency_metrics(latency, "latency"))
@@ -200,7 +200,7 @@ def _latency_increase_metrics(trial: TrialRecord, latency: Histogram) -> Iterato
         yield f"latency_idle_{kind}", before_us
         if name in loaded:
             yield f"latency_increase_{kind}", loaded[name] - before_us
-        if name in loaded and kind in _LATENCY_INCREASE_PERCENTILES:
+        if name in loaded and kind in _LATENCY_RATIO_PERCENTILES:
             yield f"latency_ratio_{kind.removesuffix('_us')}", loaded[name] / before_us
 
 
@@ -210,12 +210,12 @@ def _host_metrics(
     if not host_samples:
         return
     observed_s = sum(x.interval_s for x in host_samples)
-    times = sum_seconds_by_kind(host_samples)
+    times = sum_seconds_by_work_kind(host_samples)
     if (busy := busy_percent(times)) is not None:
         yield "host_cpu_percent", busy
         yield "host_softirq_percent", 100 * times.get("softirq_s", 0.0) / observed_s
     host: SteadySamples = [(EndpointRecord(HOST, OBSERVE, {}, ()), host_samples)]
-    transactions = _count_transactions(endpoints) if _is_request_load(endpoints) else 0
+    transactions = _count_transactions(endpoints) if _is_request_only_load(endpoints) else 0
     cycles = _counter_total(host, "cycles")
     # Rates instead of counts, because the two time windows may differ by a sample.
     if transactions and cycles:

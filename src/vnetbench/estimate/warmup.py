@@ -118,12 +118,12 @@ def fixed_warmup(samples: Sequence[float] | Samples, interval_s: float, warmup_s
     return Warmup(samples=cut, has_steady_state=requested < len(samples), rule="fixed")
 
 
-def _extend_warmup(own_warmup: Warmup, samples: int, *, is_steady: bool) -> Warmup:
-    if samples <= own_warmup.samples and is_steady:
+def _extend_warmup(own_warmup: Warmup, min_samples: int, *, is_steady: bool) -> Warmup:
+    if min_samples <= own_warmup.samples and is_steady:
         return own_warmup
     return replace(
         own_warmup,
-        samples=max(own_warmup.samples, samples),
+        samples=max(own_warmup.samples, min_samples),
         has_steady_state=own_warmup.has_steady_state and is_steady,
     )
 

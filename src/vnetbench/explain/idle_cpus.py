@@ -85,7 +85,7 @@ def _has_loss_above_throughput(point: TrialPoint) -> bool:
     """Return whether the search found loss above the throughput, even if it stopped early."""
     answer = point.goal_results[0]
     is_cut_short = (
-        answer.limited_by == "time" and answer.high_fps < point.search["parameters"]["max_load_fps"]
+        answer.limited_by == "time" and answer.high_fps < point.search_result["parameters"]["max_load_fps"]
     )
     return answer.limited_by == "device" or is_cut_short
 

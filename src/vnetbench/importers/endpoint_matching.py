@@ -12,13 +12,16 @@ from vnetbench.study.model import Level
 
 SENDER, RECEIVER = "sender", "receiver"
 
+SenderRunIdByReceiverRunId = dict[int, int]
+"""The run that the sender reports, by the same run as the receiver reports it."""
+
 _RELATIVE_TOLERANCE = 0.1
 """Relative difference that durations and goodputs of the two endpoints may have."""
 _DURATION_TOLERANCE_IF_SAME_CONNECTION = 0.3
 """The same for durations if the connection is equal: the end of a short run takes a larger share of it."""
 
 
-def match_sender_runs_to_receiver_runs(runs: Sequence[RunSummary]) -> dict[int, int]:
+def match_sender_runs_to_receiver_runs(runs: Sequence[RunSummary]) -> SenderRunIdByReceiverRunId:
     """Return the id of each run that a receiver reports and a sender too, with the id of the sender's run.
 
     If the logs name connections, these decide. Otherwise two logs match if one has as many runs from the
@@ -31,7 +34,7 @@ def match_sender_runs_to_receiver_runs(runs: Sequence[RunSummary]) -> dict[int, 
     }
 
 
-def _match_senders_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
+def _match_senders_by_connection(runs: Sequence[RunSummary]) -> SenderRunIdByReceiverRunId:
     """Match runs of equal connections.
 
     Ports are reused over time, so factors and durations must agree as well.
@@ -41,7 +44,7 @@ def _match_senders_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
     by_connection: dict[tuple[str, str], list[RunSummary]] = defaultdict(list)
     for run in runs:
         by_connection[run.tool, run.first_connection_addresses].append(run)
-    matches: dict[int, int] = {}
+    matches: SenderRunIdByReceiverRunId = {}
     for candidates in by_connection.values():
         while one := next((run for run in candidates if run.reported_by), None):
             candidates.remove(one)
@@ -54,12 +57,12 @@ def _match_senders_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
     return matches
 
 
-def _match_senders_by_whole_log(runs: Sequence[RunSummary]) -> dict[int, int]:
+def _match_senders_by_whole_log(runs: Sequence[RunSummary]) -> SenderRunIdByReceiverRunId:
     runs_by_log: dict[tuple[str, str, str], list[RunSummary]] = defaultdict(list)
     for run in runs:
         runs_by_log[run.log_name, run.tool, run.reported_by].append(run)
     senders = {key: each for key, each in runs_by_log.items() if key[2] == SENDER}
-    matches: dict[int, int] = {}
+    matches: SenderRunIdByReceiverRunId = {}
     for (log, tool, endpoint), received in runs_by_log.items():
         if endpoint != RECEIVER:
             continue

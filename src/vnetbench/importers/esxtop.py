@@ -9,12 +9,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone, tzinfo
+from typing import NamedTuple
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.runs import RoundedValue, Run
 
-HostCounterIntervals = Iterable[tuple[datetime, Mapping[str, float]]]
-"""Ends of intervals in ascending order, each with the means of all counters over the interval, by name."""
+
+class CounterInterval(NamedTuple):
+    """The means of a host's counters over one interval."""
+
+    end: datetime
+    mean_by_counter: Mapping[str, float]
+    """By our name of the counter."""
+
 
 _HEADER_PATTERN = re.compile(r'"?\(PDH-CSV 4\.0\) \((?P<zone>[^)]*)\)\((?P<minutes>-?\d{1,3})\)"?(?:,|$)')
 r"""`"(PDH-CSV 4.0) (UTC)(0)","\\esx1\Physical Cpu(0)\% Processor Time",…`. The number is minutes behind
@@ -57,8 +64,8 @@ def is_esxtop_header(line: str) -> bool:
     return _HEADER_PATTERN.match(line) is not None
 
 
-def read_counter_intervals(lines: Iterable[str]) -> Iterator[tuple[datetime, dict[str, float]]]:
-    """Yield the end of each interval in a log, with the counters of the interval; see `HostCounters`.
+def read_counter_intervals(lines: Iterable[str]) -> Iterator[CounterInterval]:
+    """Yield the intervals in a log, in its order, with the counters that are kept.
 
     Of thousands of columns this keeps the host's CPUs, the ports of its switches, and the VMs at these ports.
     One line is in memory at a time.
@@ -83,11 +90,12 @@ def read_counter_intervals(lines: Iterable[str]) -> Iterator[tuple[datetime, dic
         if time is None:
             continue  # The end of a log that was cut off, or the titles of a second one.
         values = ((name, _parse_number(cells, position)) for name, position in columns.items())
-        yield time.replace(tzinfo=zone), {name: value for name, value in values if value is not None}
+        mean_by_counter = {name: value for name, value in values if value is not None}
+        yield CounterInterval(time.replace(tzinfo=zone), mean_by_counter)
 
 
 def attach_host_counters_within_runs(
-    runs: Sequence[Run], counters: HostCounterIntervals, *, is_only_host: bool = True
+    runs: Sequence[Run], intervals: Iterable[CounterInterval], *, is_only_host: bool = True
 ) -> list[Run]:
     """Return the runs with the mean counters of the intervals that lie entirely within each run.
 
@@ -95,11 +103,11 @@ def attach_host_counters_within_runs(
     well. A remark says why a run has no counters. A run without a time zone is taken to be in that of the
     counters.
     """
-    intervals = iter(counters)
-    first = next(intervals, None)
+    remaining = iter(intervals)
+    first = next(remaining, None)
     if first is None:
         return [_add_missing_counters_remark(run, "the esxtop log is empty") for run in runs]
-    previous, zone = first[0], first[0].tzinfo
+    previous, zone = first.end, first.end.tzinfo
     windows = {
         number: _create_run_counter_means(run, zone)
         for number, run in enumerate(runs)
@@ -108,7 +116,7 @@ def attach_host_counters_within_runs(
     waiting = sorted(windows.values(), key=lambda window: window.start, reverse=True)
     active: list[_RunCounterMeans] = []
     # The first line of a log covers the time since the host booted, so it is skipped.
-    for time, values in intervals:
+    for time, values in remaining:
         if time <= previous:
             continue  # A clock that was set back, or a second log behind the first.
         while waiting and waiting[-1].start <= previous:

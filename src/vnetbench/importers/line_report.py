@@ -59,7 +59,7 @@ class LineReport(ABC):
         """Return whether the line belongs to this run."""
 
     def belongs_unless_run_starts(self, line: str) -> bool:
-        """Return whether the line belongs to this run unless another run starts with it."""
+        """Return whether the line belongs to this run, provided that no other run starts with it."""
         return False
 
     @abstractmethod
@@ -93,7 +93,9 @@ def make_report_reader(report_type: type[LineReport]) -> TextReader:
             lines.take_line()
 
         def belongs_to_run(line: str) -> bool:
-            return report.belongs_to_run(line) or (report.belongs_unless_run_starts(line) and not starts_run(lines))
+            return report.belongs_to_run(line) or (
+                report.belongs_unless_run_starts(line) and not starts_run(lines)
+            )
 
         while (line := take_run_line(lines, starts_run, belongs_to_run)) is not None:
             report.last_line = lines.last_taken_number

@@ -33,7 +33,7 @@ class PackedIntervals(Sequence[ReportInterval]):
         self._offsets = array("Q")
 
     def register_format(self, interval_format: IntervalFormat) -> int:
-        """Return the number by which `append` knows a format."""
+        """Return the number by which `append_interval` knows a format."""
         number = self._format_numbers.setdefault(interval_format, len(self._formats))
         if number == len(self._formats):
             self._formats.append(interval_format)
@@ -42,7 +42,7 @@ class PackedIntervals(Sequence[ReportInterval]):
     def append_interval(
         self, format_index: int, start_s: float, end_s: float, values_and_half_widths: Iterable[float]
     ) -> None:
-        """Append an interval. `packed_numbers` are from `pack_value`, in the order of the format's names."""
+        """Append an interval. `pack_value_and_half_width` gives the numbers, in the format's order."""
         self._format_column.append(format_index)
         self._times.append(start_s)
         self._times.append(end_s)

@@ -7,7 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from vnetbench.importers.endpoint_matching import match_sender_runs_to_receiver_runs, merge_endpoint_runs
+from vnetbench.importers.endpoint_matching import (
+    SenderRunIdByReceiverRunId,
+    match_sender_runs_to_receiver_runs,
+    merge_endpoint_runs,
+)
 from vnetbench.importers.imported_study import collect_factors, format_study_text, treatment_levels
 from vnetbench.importers.run_store import RunStore, RunSummary
 from vnetbench.importers.trial_records import TrialPosition, build_trial
@@ -75,7 +79,9 @@ def write_results(store: RunStore, workload: str, results_path: Path, title: str
     return ImportSummary(results_path, workload, len(runs), len(treatments), len(matches), dict(unspecified))
 
 
-def _collect_runs_and_matches(store: RunStore, workload: str) -> tuple[list[RunSummary], dict[int, int]]:
+def _collect_runs_and_matches(
+    store: RunStore, workload: str
+) -> tuple[list[RunSummary], SenderRunIdByReceiverRunId]:
     """Return the runs that become trials, and the ids of the senders' runs that are merged into them.
 
     The runs are in the order of their start times if all have one, otherwise in the order of the logs.
@@ -114,7 +120,7 @@ def _build_trials(
     store: RunStore,
     runs: Sequence[RunSummary],
     treatment_by_run: Sequence[int],
-    sender_run_by_receiver_run: Mapping[int, int],
+    sender_run_by_receiver_run: SenderRunIdByReceiverRunId,
 ) -> Iterator[TrialRecord]:
     blocks: Counter[int] = Counter()
     started_s = 0.0

@@ -9,16 +9,16 @@ import sqlite3
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.esxtop import HostCounterIntervals, attach_host_counters_within_runs
+from vnetbench.importers.esxtop import CounterInterval, attach_host_counters_within_runs
 from vnetbench.importers.log_parser import LogItem, UnrecognizedSection
-from vnetbench.importers.runs import Run
+from vnetbench.importers.runs import Run, SenderOrReceiver
 from vnetbench.study.factors.registry import check_factor_workload, find_factor, format_level
 from vnetbench.study.model import Level
 
@@ -58,7 +58,7 @@ class RunSummary:
     log_name: str
     tool: str
     factors: Mapping[str, Level]
-    reported_by: str
+    reported_by: SenderOrReceiver
     started_at: str | None
     """ISO 8601 as in the log, so with or without a time zone."""
     goodput_bps: float | None
@@ -166,10 +166,10 @@ class RunStore:
         self.unreadable_section_or_log_count += 1
         self._add_skipped(SkippedSection(log_name, 0, 0, reason, False))
 
-    def store_host_counters(self, esxtop_log_name: str, counters: HostCounterIntervals) -> None:
-        """Store the counters of a host until `attach_host_counters`."""
+    def store_host_counters(self, esxtop_log_name: str, intervals: Iterable[CounterInterval]) -> None:
+        """Store the counters of an esxtop log until `attach_host_counters_to_runs`."""
         self.run_count_by_esxtop_log[esxtop_log_name] = 0
-        rows = ((esxtop_log_name, time.isoformat(), json.dumps(values)) for time, values in counters)
+        rows = ((esxtop_log_name, time.isoformat(), json.dumps(values)) for time, values in intervals)
         self._db.executemany("INSERT INTO host_counters VALUES (?, ?, ?)", rows)
 
     def attach_host_counters_to_runs(self) -> None:
@@ -179,7 +179,9 @@ class RunStore:
             for first in range(1, self._last_run_id() + 1, _RUNS_PER_BATCH):
                 ids = range(first, min(first + _RUNS_PER_BATCH, self._last_run_id() + 1))
                 runs = [self.load_log_name_and_run(run_id)[1] for run_id in ids]
-                updated = attach_host_counters_within_runs(runs, self._load_host_counters(log), is_only_host=is_only_host)
+                updated = attach_host_counters_within_runs(
+                    runs, self._load_host_counters(log), is_only_host=is_only_host
+                )
                 rows = [(_serialize_run(run), run_id) for run_id, run in zip(ids, updated, strict=True)]
                 self._db.executemany("UPDATE run SET run = ? WHERE id = ?", rows)
                 self.run_count_by_esxtop_log[log] += sum(
@@ -243,11 +245,11 @@ class RunStore:
         (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()
         return int(last)
 
-    def _load_host_counters(self, esxtop_log_name: str) -> HostCounterIntervals:
+    def _load_host_counters(self, esxtop_log_name: str) -> Iterator[CounterInterval]:
         rows = self._db.execute(
             "SELECT time, counters FROM host_counters WHERE log = ? ORDER BY rowid", (esxtop_log_name,)
         )
-        return ((datetime.fromisoformat(time), json.loads(values)) for time, values in rows)
+        return (CounterInterval(datetime.fromisoformat(time), json.loads(values)) for time, values in rows)
 
     def _add_run(self, log_name: str, run: Run) -> None:
         for name, level in self.fixed_factors.items():

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from vnetbench.study.model import Level
 
 FORWARD, REVERSE = "forward", "reverse"
 """Direction of the load: from side a (iperf3's client, NTttcp's sender) to side b, or back."""
+
+SenderOrReceiver = str
+"""`sender` or `receiver`; empty for both or if unknown."""
 
 CUT_OFF_FAILURE = "the last lines of the run are missing"
 """`Run.failure` of a run whose last lines are missing."""
@@ -27,6 +31,13 @@ class RoundedValue:
     def exact(cls, value: float) -> RoundedValue:
         """Return a value that was not rounded."""
         return cls(value, value, value)
+
+
+class CumulativeCount(NamedTuple):
+    """A sample of a counter: how much it has counted so far."""
+
+    time_s: float
+    total: int
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,7 @@ class Run:
     omitted_s: float = 0.0
     started_at: datetime | None = None
     """Has no time zone if the log names none."""
-    reported_by: str = ""
+    reported_by: SenderOrReceiver = ""
     """The endpoint that wrote the log: `sender`, `receiver`, or empty if it has the results of both."""
     first_connection_addresses: str = ""
     """Addresses and ports of the first connection, side a first. The log of the other endpoint has the

@@ -36,7 +36,7 @@ class TrialPosition:
 
     treatment: int
     block: int
-    started_s: float
+    since_campaign_start_s: float
     """Time since the first trial started."""
 
 
@@ -46,7 +46,7 @@ def build_trial(run: Run, log: str, position: TrialPosition) -> TrialRecord:
         treatment=position.treatment,
         block=position.block,
         testbed_shape=None,
-        started_s=position.started_s,
+        since_campaign_start_s=position.since_campaign_start_s,
         duration_s=run.duration_s or 0.0,
         setup_s=0.0,
         effective={IMPORTED_LOG_KEY: run_details(run, log)},
@@ -141,19 +141,20 @@ def _build_sample(sequence: int, groups: Sequence[Sequence[ReportInterval]], run
         by_stream[interval.stream_number].append(interval)
     combined = by_stream.pop(None, None)
     if combined is None:
-        values = _sum_additive_values(
-            each.values for intervals in by_stream.values() for each in intervals
-        )
+        values = _sum_additive_values(each.values for intervals in by_stream.values() for each in intervals)
     else:
         values = _merge_intervals_of_stream(combined)
     first, last = groups[0][0], groups[-1][0]
     return Sample(
         seq=sequence,
-        t_s=last.end_s,
+        end_s=last.end_s,
         interval_s=sum(group[0].end_s - group[0].start_s for group in groups),
         bytes_sent=0,
         bytes_received=0,
-        counters={**_build_counters_with_bounds(values), **({OMITTED_SAMPLE_COUNTER: 1.0} if first.is_omitted else {})},
+        counters={
+            **_build_counters_with_bounds(values),
+            **({OMITTED_SAMPLE_COUNTER: 1.0} if first.is_omitted else {}),
+        },
         streams=tuple(
             _build_stream_sample(stream, _merge_intervals_of_stream(intervals), run)
             for stream, intervals in by_stream.items()

@@ -261,10 +261,10 @@ def parse_hierarchies(mounts: str, groups: str) -> Iterator[CgroupHierarchy]:
                     yield CgroupHierarchy(top, top / relpath(own.get("", root), root), 2)
 
 
-def _own_or_abandoned_groups(testbed: str) -> list[Path]:
+def _own_or_abandoned_groups(testbed_name: str) -> list[Path]:
     """Return this user's groups of a testbed that this bench, or one that has ended, created."""
     hierarchy = find_cpu_hierarchy()
-    groups = find_groups(hierarchy, testbed, "*.[0-9]*") if hierarchy else []
+    groups = find_groups(hierarchy, testbed_name, "*.[0-9]*") if hierarchy else []
     return [group for group in groups if _is_owned_by_this_user(group) and _is_owner_gone(group)]
 
 

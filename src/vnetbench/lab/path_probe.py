@@ -15,7 +15,7 @@ from vnetbench.lab.netns.topology import NetDevice
 from vnetbench.study.factors.frame_factors import FRAME_SIZE, compute_largest_packet_bytes
 from vnetbench.study.model import Level
 
-ATTEMPTS_PER_ROUND = 3
+PACKETS_PER_PROOF_ROUND = 3
 ATTEMPT_TIMEOUT_S = 0.3
 MAX_PROOF_ROUNDS = 3
 """Rounds of `ATTEMPTS` packets, 2.7 s in total: the kernel repeats a lost neighbour request after 1 s."""
@@ -91,7 +91,7 @@ def probe_paths(
                 to=b.address_for(ip_version),
                 port=path["port"],
                 packet_bytes=packet_bytes,
-                attempts=ATTEMPTS_PER_ROUND,
+                attempts=PACKETS_PER_PROOF_ROUND,
                 timeout_s=timeout_s,
             )
             for (a, b), path in zip(pairs, paths, strict=True)

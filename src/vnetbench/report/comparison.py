@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from vnetbench.estimate.imported_trials import describe_logs_by_tool
 from vnetbench.estimate.matching import MatchedTreatments, all_levels, match_treatments
@@ -50,6 +51,14 @@ class MetricChange:
         return self.ratio.value - 1 if find_metric(self.metric).better == "lower" else 0.0
 
 
+class UnmeasuredTreatment(NamedTuple):
+    """A treatment of both campaigns that at least one of them did not measure."""
+
+    levels: Mapping[str, Level]
+    reason: str
+    """The campaigns that did not measure it, each with its state: `after: refused`."""
+
+
 @dataclass(frozen=True)
 class CampaignComparison:
     """The treatments that two campaigns share, with their changes, and what the campaigns do not share."""
@@ -61,15 +70,15 @@ class CampaignComparison:
     emulated_campaigns: tuple[str, ...]
     """`before` and `after` if their guests ran under TCG."""
     imported_log_notes: tuple[str, ...]
-    """The tools and logs of an imported campaign."""
+    """Each imported campaign with the tools and logs that it comes from."""
     environment_differences: tuple[FactDifference, ...]
     published_table_conditions: tuple[str, ...]
-    """The conditions of a published table, which has no environment."""
+    """The conditions of each published table, which has no environment."""
     changes: tuple[MetricChange, ...]
     only_before: tuple[Mapping[str, Level], ...]
     only_after: tuple[Mapping[str, Level], ...]
-    unmeasured_in_either: tuple[tuple[Mapping[str, Level], str], ...]
-    """Shared treatments that at least one campaign did not measure, with the reason."""
+    unmeasured_in_either: tuple[UnmeasuredTreatment, ...]
+    """Shared treatments that at least one campaign did not measure."""
     unmeasured_only_after: tuple[Mapping[str, Level], ...] = ()
     """Treatments that were measured before and are refused or failed now."""
     unmatched_published_count: int = 0
@@ -115,7 +124,7 @@ def compare_campaigns(
         changes=_metric_changes(before, after, matches, metrics or (after.deciding_metric,)),
         only_before=() if before.reference_table else only_before,
         only_after=() if after.reference_table else only_after,
-        unmeasured_in_either=tuple(_unmeasured_with_reasons(matches)),
+        unmeasured_in_either=tuple(_find_unmeasured_in_either(matches)),
         unmeasured_only_after=tuple(
             match.levels
             for match in matches
@@ -182,11 +191,11 @@ def _merge_factors(before: CampaignSummary, after: CampaignSummary) -> tuple[Fac
     return (*before.factors, *(factor for factor in after.factors if factor.name not in names))
 
 
-def _unmeasured_with_reasons(
+def _find_unmeasured_in_either(
     matches: Sequence[MatchedTreatments],
-) -> Iterator[tuple[Mapping[str, Level], str]]:
+) -> Iterator[UnmeasuredTreatment]:
     for match in matches:
         pair = (("before", match.before), ("after", match.after))
         unmeasured = [f"{name}: {each.state}" for name, each in pair if not each.metrics]
         if unmeasured:
-            yield match.levels, ", ".join(unmeasured)
+            yield UnmeasuredTreatment(match.levels, ", ".join(unmeasured))

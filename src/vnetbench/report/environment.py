@@ -16,7 +16,7 @@ _IGNORED_TESTBED_FACTS = {"name", "endpoints", "guest_start_s"}
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact. Its name is a path such as `tcp.rmem`; places with the same value share one fact."""
+    """One fact. Its name is a path such as `tcp.rmem`; locations with the same value share one fact."""
 
     locations: tuple[str, ...]
     name: str

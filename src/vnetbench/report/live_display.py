@@ -79,9 +79,9 @@ class TerminalDisplay:
         """See Display."""
         self._progress = progress
 
-    def show_message(self, sentence: str, treatment: int | None = None) -> None:
+    def show_message(self, sentence: str, treatment_index: int | None = None) -> None:
         """See Display."""
-        self._console.print(Text(_treatment_phrase_prefix(self._progress, treatment) + sentence, style="yellow"))
+        self._console.print(Text(_treatment_phrase_prefix(self._progress, treatment_index) + sentence, style="yellow"))
 
     def update(self) -> None:
         """See Display. The live table redraws itself."""
@@ -104,7 +104,7 @@ class LogDisplay:
         self._progress: CampaignProgress | None = None
         self._printed: set[int] = set()
         """Indices of the finished treatments whose result is printed."""
-        self._last_line = time.monotonic()
+        self._last_line_at_s = time.monotonic()
 
     def __enter__(self) -> LogDisplay:
         return self
@@ -118,9 +118,9 @@ class LogDisplay:
         """See Display."""
         self._progress = progress
 
-    def show_message(self, sentence: str, treatment: int | None = None) -> None:
+    def show_message(self, sentence: str, treatment_index: int | None = None) -> None:
         """See Display."""
-        self._print_line(_treatment_phrase_prefix(self._progress, treatment) + sentence)
+        self._print_line(_treatment_phrase_prefix(self._progress, treatment_index) + sentence)
 
     def update(self) -> None:
         """See Display."""
@@ -136,11 +136,11 @@ class LogDisplay:
             ):
                 self._printed.add(index)
                 self._print_line(_treatment_phrase_prefix(progress, index) + _estimate_with_trial_count_text(treatment, progress))
-        if time.monotonic() - self._last_line >= MIN_S_BETWEEN_LOG_LINES:
+        if time.monotonic() - self._last_line_at_s >= MIN_S_BETWEEN_LOG_LINES:
             self._print_line(campaign_status_line(progress, *progress.estimate_remaining()))
 
     def _print_line(self, line: str) -> None:
-        self._last_line = time.monotonic()
+        self._last_line_at_s = time.monotonic()
         self._console.print(Text(line), soft_wrap=True)
         sys.stdout.flush()
 
@@ -208,7 +208,7 @@ def _live_row(
         state=RUNNING if treatment.state == OPEN_STATE else treatment.state,
         metrics={deciding_metric(progress.study): treatment.estimate} if treatment.estimate else {},
         is_running=progress.running_treatment == treatment.treatment.index,
-        last_trial_number=treatment.last_trial_number,
+        last_trial_number=treatment.last_campaign_trial_number,
     )
 
 

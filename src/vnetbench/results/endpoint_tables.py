@@ -26,7 +26,7 @@ def insert_endpoint(db: sqlite3.Connection, trial_id: int, endpoint: EndpointRec
         "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                *key, s.seq, s.t_s, s.interval_s, s.bytes_sent, s.bytes_received,
+                *key, s.seq, s.end_s, s.interval_s, s.bytes_sent, s.bytes_received,
                 to_json(_counters_to_store(s)),
                 to_json(s.cpu) if s.cpu else None,
             )

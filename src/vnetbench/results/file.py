@@ -22,7 +22,7 @@ from vnetbench.results.connection import (
     translate_errors,
 )
 from vnetbench.results.endpoint_tables import insert_endpoint, read_endpoints, to_json
-from vnetbench.results.migration import migrate, migrated_copy
+from vnetbench.results.migration import migrate, replace_with_migrated_copy
 from vnetbench.results.records import (
     INTERRUPTED,
     RUNNING,
@@ -88,7 +88,7 @@ class ResultsFile:
                 [(t.index, to_json(dict(t.factors))) for t in plan.treatments],
             )
             db.commit()
-            return cls(path, db, cls._begin_session(path, db))
+            return cls(path, db, cls._become_only_writer(path, db))
 
     @classmethod
     def open_to_read(cls, path: Path) -> ResultsFile:
@@ -97,7 +97,7 @@ class ResultsFile:
             roll_back_unfinished_write(path)
             db = open_checked_database(path, "ro")
             (version,) = db.execute("PRAGMA user_version").fetchone()
-            return cls(path, db if version == SCHEMA_VERSION else migrated_copy(db), None)
+            return cls(path, db if version == SCHEMA_VERSION else replace_with_migrated_copy(db), None)
 
     @classmethod
     def open_to_write(cls, path: Path) -> ResultsFile:
@@ -107,7 +107,7 @@ class ResultsFile:
         """
         with translate_errors(path):
             db = open_checked_database(path, "rw")
-            return cls(path, db, cls._begin_session(path, db))
+            return cls(path, db, cls._become_only_writer(path, db))
 
     def close(self, status: str | None = None) -> None:
         """Close the file and store the campaign's status (`finished` or `interrupted`)."""
@@ -135,7 +135,7 @@ class ResultsFile:
         with translate_errors(self.path), self._db:
             self._db.execute("INSERT OR REPLACE INTO testbed VALUES (?, ?)", (shape, to_json(description)))
 
-    def add_trial(self, trial: TrialRecord, elapsed_s: float) -> int:
+    def add_trial(self, trial: TrialRecord, campaign_elapsed_s: float) -> int:
         """Write a trial with all its data in one transaction, and return its id.
 
         The trial is on disk when this returns.
@@ -146,7 +146,7 @@ class ResultsFile:
         """
         with translate_errors(self.path), self._db:
             trial_id = self._insert_trial(trial)
-            self._db.execute("UPDATE session SET elapsed_s = ? WHERE id = ?", (elapsed_s, self._session))
+            self._db.execute("UPDATE session SET elapsed_s = ? WHERE id = ?", (campaign_elapsed_s, self._session))
             return trial_id
 
     def add_trials(self, trials: Iterable[TrialRecord]) -> None:
@@ -161,7 +161,7 @@ class ResultsFile:
             " duration_s, setup_s, state, failure, effective, notes)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                trial.treatment, trial.block, self._session, trial.testbed_shape, trial.started_s,
+                trial.treatment, trial.block, self._session, trial.testbed_shape, trial.since_campaign_start_s,
                 trial.idle_s, trial.duration_s, trial.setup_s, trial.state, trial.failure,
                 to_json(trial.effective), to_json(trial.notes),
             ),
@@ -171,11 +171,11 @@ class ResultsFile:
             insert_endpoint(self._db, trial_id, endpoint)
         return trial_id
 
-    def add_step(self, treatment: int, block: int, step: StepRecord, elapsed_s: float) -> None:
+    def add_step(self, treatment: int, block: int, step: StepRecord, campaign_elapsed_s: float) -> None:
         """Write a step of a running trial; it is on disk when this returns. Raises as `add_trial` does."""
         with translate_errors(self.path), self._db:
             step_table.insert_step(self._db, self._session, treatment, block, step)
-            self._db.execute("UPDATE session SET elapsed_s = ? WHERE id = ?", (elapsed_s, self._session))
+            self._db.execute("UPDATE session SET elapsed_s = ? WHERE id = ?", (campaign_elapsed_s, self._session))
 
     def delete_steps(self, treatment: int, block: int) -> None:
         """Delete the steps of a trial that starts again."""
@@ -270,7 +270,7 @@ class ResultsFile:
         return {shape: json.loads(text) for shape, text in rows}
 
     @staticmethod
-    def _begin_session(path: Path, db: sqlite3.Connection) -> int:
+    def _become_only_writer(path: Path, db: sqlite3.Connection) -> int:
         """Become the file's only writer and migrate an older schema; raises BenchError if it has a writer."""
         try:
             with db:

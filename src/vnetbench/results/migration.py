@@ -21,7 +21,7 @@ def migrate(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def migrated_copy(db: sqlite3.Connection) -> sqlite3.Connection:
+def replace_with_migrated_copy(db: sqlite3.Connection) -> sqlite3.Connection:
     """Return a migrated private copy of an open results file, and close the original.
 
     The copy is a temporary database of SQLite, which is kept on disk and removed when it is closed.

@@ -77,7 +77,7 @@ class Sample:
     """
 
     seq: int
-    t_s: float
+    end_s: float
     interval_s: float
     bytes_sent: int
     bytes_received: int
@@ -157,7 +157,7 @@ class TrialRecord:
     treatment: int
     block: int
     testbed_shape: str | None
-    started_s: float
+    since_campaign_start_s: float
     duration_s: float
     setup_s: float
     effective: JsonObject

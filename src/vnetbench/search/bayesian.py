@@ -65,9 +65,9 @@ def search(device: Device, parameters: SearchParameters, seed: int) -> SearchRes
                     for estimator in estimators
                 ]
             elif waiting := [
-                estimator for estimator in estimators if not _is_goal_decided(estimator, parameters)
+                estimator for estimator in estimators if not _is_interval_narrow_or_outside(estimator, parameters)
             ]:
-                measure(*_most_informative_step(waiting, parameters, random))
+                measure(*_most_informative_load_and_duration(waiting, parameters, random))
             elif (load_fps := monotonicity_check.next_load_fps(estimators, log.steps)) is not None:
                 monotonicity_check.add_short_step(measure(load_fps, lengths[0]), estimators)
             else:
@@ -88,16 +88,16 @@ def _create_estimator_below(
         estimator.goal,
         math.exp(estimator.min_log_load),
         load_fps,
-        estimator.lengths,
+        estimator.step_durations_s,
         may_exceed_max_load=False,
     )
     anew.add_steps(steps)
     return anew
 
 
-def _is_goal_decided(estimator: GoalEstimator, parameters: SearchParameters) -> bool:
+def _is_interval_narrow_or_outside(estimator: GoalEstimator, parameters: SearchParameters) -> bool:
     """Return whether the goal's interval is narrow enough, or outside the loads that can be offered."""
-    low, high = estimator.interval(parameters.confidence)
+    low, high = estimator.log_load_interval(parameters.confidence)
     narrow = high - low <= math.log1p(parameters.relative_width)
     return (
         narrow
@@ -115,10 +115,10 @@ def _build_goal_result(estimator: GoalEstimator, parameters: SearchParameters) -
             estimator.goal, 0.0, 0.0, least, estimator.chance_below_min_load(), "nothing passes"
         )
     low, high = (
-        min(most, max(least, math.exp(bound))) for bound in estimator.interval(parameters.confidence)
+        min(most, max(least, math.exp(bound))) for bound in estimator.log_load_interval(parameters.confidence)
     )
     middle = min(high, max(low, math.exp(estimator.median_log_load())))
-    limited_by: LimitOfThroughput = "device" if _is_goal_decided(estimator, parameters) else "time"
+    limited_by: LimitOfThroughput = "device" if _is_interval_narrow_or_outside(estimator, parameters) else "time"
     return GoalResult(estimator.goal, middle, low, high, parameters.confidence, limited_by)
 
 
@@ -138,13 +138,13 @@ def _make_monotonic(goal_results: Sequence[GoalResult]) -> tuple[GoalResult, ...
     return tuple(results)
 
 
-def _most_informative_step(
+def _most_informative_load_and_duration(
     estimators: Sequence[GoalEstimator], parameters: SearchParameters, random: np.random.Generator
 ) -> tuple[float, float]:
     """Return load and duration of the step with the highest expected information per time."""
     width = math.log1p(parameters.relative_width)
     best_information, load, length = -1.0, 0.0, parameters.step_s
-    for level, length_s in enumerate(estimators[0].lengths):
+    for level, length_s in enumerate(estimators[0].step_durations_s):
         # The loads are random, so that repeated searches of a device do not all miss the same loads.
         shares = (np.arange(_CANDIDATE_LOADS_PER_DURATION) + random.uniform()) / _CANDIDATE_LOADS_PER_DURATION
         loads = np.concatenate(
@@ -158,7 +158,7 @@ def _most_informative_step(
         loads = np.clip(loads, math.log(parameters.min_load_fps), math.log(parameters.max_load_fps))
         information = np.zeros(len(loads))
         for estimator in estimators:
-            information += posterior.expected_information(estimator.throughput, level, loads, width)
+            information += posterior.expected_information_nats(estimator.throughput, level, loads, width)
         information /= length_s + parameters.settle_s
         best = int(np.argmax(information))
         if information[best] > best_information:

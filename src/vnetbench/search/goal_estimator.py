@@ -41,12 +41,12 @@ class GoalEstimator:
         goal: float,
         min_load_fps: float,
         max_load_fps: float,
-        lengths: tuple[float, ...],
+        step_durations_s: tuple[float, ...],
         may_exceed_max_load: bool = True,
     ) -> None:
         self.goal = goal
         self.min_log_load, self.max_log_load = math.log(min_load_fps), math.log(max_load_fps)
-        self.lengths = lengths
+        self.step_durations_s = step_durations_s
         self._max_considered_load_fps = math.inf if may_exceed_max_load else max_load_fps
         self._outcomes: list[StepOutcome] = []
         self._overloaded_steps: list[tuple[float, float]] = []
@@ -58,12 +58,12 @@ class GoalEstimator:
         for step in steps:
             if step.load_fps > self._max_considered_load_fps:
                 continue
-            ratios = [abs(math.log(step.duration_s / length)) for length in self.lengths]
+            ratios = [abs(math.log(step.duration_s / length)) for length in self.step_durations_s]
             outcome = StepOutcome(
                 int(np.argmin(ratios)), math.log(step.load_fps), step.loss_ratio <= self.goal
             )
             self._outcomes.append(outcome)
-            self._log_likelihoods[outcome.duration_index] += posterior.step_log_likelihood(
+            self._log_likelihoods[outcome.duration_index] += posterior.step_log_likelihood_by_side_shape(
                 self.throughput.grid, outcome
             )
             if step.loss_ratio > 0:
@@ -75,33 +75,33 @@ class GoalEstimator:
                 break
             self._set_grid(posterior.refine_grid(self.throughput))
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def log_load_interval(self, confidence: float) -> tuple[float, float]:
         """Return the shortest interval of log load that contains the throughput at this confidence."""
         return posterior.shortest_log_load_interval(
-            self.throughput.grid, self.throughput.probability_by_cell, confidence
+            self.throughput.grid, self.throughput.full_step_probability_by_cell, confidence
         )
 
     def median_log_load(self) -> float:
         """Return the median of the throughput's posterior, in log load."""
         return float(
-            posterior.log_load_quantiles(self.throughput.grid, self.throughput.probability_by_cell, [0.5])[0]
+            posterior.log_load_quantiles(self.throughput.grid, self.throughput.full_step_probability_by_cell, [0.5])[0]
         )
 
     def chance_above_max_load(self) -> float:
         """Return the probability that the throughput is above the highest load."""
         return float(
-            self.throughput.probability_by_cell[self.throughput.grid.centres > self.max_log_load].sum()
+            self.throughput.full_step_probability_by_cell[self.throughput.grid.centres > self.max_log_load].sum()
         )
 
     def chance_below_min_load(self) -> float:
         """Return the probability that the throughput is below the lowest load."""
         return float(
-            self.throughput.probability_by_cell[self.throughput.grid.centres < self.min_log_load].sum()
+            self.throughput.full_step_probability_by_cell[self.throughput.grid.centres < self.min_log_load].sum()
         )
 
     def _set_grid(self, grid: posterior.LogLoadGrid) -> None:
-        levels = range(len(self.lengths))
-        self._log_likelihoods = [posterior.log_likelihood(grid, self._outcomes, level) for level in levels]
+        levels = range(len(self.step_durations_s))
+        self._log_likelihoods = [posterior.log_likelihood_by_side_shape(grid, self._outcomes, level) for level in levels]
         self.throughput = self._compute_posterior(grid)
 
     def _compute_posterior(self, grid: posterior.LogLoadGrid) -> posterior.ThroughputPosterior:
@@ -116,7 +116,7 @@ class GoalEstimator:
     def _is_grid_too_coarse(self) -> bool:
         """Return whether the likely throughputs of some step duration cover too few, too wide cells."""
         grid = self.throughput.grid
-        for level in range(len(self.lengths)):
+        for level in range(len(self.step_durations_s)):
             low, high = posterior.log_load_quantiles(
                 grid, self.throughput.probability_by_cell_at(level), [0.05, 0.95]
             )

@@ -21,7 +21,7 @@ from vnetbench.search.step_log import OutOfTimeError, SearchStepLog
 class MlrSearchSettings:
     """Settings of the library. The defaults are the library's own and the draft's examples."""
 
-    steps_per_load: float = 21.0
+    full_steps_to_decide_load: float = 21.0
     """Total duration of the steps that decide about a load, in full steps ("duration sum")."""
     max_share_of_failing_steps: float = 0.5
     """Share of these steps that may miss the goal. One half matches the definition of throughput."""
@@ -71,7 +71,7 @@ def search(
             relative_width=parameters.relative_width,
             initial_trial_duration=parameters.step_s,
             final_trial_duration=parameters.step_s,
-            duration_sum=settings.steps_per_load * parameters.step_s,
+            duration_sum=settings.full_steps_to_decide_load * parameters.step_s,
             preceding_targets=settings.preceding_targets,
             fail_fast=False,
         )

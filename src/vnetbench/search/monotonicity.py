@@ -30,7 +30,7 @@ class UnconfirmedLoad:
     """A load below the throughputs of these goals at which a short step missed them."""
 
     load_fps: float
-    goals: tuple[float, ...]
+    missed_goals: tuple[float, ...]
     net_missed_steps: int = 0
     """Number of full steps that missed the first of these goals minus those that kept it."""
 
@@ -71,17 +71,17 @@ class MonotonicityCheck:
         load = self.unconfirmed_load
         if load is None:
             raise ValueError("there is no unconfirmed load")
-        load.net_missed_steps += 1 if step.loss_ratio > load.goals[0] else -1
+        load.net_missed_steps += 1 if step.loss_ratio > load.missed_goals[0] else -1
         if 0 <= load.net_missed_steps < _NET_MISSES_TO_CONFIRM:
             return ()
         self.unconfirmed_load = None
         if load.net_missed_steps < 0:
             self._false_alarms += 1
             return ()
-        return tuple(goal for goal in load.goals if step.loss_ratio > goal)
+        return tuple(goal for goal in load.missed_goals if step.loss_ratio > goal)
 
     def _lies_below_throughput(self, step: SearchStep, estimator: GoalEstimator) -> bool:
-        low, _ = estimator.interval(self._parameters.confidence)
+        low, _ = estimator.log_load_interval(self._parameters.confidence)
         return (
             estimator.chance_below_min_load() < 0.5
             and math.log(step.load_fps) < low - self._parameters.relative_width

@@ -109,13 +109,13 @@ class ThroughputPosterior:
     """
 
     grid: LogLoadGrid
-    probability_by_cell: Floats
-    joint_probability_by_duration: tuple[Floats, ...]
+    full_step_probability_by_cell: Floats
+    joint_probability_with_full_steps: tuple[Floats, ...]
     shape_probabilities_by_duration: tuple[tuple[Floats, Floats], ...]
 
     def probability_by_cell_at(self, duration_index: int) -> Floats:
         """Return the probability of each cell for steps of this duration."""
-        return np.asarray(self.joint_probability_by_duration[duration_index].sum(axis=1))
+        return np.asarray(self.joint_probability_with_full_steps[duration_index].sum(axis=1))
 
 
 def create_grid(min_log_load: float, max_log_load: float, may_exceed_max_load: bool = True) -> LogLoadGrid:
@@ -138,7 +138,7 @@ def refine_grid(posterior: ThroughputPosterior) -> LogLoadGrid:
     likely = np.mean(
         [
             posterior.probability_by_cell_at(level)
-            for level in range(len(posterior.joint_probability_by_duration))
+            for level in range(len(posterior.joint_probability_with_full_steps))
         ],
         axis=0,
     )
@@ -151,7 +151,7 @@ def refine_grid(posterior: ThroughputPosterior) -> LogLoadGrid:
     )
 
 
-def log_likelihood(grid: LogLoadGrid, steps: Sequence[StepOutcome], duration_index: int) -> Floats:
+def log_likelihood_by_side_shape(grid: LogLoadGrid, steps: Sequence[StepOutcome], duration_index: int) -> Floats:
     """Return the log likelihood of the steps of one duration as an array (2, shapes, cells).
 
     The first half is for steps below the throughput, the second for those above.
@@ -159,11 +159,11 @@ def log_likelihood(grid: LogLoadGrid, steps: Sequence[StepOutcome], duration_ind
     total = np.zeros((2, _SHAPE_COUNT, len(grid.centres)))
     for step in steps:
         if step.duration_index == duration_index:
-            total += step_log_likelihood(grid, step)
+            total += step_log_likelihood_by_side_shape(grid, step)
     return total
 
 
-def step_log_likelihood(grid: LogLoadGrid, step: StepOutcome) -> Floats:
+def step_log_likelihood_by_side_shape(grid: LogLoadGrid, step: StepOutcome) -> Floats:
     """Return the contribution of one step to `log_likelihood`."""
     distance = grid.centres - step.log_load
     below = distance >= 0
@@ -204,7 +204,7 @@ def compute_posterior(
     return ThroughputPosterior(grid, posteriors[-1], tuple(joint), tuple(shapes))
 
 
-def pass_probability(posterior: ThroughputPosterior, duration_index: int, log_loads: Floats) -> Floats:
+def pass_probabilities_by_throughput(posterior: ThroughputPosterior, duration_index: int, log_loads: Floats) -> Floats:
     """Return the probability that a step at each load (rows) passes, for each throughput (columns)."""
     distance = posterior.grid.centres[None, :] - log_loads[:, None]
     progress = erf(np.abs(distance)[None] / (_CURVE_SPREADS[:, None, None] * np.sqrt(2)))
@@ -219,7 +219,7 @@ def pass_probability(posterior: ThroughputPosterior, duration_index: int, log_lo
     return np.asarray(0.5 + np.where(distance >= 0, leans[0], -leans[1]))
 
 
-def expected_information(
+def expected_information_nats(
     posterior: ThroughputPosterior, duration_index: int, log_loads: Floats, width: float
 ) -> Floats:
     """Return the expected information of a step at each load about the throughput at full steps, in nats.
@@ -227,11 +227,11 @@ def expected_information(
     The throughput matters only to this width of log load: its position inside the likeliest stretch of this
     width has no value, but whether it is inside that stretch does.
     """
-    stretch = _intervals_containing_cells(posterior, width)
-    mass = posterior.probability_by_cell @ stretch
-    given = posterior.joint_probability_by_duration[duration_index] @ stretch / np.maximum(mass, 1e-300)
-    probability = pass_probability(posterior, duration_index, log_loads) @ given
-    return np.asarray(_binary_entropy(probability @ mass) - _binary_entropy(probability) @ mass)
+    stretch = _interval_membership_of_cells(posterior, width)
+    mass = posterior.full_step_probability_by_cell @ stretch
+    given = posterior.joint_probability_with_full_steps[duration_index] @ stretch / np.maximum(mass, 1e-300)
+    probability = pass_probabilities_by_throughput(posterior, duration_index, log_loads) @ given
+    return np.asarray(_binary_entropy_nats(probability @ mass) - _binary_entropy_nats(probability) @ mass)
 
 
 def log_load_quantiles(
@@ -307,11 +307,11 @@ def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, tuple[Floats, 
     return np.asarray(likelihood), shapes
 
 
-def _intervals_containing_cells(posterior: ThroughputPosterior, width: float) -> Floats:
+def _interval_membership_of_cells(posterior: ThroughputPosterior, width: float) -> Floats:
     """Return the stretch of this width that each cell (rows) belongs to; the likeliest is one of them."""
     grid = posterior.grid
     ahead = grid.centres[:, None] - grid.centres[None, :]
-    start = grid.centres[int(np.argmax(posterior.probability_by_cell @ ((ahead >= 0) & (ahead <= width))))]
+    start = grid.centres[int(np.argmax(posterior.full_step_probability_by_cell @ ((ahead >= 0) & (ahead <= width))))]
     number = np.floor((grid.centres - start) / (width * (1 + 1e-9)))
     return np.asarray(number[:, None] == np.unique(number)[None, :], dtype=float)
 
@@ -322,6 +322,6 @@ def _student_density(distance: Floats, scale: Floats) -> Floats:
     return np.asarray(1 / (spread * np.sqrt(spread) * scale))
 
 
-def _binary_entropy(probability: Floats) -> Floats:
+def _binary_entropy_nats(probability: Floats) -> Floats:
     sure = np.clip(probability, 1e-12, 1 - 1e-12)
     return np.asarray(-sure * np.log(sure) - (1 - sure) * np.log1p(-sure))

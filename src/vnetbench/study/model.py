@@ -84,9 +84,9 @@ class HostSpec:
     """An existing endpoint of the lab `hosts`."""
 
     name: str
-    ssh: str | None = None
+    ssh_destination: str | None = None
     """Destination for OpenSSH: `user@name`, a name in the user's SSH configuration, or `ssh://…`."""
-    iperf3: str | None = None
+    iperf3_server: str | None = None
     """Address of its iperf3 server, `host:port`."""
     local: bool = False
     """Whether it is the machine that the bench runs on."""
@@ -100,7 +100,7 @@ class HostSpec:
     @property
     def machine_key(self) -> str:
         """Equal for two interfaces of one machine, as far as the study shows."""
-        return self.ssh or self.iperf3 or ""
+        return self.ssh_destination or self.iperf3_server or ""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class TestbedSpec:
     @property
     def backend(self) -> str:
         """Backend of the testbed: its lab, or `iperf3`. It decides which factors can be set (`labs.py`)."""
-        return IPERF3_BACKEND if any(host.iperf3 for host in self.hosts) else self.lab
+        return IPERF3_BACKEND if any(host.iperf3_server for host in self.hosts) else self.lab
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ def make_plan(study: Study, seed: int | None) -> Plan:
     `Treatment.factors` holds only the factors that the study names, which distinguish its treatments.
     `complete_levels` adds the levels of the other factors.
     """
-    treatments = tuple(Treatment(index, levels) for index, levels in enumerate(level_combinations(study)))
+    treatments = tuple(Treatment(index, levels) for index, levels in enumerate(generate_treatment_levels(study)))
     return Plan(treatments, secrets.randbits(SEED_BITS) if seed is None else seed)
 
 
-def level_combinations(study: Study) -> Iterator[dict[str, Level]]:
+def generate_treatment_levels(study: Study) -> Iterator[dict[str, Level]]:
     """Yield the combinations of levels that no exclusion matches; the last factor varies fastest."""
-    for combination in _single_changes(study) if study.combine == ONE_AT_A_TIME else _all_combinations(study):
+    for combination in _change_base_levels(study) if study.combine == ONE_AT_A_TIME else _combine_all_levels(study):
         if not any(_is_excluded(combination, exclusion) for exclusion in study.exclude):
             yield combination
 
@@ -34,13 +34,13 @@ def base_levels(study: Study) -> dict[str, Level]:
     return {factor.name: factor.levels[0] for factor in study.factors}
 
 
-def _all_combinations(study: Study) -> Iterator[dict[str, Level]]:
+def _combine_all_levels(study: Study) -> Iterator[dict[str, Level]]:
     names = [factor.name for factor in study.factors]
     for levels in itertools.product(*(factor.levels for factor in study.factors)):
         yield dict(zip(names, levels, strict=True))
 
 
-def _single_changes(study: Study) -> Iterator[dict[str, Level]]:
+def _change_base_levels(study: Study) -> Iterator[dict[str, Level]]:
     """Yield the base, each single change to it, and the changes made together, without duplicates."""
     base = base_levels(study)
     changes: list[Mapping[str, Level]] = [{}]
@@ -56,15 +56,15 @@ def block_order(plan: Plan, block: int, members: Collection[int]) -> tuple[int, 
     treatment, so that the order of the rest stays the same when some are complete: a resumed campaign
     continues the block that it was in. (Randomised blocks: Abedi & Brecht, ICPE 2017.)
     """
-    return tuple(sorted(members, key=lambda index: (_hash_digest(plan.seed, block, index), index)))
+    return tuple(sorted(members, key=lambda index: (_derive_random_bytes(plan.seed, block, index), index)))
 
 
 def search_seed(plan: Plan, block: int, index: int) -> int:
     """Return the seed of a treatment's search in a block; a resumed campaign gets the same one."""
-    return int.from_bytes(_hash_digest(plan.seed, block, index)[:4], "big")
+    return int.from_bytes(_derive_random_bytes(plan.seed, block, index)[:4], "big")
 
 
-def _hash_digest(seed: int, block: int, index: int) -> bytes:
+def _derive_random_bytes(seed: int, block: int, index: int) -> bytes:
     # A hash gives the same values in every version of Python; `random` does not guarantee that.
     return hashlib.blake2b(f"{seed}/{block}/{index}".encode(), digest_size=16).digest()
 

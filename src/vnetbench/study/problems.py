@@ -26,7 +26,7 @@ class Problem:
     where: str
     """`file:line`, or the `--set` argument."""
     fix: str
-    line: int | None
+    study_line: int | None
     """Line of the study file, starting at 1; None for a problem of a `--set` argument."""
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class StudyError(BenchError):
     """All problems of a study in the order of its lines; `problems` is never empty."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        ordered = sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 10**9)
+        ordered = sorted(dict.fromkeys(problems), key=lambda problem: problem.study_line or 10**9)
         self.problems: tuple[Problem, ...] = tuple(ordered)
         first = self.problems[0]
         super().__init__(first.what, where=first.where, fix=first.fix)

@@ -137,7 +137,7 @@ _frame_workload = partial(
     size_factor="frame_size",
     count_factor="flows",
     achieved_rate_metric="forwarding_rate_fps",
-    counted_noun="frame",
+    measured_unit_noun="frame",
     latency_title="One-way delay",
     carrier="frames",
     agent_workload_override=FRAMES,
@@ -219,7 +219,7 @@ _WORKLOADS = (
         deciding_metric_without_search="forwarding_rate_fps",
         offered_load_factors=("frame_load",),
         search_use=SearchUse.OPTIONAL,
-        has_constant_frame_load=True,
+        has_frame_load_factor=True,
         additional_chart_names=("search_steps",),
     ),
     _frame_workload(
@@ -228,7 +228,7 @@ _WORKLOADS = (
         ("delay_p99_us", "delay_p50_us", *THROUGHPUT_METRIC_NAMES),
         "99th percentile of delay",
         search_use=SearchUse.ALWAYS,
-        has_constant_frame_load=True,
+        has_frame_load_factor=True,
         additional_chart_names=("search_steps",),
     ),
     _frame_workload(
@@ -255,11 +255,11 @@ _WORKLOADS = (
         ("forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),
         "forwarding rate",
         search_use=SearchUse.ALWAYS,
-        has_constant_frame_load=True,
-        needs_duration=True,
+        has_frame_load_factor=True,
+        needs_duration_in_study=True,
         # It counts the losses of its whole duration: cutting off a warm-up would hide some.
         default_warmup_s=0.0,
-        additional_chart_names=("search_steps", "missing_frames"),
+        additional_chart_names=("search_steps", "outstanding_frames"),
     ),
 )
 

@@ -12,10 +12,10 @@ from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import FactorLevels, Level
 
 CHANGE_FACTOR = "changed"
-"""Stands for all factors of a one-at-a-time study (`report/changes.py`)."""
+"""Stands for all factors of a one-at-a-time study (`report/one_at_a_time.py`)."""
 
 TREATMENT_FACTOR = "treatment"
-"""Stands for all factors of imported runs that differ in many of them (`report/changes.py`)."""
+"""Stands for all factors of imported runs that differ in many of them (`report/one_at_a_time.py`)."""
 
 _STOP_REASON_TEXTS = {
     "precision": "precise enough",

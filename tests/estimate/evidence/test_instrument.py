@@ -23,7 +23,7 @@ def test_late_samples_lost_samples_and_instrument_cpu_are_reported() -> None:
 def test_the_short_sample_after_a_late_one_does_not_change_the_lateness() -> None:
     def late(side: EndpointRecord) -> EndpointRecord:
         one, two, *others = side.samples
-        samples = (replace(one, t_s=0.09, interval_s=0.09), replace(two, interval_s=0.01), *others)
+        samples = (replace(one, end_s=0.09, interval_s=0.09), replace(two, interval_s=0.01), *others)
         return replace(side, samples=samples)
 
     trial = with_totals(uniform_trial(), "a1", instrument={"sampler_lateness_max_s": 0.04})

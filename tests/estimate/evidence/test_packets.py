@@ -120,7 +120,7 @@ def test_drops_are_reported_by_location() -> None:
 def test_observations_after_the_load_do_not_count() -> None:
     def drained(side: EndpointRecord) -> EndpointRecord:
         last = side.samples[-1]
-        late = replace(last, seq=20, t_s=1.05, counters={**last.counters, "softnet_dropped": 500})
+        late = replace(last, seq=20, end_s=1.05, counters={**last.counters, "softnet_dropped": 500})
         return replace(side, samples=(*side.samples, late))
 
     trial = change_endpoint(with_counters(uniform_trial(), "host", softnet_dropped=1), "host", drained)

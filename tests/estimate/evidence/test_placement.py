@@ -71,7 +71,7 @@ def test_each_sample_uses_the_nearest_kernel_sample() -> None:
         samples = (
             replace(
                 x,
-                t_s=x.t_s + 0.01,
+                end_s=x.end_s + 0.01,
                 cpu=tuple({"cpu": cpu, **(MUCH if cpu == (place >= 10) else LITTLE)} for cpu in (0, 1)),
             )
             for place, x in enumerate(side.samples)

@@ -29,7 +29,7 @@ def treatment(
         TrialPoint(
             trial_id=1 + index + 100 * block,
             block=block,
-            started_s=float(block),
+            since_campaign_start_s=float(block),
             duration_s=1.0,
             warmup_s=0.0,
             has_steady_state=True if steady is None else steady[block],
@@ -52,7 +52,7 @@ def campaign(
     return CampaignSummary(
         path="a.vnb", title="", question="", workload="tcp_stream", study_text="", overrides=(), seed=0,
         status="finished", started_at="", elapsed_s=0.0, required_precision=Precision(half_width=half_width),
-        timing=Timing(), factors=tuple(factors), treatments=tuple(treatments), combine=combine,
+        timing=Timing(), factors=tuple(factors), treatments=tuple(treatments), level_combination=combine,
     )  # fmt: skip
 
 

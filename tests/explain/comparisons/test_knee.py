@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.explain.comparisons.simulated import simulated
-from vnetbench.explain.comparisons.knee import ScalingKnee, find_knees, knee_findings
+from vnetbench.explain.comparisons.knee import ScalingKnee, find_knee_per_curve, knee_findings
 from vnetbench.explain.comparisons.scaling_laws import (
     NO_LAW,
     PLATEAU,
@@ -46,7 +46,7 @@ def one(seed: int, curve: Curve, noise: float = 0.03) -> ScalingKnee:
     def truth(levels: Mapping[str, Level]) -> float:
         return curve(float(levels["streams"]))
 
-    (result,) = find_knees(simulated(np.random.default_rng(seed), {"streams": LEVELS}, truth, noise=noise))
+    (result,) = find_knee_per_curve(simulated(np.random.default_rng(seed), {"streams": LEVELS}, truth, noise=noise))
     return result
 
 
@@ -61,11 +61,11 @@ def test_the_knee_interval_covers_the_true_knee(curve: Curve) -> None:
 
     assert sum(each.knee_level == truth for each in result) >= 0.9 * CAMPAIGNS
     assert sum(each.knee_low <= truth <= each.knee_high for each in result) >= 0.93 * CAMPAIGNS
-    assert all(each.is_significant for each in result)
+    assert all(each.is_before_last_level for each in result)
 
 
 def test_steady_growth_has_no_significant_knee() -> None:
-    assert not any(one(seed, growing).is_significant for seed in range(CAMPAIGNS))
+    assert not any(one(seed, growing).is_before_last_level for seed in range(CAMPAIGNS))
 
 
 def test_the_law_behind_the_curve_is_chosen() -> None:
@@ -88,7 +88,7 @@ def test_a_curve_without_a_fitting_law_is_interpolated() -> None:
 def test_a_peak_is_reported_with_the_decline_beyond_it() -> None:
     result = one(0, retrograde, noise=0.005)
 
-    assert result.peak_level == pytest.approx(8, rel=0.15)
+    assert result.peak_level_within_measured == pytest.approx(8, rel=0.15)
     assert result.decline_share_of_peak == pytest.approx(1 - retrograde(32) / retrograde(8), abs=0.05)
     assert result.scalability_fit is not None
     for name, truth in (("gamma", 1e10), ("sigma", 0.1), ("kappa", 0.9 / 64)):
@@ -123,5 +123,5 @@ def test_few_levels_words_and_lower_is_better_metrics_have_no_knee() -> None:
     words = simulated(random, {"direction": ("forward", "reverse", "both", "mix")}, lambda x: 1e9)
     enough = simulated(random, {"streams": LEVELS}, lambda x: growing(float(x["streams"])))
 
-    assert find_knees(few) == () and find_knees(words) == ()
-    assert find_knees(enough) and find_knees(replace(enough, deciding_metric="latency_p99_us")) == ()
+    assert find_knee_per_curve(few) == () and find_knee_per_curve(words) == ()
+    assert find_knee_per_curve(enough) and find_knee_per_curve(replace(enough, deciding_metric="latency_p99_us")) == ()

@@ -22,19 +22,19 @@ def total_of_counter(samples: Iterable[Sample], counter: str) -> float | None:
     return sum(known) if known else None
 
 
-def total_of_all_counters(samples: Sequence[Sample], *counters: str) -> float | None:
+def total_of_known_counters(samples: Sequence[Sample], *counters: str) -> float | None:
     """Return the sum of several counters over the samples; a counter that no sample has is left out."""
     return sum_known_values(*(total_of_counter(samples, counter) for counter in counters))
 
 
 def counter_rate_per_s(samples: Sequence[Sample], *counters: str) -> float | None:
     """Return the sum of several counters per second."""
-    return ratio(total_of_all_counters(samples, *counters), total_duration_s(samples))
+    return ratio(total_of_known_counters(samples, *counters), total_duration_s(samples))
 
 
 def percent_of_sampled_time(samples: Sequence[Sample], *counters: str) -> float | None:
     """Return the sum of several counters of seconds as a share of the samples' duration, in percent."""
-    return percent(total_of_all_counters(samples, *counters), total_duration_s(samples))
+    return percent(total_of_known_counters(samples, *counters), total_duration_s(samples))
 
 
 def sum_known_values(*values: float | None) -> float | None:

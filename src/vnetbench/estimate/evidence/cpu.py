@@ -26,7 +26,7 @@ from vnetbench.estimate.evidence.kernels import (
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_guest_and_kind, sum_values_by_name
+from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_owner_and_thread_kind, sum_values_by_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST, EndpointRecord, Sample
@@ -340,7 +340,9 @@ def _observed_thread_values(host_samples: Sequence[Sample]) -> EvidenceValues:
     return {
         f"{prefix}_{state}_percent": percent(
             largest(
-                time_s for thread, time_s in by_thread.items() if split_guest_and_kind(thread)[1] in kinds
+                time_s
+                for thread, time_s in by_thread.items()
+                if split_owner_and_thread_kind(thread)[1] in kinds
             ),
             duration_s,
         )

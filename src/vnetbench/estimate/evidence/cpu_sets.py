@@ -71,7 +71,7 @@ CPU_SET_EVIDENCE_METRICS = (
 def cpu_set_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of CPU_SET_EVIDENCE_METRICS."""
     part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
-    values: EvidenceValues = {"threads_per_cpu": _max_threads_per_cpu(part)}
+    values: EvidenceValues = {"threads_per_cpu": _max_threads_per_allowed_cpu(part)}
     for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
         values |= _endpoint_cpu_set_values(name, endpoints, part, kernels)
     return values
@@ -89,7 +89,7 @@ def _endpoint_cpu_set_values(
         )
         for endpoint, samples in endpoints
         if (kernel := kernels.get(endpoint.name, kernels.get(HOST)))
-        for cpus in _thread_cpu_sets(part, endpoint.name)
+        for cpus in _allowed_thread_cpu_sets(part, endpoint.name)
     ]
     return {
         f"{prefix}_cpus_softirq_percent": largest(
@@ -110,14 +110,14 @@ def _endpoint_cpu_set_values(
     }
 
 
-def _max_threads_per_cpu(part: SteadyPart) -> float | None:
-    cpu_sets = list(_host_cpu_sets(part))
+def _max_threads_per_allowed_cpu(part: SteadyPart) -> float | None:
+    cpu_sets = list(_allowed_host_cpu_sets(part))
     return largest(
         ratio(sum(set(each) <= set(cpus) for each in cpu_sets), len(cpus)) for cpus in dict.fromkeys(cpu_sets)
     )
 
 
-def _host_cpu_sets(part: SteadyPart) -> Iterator[tuple[int, ...]]:
+def _allowed_host_cpu_sets(part: SteadyPart) -> Iterator[tuple[int, ...]]:
     """Yield the host CPUs that each thread of the load, or each vCPU, may use."""
     for endpoint, samples in (*part.endpoints, *part.forwarders):
         vcpus = effective_knob_value(part.trial, "vcpu_pin", endpoint.name)
@@ -126,12 +126,12 @@ def _host_cpu_sets(part: SteadyPart) -> Iterator[tuple[int, ...]]:
     for endpoint, samples in part.endpoints:
         if has_own_kernel(samples):
             continue
-        cpu_sets = _thread_cpu_sets(part, endpoint.name)
+        cpu_sets = _allowed_thread_cpu_sets(part, endpoint.name)
         threads = to_number(effective_knob_value(part.trial, "threads", endpoint.name)) or len(cpu_sets)
         yield from cpu_sets if len(cpu_sets) > 1 else cpu_sets * int(threads)
 
 
-def _thread_cpu_sets(part: SteadyPart, endpoint: str) -> list[tuple[int, ...]]:
+def _allowed_thread_cpu_sets(part: SteadyPart, endpoint: str) -> list[tuple[int, ...]]:
     """Return the CPUs that each of an endpoint's threads may use; a single entry if all are equal."""
     value = effective_knob_value(part.trial, "thread_cpus", endpoint)
     return [parse_cpu_list(str(cpus)) for cpus in (value if isinstance(value, list) else [value]) if cpus]

@@ -21,7 +21,7 @@ from vnetbench.estimate.frame_losses import (
     IN_BACKLOG,
 )
 from vnetbench.estimate.frames import FRAMES_SENT, final_stream_counts
-from vnetbench.estimate.guests import split_guest_and_kind
+from vnetbench.estimate.guests import split_owner_and_thread_kind
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
@@ -161,7 +161,7 @@ def _busiest_thread_values(
             {
                 thread: time_s
                 for thread, time_s in x.observation.thread_cpu_s.items()
-                if split_guest_and_kind(thread)[1] in kinds
+                if split_owner_and_thread_kind(thread)[1] in kinds
             }
         )
         wait_s.update(

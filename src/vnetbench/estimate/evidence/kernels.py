@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.evidence.aggregation import largest
-from vnetbench.estimate.guests import cpu_seconds_by_kind, sum_values_by_name
+from vnetbench.estimate.guests import cpu_seconds_by_work_kind, sum_values_by_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, Sample
 
@@ -61,5 +61,5 @@ def _cpu_times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
     parts: dict[int, list[Mapping[str, float]]] = {}
     for sample in samples:
         for cpu in sample.cpu:
-            parts.setdefault(int(cpu["cpu"]), []).append(cpu_seconds_by_kind(cpu))
+            parts.setdefault(int(cpu["cpu"]), []).append(cpu_seconds_by_work_kind(cpu))
     return {number: sum_values_by_name(times) for number, times in parts.items()}

@@ -149,7 +149,7 @@ def link_evidence(data: TrialData) -> EvidenceValues:
         **_busier_direction_uplink_values(data.ports),
         **_loss_and_reordering_values(data),
         "foreign_traffic_percent": _foreign_traffic_percent(data),
-        "link_variation_percent": _busiest_port_variation_percent(data.ports),
+        "link_variation_percent": _busiest_port_rate_variation_percent(data.ports),
     }
 
 
@@ -189,7 +189,7 @@ def _foreign_traffic_percent(data: TrialData) -> float | None:
     endpoints = data.steady_part.endpoints
     pairs = {port.name: port.pairs for port in data.ports[: len(endpoints)]}
     test_bytes = {
-        endpoint.name: _max_bytes_of_test_traffic(data, endpoint.name, samples)
+        endpoint.name: _max_load_bytes_on_wire(data, endpoint.name, samples)
         for endpoint, samples in endpoints
     }
     shares = []
@@ -203,7 +203,7 @@ def _foreign_traffic_percent(data: TrialData) -> float | None:
     return max(shares, default=None)
 
 
-def _max_bytes_of_test_traffic(data: TrialData, endpoint: str, samples: Sequence[Sample]) -> float | None:
+def _max_load_bytes_on_wire(data: TrialData, endpoint: str, samples: Sequence[Sample]) -> float | None:
     """Return the most bytes that an endpoint's load can have put on the wire, headers included.
 
     Bytes that the load passed to the kernel may leave earlier or later. For TCP the result is therefore at
@@ -223,7 +223,7 @@ def _max_tcp_bytes_sent(flow: Flow) -> float:
     return (flow.total("bytes_acked") or 0.0) + segments * (flow.mss_bytes or 0.0)
 
 
-def _busiest_port_variation_percent(ports: Sequence[Port]) -> float | None:
+def _busiest_port_rate_variation_percent(ports: Sequence[Port]) -> float | None:
     busiest = max(ports, key=lambda port: port.mean_rate(*_INTERFACE_BYTE_COUNTERS) or 0.0, default=None)
     return None if busiest is None else variation_percent(busiest.sample_rates(*_INTERFACE_BYTE_COUNTERS))
 
@@ -239,14 +239,14 @@ def _loss_and_reordering_values(data: TrialData) -> EvidenceValues:
         reordered_percent = percent(out_of_order, segments)
     return {
         "loss_percent": data.metrics.get("loss_percent", data.metrics.get("frame_loss_percent")),
-        "path_loss_percent": _path_loss_percent(data, retransmits, spurious),
+        "path_loss_percent": _unexplained_path_loss_percent(data, retransmits, spurious),
         "reordered_percent": reordered_percent,
         "reordering_events_per_s": ratio(reordering_events, data.steady_part.duration_s),
         "spurious_retransmit_percent": percent(spurious, retransmits) if retransmits else None,
     }
 
 
-def _path_loss_percent(data: TrialData, retransmits: float | None, spurious: float | None) -> float | None:
+def _unexplained_path_loss_percent(data: TrialData, retransmits: float | None, spurious: float | None) -> float | None:
     """Return the loss that no counter of drops explains.
 
     A packet that is dropped before its segmentation counts as all segments that it can hold.

@@ -26,7 +26,7 @@ from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST, EndpointRecord, Sample
 
-_MIN_RECEIVE_CPU_PERCENT = 5.0
+_MIN_RECEIVE_CPU_PACKET_PERCENT = 5.0
 """A CPU that receives a smaller share of the packets handles only reverse traffic such as ACKs."""
 _RECEIVE_QUEUE_COUNTER_PATTERN = re.compile(
     r"rx_queue_(\d+)_(?:xdp_)?packets|rx-?(\d+)[_.]packets|queue_(\d+)_rx_cnt|Rx Queue#(\d+) ucast pkts rx"
@@ -151,7 +151,7 @@ PACKET_EVIDENCE_METRICS = (
         "receive_cpus",
         "1",
         "CPUs that receive packets",
-        f"number of CPUs of a receiving kernel that receive {_MIN_RECEIVE_CPU_PERCENT:g} % of its packets or "
+        f"number of CPUs of a receiving kernel that receive {_MIN_RECEIVE_CPU_PACKET_PERCENT:g} % of its packets or "
         "more, in the kernel whose busiest CPU has the largest share",
         ("cpu[].softnet_processed",),
     ),
@@ -298,7 +298,7 @@ def _receive_cpu_values(part: SteadyPart, kernels: Sequence[Kernel]) -> Evidence
     percents = [100 * count / sum(packets) for count in packets]
     return {
         "busiest_receive_cpu_percent": max(percents),
-        "receive_cpus": sum(each >= _MIN_RECEIVE_CPU_PERCENT for each in percents),
+        "receive_cpus": sum(each >= _MIN_RECEIVE_CPU_PACKET_PERCENT for each in percents),
     }
 
 

@@ -83,12 +83,13 @@ PLACEMENT_EVIDENCE_METRICS = (
 def placement_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of PLACEMENT_EVIDENCE_METRICS."""
     part = data.steady_part
-    values: EvidenceValues = {"threads_on_one_cpu_percent": mean(_same_cpu_percents(data))}
+    values: EvidenceValues = {"threads_on_one_cpu_percent": mean(_same_cpu_percents_of_pairs(data))}
     for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
         by_endpoint = [samples for _, samples in endpoints]
         values |= {
             f"{name}_on_softirq_cpu_percent": mean(
-                _on_softirq_cpu_percent(samples, _kernel_samples(samples, part)) for samples in by_endpoint
+                _thread_on_softirq_cpu_percent(samples, _kernel_samples(samples, part))
+                for samples in by_endpoint
             ),
             f"{name}_migrations_per_s": largest(map(_migrations_per_s, by_endpoint)),
             f"{name}_cpu": _most_frequent_cpu(_busiest_thread_cpu_by_sample(by_endpoint[0]))
@@ -113,7 +114,7 @@ def _busiest_thread_cpu_by_sample(samples: Sequence[Sample]) -> list[int]:
     ]
 
 
-def _same_cpu_percents(data: TrialData) -> Iterator[float | None]:
+def _same_cpu_percents_of_pairs(data: TrialData) -> Iterator[float | None]:
     """Yield the share of samples on the same CPU for each pair whose endpoints share a kernel."""
     for first, second in _endpoints_by_pair(data):
         if not (has_own_kernel(first) or has_own_kernel(second)):
@@ -139,13 +140,13 @@ def _endpoints_by_pair(data: TrialData) -> list[tuple[Sequence[Sample], Sequence
     return [(sender, receiver) for (_, sender), (_, receiver) in by_order if sender is not receiver]
 
 
-def _on_softirq_cpu_percent(samples: Sequence[Sample], kernel: Sequence[Sample]) -> float | None:
+def _thread_on_softirq_cpu_percent(samples: Sequence[Sample], kernel: Sequence[Sample]) -> float | None:
     """Return how often a thread ran on the softirq CPU of the kernel sample nearest in time."""
     softirq_cpus = _sample_times_and_softirq_cpus(kernel)
     if not softirq_cpus:
         return None
     thread_cpus = [
-        (x.t_s, x.counters[_BUSIEST_THREAD_CPU_COUNTER])
+        (x.end_s, x.counters[_BUSIEST_THREAD_CPU_COUNTER])
         for x in samples
         if _BUSIEST_THREAD_CPU_COUNTER in x.counters
     ]
@@ -159,7 +160,7 @@ def _sample_times_and_softirq_cpus(kernel: Sequence[Sample]) -> list[tuple[float
     for sample in kernel:
         interrupt_s = {int(cpu["cpu"]): _interrupt_cpu_time_s(cpu) for cpu in sample.cpu}
         if interrupt_s and max(interrupt_s.values()) > 0:
-            cpus.append((sample.t_s, max(interrupt_s, key=lambda cpu: interrupt_s[cpu])))
+            cpus.append((sample.end_s, max(interrupt_s, key=lambda cpu: interrupt_s[cpu])))
     return cpus
 
 

@@ -10,14 +10,20 @@ from vnetbench.estimate.evidence.aggregation import median, ratio
 from vnetbench.estimate.steady_state import SteadyPart
 
 
+class PortSample(NamedTuple):
+    """The counters of an interface in one interval."""
+
+    duration_s: float
+    counters: Mapping[str, float]
+    """`rx_bytes`, `tx_bytes`, and of the queue `drops`, `overlimits` and `backlog_bytes`."""
+
+
 @dataclass(frozen=True)
 class Port:
     """An interface on the path, with its traffic and its queue in each sample."""
 
     name: str
-    samples: Sequence[tuple[float, Mapping[str, float]]]
-    """Seconds of each sample, and its counters: `rx_bytes`, `tx_bytes`, and of the queue `drops`,
-    `overlimits` and `backlog_bytes`."""
+    samples: Sequence[PortSample]
     role: str = ""
     leads_to: str = ""
     """Name of the part that receives what this interface sends."""
@@ -46,7 +52,7 @@ class Port:
         """Bytes in the queue, median of the samples."""
         return median(values.get("backlog_bytes") for _, values in self.samples)
 
-    def _samples_with_counters(self, counters: Sequence[str]) -> list[tuple[float, Mapping[str, float]]]:
+    def _samples_with_counters(self, counters: Sequence[str]) -> list[PortSample]:
         """Return the samples that have all of these counters, with the seconds since the previous one.
 
         Queues are read at most twenty times a second. Their counters then cover all time since the previous
@@ -57,7 +63,7 @@ class Port:
         for duration_s, values in self.samples:
             since_s += duration_s
             if since_s > 0 and all(name in values for name in counters):
-                samples.append((since_s, values))
+                samples.append(PortSample(since_s, values))
                 since_s = 0.0
         return samples
 
@@ -73,16 +79,17 @@ def collect_ports(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
     own = [
         Port(
             endpoint.name,
-            [(x.interval_s, _endpoint_counters(x.counters)) for x in samples],
+            [PortSample(x.interval_s, _endpoint_as_interface_counters(x.counters)) for x in samples],
             pairs=frozenset({pairs[endpoint.name]} if pairs.get(endpoint.name) else ()),
         )
         for endpoint, samples in part.endpoints
     ]
     descriptions = {each["name"]: each for each in testbed.get("observed_interfaces") or ()}
-    observed: dict[str, list[tuple[float, Mapping[str, float]]]] = {}
+    observed: dict[str, list[PortSample]] = {}
     for sample in part.host_samples:
         for name, values in sample.observation.interface_counters.items() if sample.observation else ():
-            observed.setdefault(name, []).append((sample.interval_s, _observed_counters(values)))
+            port_sample = PortSample(sample.interval_s, _flatten_observed_counters(values))
+            observed.setdefault(name, []).append(port_sample)
     return own + [
         Port(
             name,
@@ -96,14 +103,14 @@ def collect_ports(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
     ]
 
 
-def _endpoint_counters(counters: Mapping[str, float]) -> dict[str, float]:
+def _endpoint_as_interface_counters(counters: Mapping[str, float]) -> dict[str, float]:
     """Return an endpoint's counters with the names that observed interfaces use."""
     traffic = {name: counters[name] for name in ("rx_bytes", "tx_bytes") if name in counters}
     queue = {name.removeprefix("qdisc_"): n for name, n in counters.items() if name.startswith("qdisc_")}
     return traffic | queue
 
 
-def _observed_counters(counters: Mapping[str, Any]) -> dict[str, float]:
+def _flatten_observed_counters(counters: Mapping[str, Any]) -> dict[str, float]:
     """Return an observed interface's counters with those of its queue on the same level."""
     all_counters = {**counters, **(counters.get("qdisc") or {})}
     return {name: count for name, count in all_counters.items() if isinstance(count, int | float)}

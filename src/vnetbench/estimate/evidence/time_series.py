@@ -24,7 +24,7 @@ from vnetbench.results.records import HOST, OBSERVE
 class _PlottedMetric:
     """An evidence metric that is worth a chart from a threshold on."""
 
-    threshold: float
+    min_plotted_value: float
     """Smallest value in the steady part for which the time series is kept."""
     compute: Callable[[SteadyPart], float | None]
     """Returns the metric of a single interval of a trial."""
@@ -75,7 +75,7 @@ def evidence_time_series(data: TrialData, evidence: Mapping[str, float]) -> dict
         evidence: The evidence of its steady part.
     """
     plotted = [
-        name for name, metric in _PLOTTED_METRICS.items() if evidence.get(name, 0.0) >= metric.threshold
+        name for name, metric in _PLOTTED_METRICS.items() if evidence.get(name, 0.0) >= metric.min_plotted_value
     ]
     intervals = _split_into_sample_intervals(data.steady_part) if plotted else ()
     values = {name: [_PLOTTED_METRICS[name].compute(each) for each in intervals] for name in plotted}
@@ -91,7 +91,7 @@ def _split_into_sample_intervals(part: SteadyPart) -> Sequence[SteadyPart]:
     for index, length_s in enumerate(interval_lengths_s(part.load_intervals)):
         end_s = start_s + length_s
         observed = {
-            name: [x for x in endpoint.samples if start_s < x.t_s - x.interval_s / 2 <= end_s]
+            name: [x for x in endpoint.samples if start_s < x.end_s - x.interval_s / 2 <= end_s]
             for name, endpoint in endpoints.items()
             if endpoint.role == OBSERVE
         }

@@ -23,7 +23,7 @@ from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 
-_TCP_RECOVERY_STATE = 3
+_FIRST_REDUCED_WINDOW_STATE = 3
 """From this state on (include/uapi/linux/tcp.h, enum tcp_ca_state), a loss has reduced the window."""
 _PACING_ALGORITHMS = ("bbr",)
 """Congestion control algorithms that always pace; others pace only if a rate is set."""
@@ -282,7 +282,7 @@ def _limited_time_percents(senders: Sequence[Flow]) -> EvidenceValues:
             sum_known_values(*(flow.total("app_limited") for flow in senders)),
             sum(len(flow.values("app_limited")) for flow in senders),
         ),
-        "recovering_percent": _percent_of_samples_reaching(senders, "ca_state", _TCP_RECOVERY_STATE),
+        "recovering_percent": _percent_of_samples_reaching(senders, "ca_state", _FIRST_REDUCED_WINDOW_STATE),
     }
 
 
@@ -303,7 +303,7 @@ def _rtt_and_window_values(senders: Sequence[Flow], receivers: Sequence[Flow]) -
         "rtt_us": median_over_flows(senders, lambda flow: median(flow.values("rtt_us"))),
         "min_rtt_us": median_over_flows(senders, lambda flow: smallest(flow.values("min_rtt_us"))),
         "rtt_over_min": median_over_flows(senders, lambda flow: median(flow.ratios("rtt_us", "min_rtt_us"))),
-        "queueing_us": median_over_flows(senders, _rtt_above_minimum_us),
+        "queueing_us": median_over_flows(senders, _median_rtt_above_minimum_us),
         "window_bytes": median_over_flows(senders, _median_cwnd_bytes),
         "peer_window_bytes": median_over_flows(senders, lambda flow: median(flow.values("snd_wnd_bytes"))),
         "in_flight_bytes": median_over_flows(senders, _mean_in_flight_bytes),
@@ -312,13 +312,13 @@ def _rtt_and_window_values(senders: Sequence[Flow], receivers: Sequence[Flow]) -
             senders, lambda flow: median(flow.ratios("unacked", "cwnd"))
         ),
         "in_flight_over_send_buffer": median_over_flows(
-            senders, lambda flow: _mean_in_flight_bytes_over(flow, "sndbuf_bytes")
+            senders, lambda flow: _mean_in_flight_share(flow, "sndbuf_bytes")
         ),
         "in_flight_over_peer_window": median_over_flows(
-            senders, lambda flow: _mean_in_flight_bytes_over(flow, "snd_wnd_bytes")
+            senders, lambda flow: _mean_in_flight_share(flow, "snd_wnd_bytes")
         ),
         "send_buffer_full_percent": _mean_ratio_percent(senders, "wmem_queued_bytes", "sndbuf_bytes"),
-        "goodput_over_window_law": median_over_flows(senders, _goodput_over_window_law),
+        "goodput_over_window_law": median_over_flows(senders, _goodput_to_window_law_ratio),
         "send_buffer_bytes": median_over_flows(senders, lambda flow: median(flow.values("sndbuf_bytes"))),
         "receive_buffer_bytes": median_over_flows(
             receivers, lambda flow: median(flow.values("rcvbuf_bytes"))
@@ -337,13 +337,13 @@ def _median_cwnd_bytes(flow: Flow) -> float | None:
     return None if segments is None or flow.mss_bytes is None else segments * flow.mss_bytes
 
 
-def _rtt_above_minimum_us(flow: Flow) -> float | None:
+def _median_rtt_above_minimum_us(flow: Flow) -> float | None:
     rtt_us, min_rtt_us = median(flow.values("rtt_us")), smallest(flow.values("min_rtt_us"))
     return None if rtt_us is None or min_rtt_us is None else rtt_us - min_rtt_us
 
 
-def _mean_in_flight_bytes_over(flow: Flow, name: str) -> float | None:
-    mean_ratio = mean(flow.ratios("unacked", name))
+def _mean_in_flight_share(flow: Flow, limit_counter: str) -> float | None:
+    mean_ratio = mean(flow.ratios("unacked", limit_counter))
     return None if mean_ratio is None or flow.mss_bytes is None else mean_ratio * flow.mss_bytes
 
 
@@ -354,7 +354,7 @@ def _mean_in_flight_bytes(flow: Flow) -> float | None:
     return None if segments is None or flow.mss_bytes is None else segments * flow.mss_bytes
 
 
-def _goodput_over_window_law(flow: Flow) -> float | None:
+def _goodput_to_window_law_ratio(flow: Flow) -> float | None:
     in_flight_bytes, rtt_us = _mean_in_flight_bytes(flow), mean(flow.values("rtt_us"))
     return ratio(flow.goodput_bps, ratio(8e6 * in_flight_bytes, rtt_us) if in_flight_bytes else None)
 

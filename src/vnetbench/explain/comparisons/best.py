@@ -56,7 +56,7 @@ def compare_with_best(summary: CampaignSummary) -> BestComparison | None:
     if best is None or not best.ratios:
         return None
     margin = summary.required_precision.half_width
-    not_worse = tuple(i for i, ratio in best.ratios.items() if _is_within_margin(summary, ratio, margin))
+    not_worse = tuple(i for i, ratio in best.ratios.items() if _is_not_worse_than_margin(summary, ratio, margin))
     worse = tuple(i for i in best.ratios if i not in best.tied_with and i not in not_worse)
     inconclusive = tuple(i for i in best.tied_with if i not in not_worse)
     return BestComparison(best, margin, not_worse, worse, inconclusive)
@@ -93,7 +93,7 @@ def best_treatment_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     )
 
 
-def _is_within_margin(summary: CampaignSummary, ratio: Ratio, margin: float) -> bool:
+def _is_not_worse_than_margin(summary: CampaignSummary, ratio: Ratio, margin: float) -> bool:
     if ratio.low is None or ratio.high is None:
         return False
     if is_lower_better(summary.deciding_metric):

@@ -42,13 +42,13 @@ class CellMean:
 
     treatment: TreatmentSummary
     log_mean: float
-    block_errors: Mapping[int, float]
+    log_error_by_block: Mapping[int, float]
     """Block to its part of the error of `log_mean`. The squares add up to the variance."""
 
     @property
     def variance(self) -> float:
         """Variance of `log_mean`."""
-        return math.fsum(error * error for error in self.block_errors.values())
+        return math.fsum(error * error for error in self.log_error_by_block.values())
 
 
 def estimate_cell_means(summary: CampaignSummary, metric: str) -> tuple[CellMean, ...]:
@@ -75,10 +75,10 @@ def estimate_cell_means(summary: CampaignSummary, metric: str) -> tuple[CellMean
 
 def bootstrap_log_means(cells: Sequence[CellMean], draw_count: int, seed: int = 0) -> FloatArray:
     """Return bootstrap samples of the cell means: `draw_count` rows, one column per cell."""
-    blocks = sorted({block for cell in cells for block in cell.block_errors})
+    blocks = sorted({block for cell in cells for block in cell.log_error_by_block})
     errors = np.array(
         [
-            [cell.block_errors.get(block, 0.0) * _small_sample_error_factor(cell) for block in blocks]
+            [cell.log_error_by_block.get(block, 0.0) * _small_sample_error_factor(cell) for block in blocks]
             for cell in cells
         ]
     )
@@ -90,7 +90,7 @@ def bootstrap_log_means(cells: Sequence[CellMean], draw_count: int, seed: int = 
 
 def _small_sample_error_factor(cell: CellMean) -> float:
     """Return the width of Student's interval over that of a normal interval."""
-    freedom = max(1, len(cell.block_errors) - 1)
+    freedom = max(1, len(cell.log_error_by_block) - 1)
     return float(
         special.stdtrit(freedom, (1 + _INTERVAL_CONFIDENCE) / 2)
         / special.ndtri((1 + _INTERVAL_CONFIDENCE) / 2)

@@ -29,7 +29,7 @@ from vnetbench.wording.factor_text import (
 )
 
 _MAX_CHART_ROWS = 12
-_MIN_REPORTED_VARIANCE_SHARE = 0.005
+_MIN_INTERACTION_SHARE_TO_MENTION = 0.005
 """Smallest share of the variance at which the finding mentions an interaction."""
 
 
@@ -49,7 +49,7 @@ def analyze_factors(summary: CampaignSummary) -> FactorAnalysis:
     interactions = find_interactions(summary, metric)
     ratios = adjust_p_values([*(each.ratio for each in effects), *(each.ratio for each in interactions)])
     effect_ratios, interaction_ratios = ratios[: len(effects)], ratios[len(effects) :]
-    cells = () if summary.combine == ONE_AT_A_TIME else estimate_cell_means(summary, metric)
+    cells = () if summary.level_combination == ONE_AT_A_TIME else estimate_cell_means(summary, metric)
     names = [factor.name for factor in summary.factors]
     return FactorAnalysis(
         effects=tuple(replace(e, ratio=r) for e, r in zip(effects, effect_ratios, strict=True)),
@@ -85,7 +85,7 @@ def _effect_sentences(
     significant = [effect for effect in tested if _is_significant(effect.ratio)]
     strongest = {
         name: max(
-            (e for e in significant if e.factor == name), key=lambda e: abs(_absolute_log_ratio(e.ratio))
+            (e for e in significant if e.factor == name), key=lambda e: abs(_log_ratio_or_infinity(e.ratio))
         )
         for name in dict.fromkeys(effect.factor for effect in significant)
     }
@@ -114,7 +114,7 @@ def _rank_effects(strongest: Mapping[str, Effect], shares: VarianceShares | None
 
     def importance(effect: Effect) -> tuple[float, float]:
         share = shares.terms.get((effect.factor,)) if shares else None
-        return (share.value if share else 0.0, abs(_absolute_log_ratio(effect.ratio)))
+        return (share.value if share else 0.0, abs(_log_ratio_or_infinity(effect.ratio)))
 
     return sorted(strongest.values(), key=importance, reverse=True)
 
@@ -143,10 +143,10 @@ def _interaction_sentences(analysis: FactorAnalysis) -> Iterator[str]:
     significant = [each for each in analysis.interactions if _is_significant(each.ratio)]
     for factors in dict.fromkeys(each.factors for each in significant):
         share = analysis.shares.terms.get(factors) if analysis.shares else None
-        if share is not None and share.value < _MIN_REPORTED_VARIANCE_SHARE:
+        if share is not None and share.value < _MIN_INTERACTION_SHARE_TO_MENTION:
             continue
         candidates = (each for each in significant if each.factors == factors)
-        strongest = max(candidates, key=lambda each: abs(_absolute_log_ratio(each.ratio)))
+        strongest = max(candidates, key=lambda each: abs(_log_ratio_or_infinity(each.ratio)))
         (one, other), (base, other_base) = strongest.factors, strongest.bases
         level, other_level = strongest.levels
         yield f"{factor_noun(one)} and {factor_noun(other)} interact."
@@ -159,7 +159,7 @@ def _interaction_sentences(analysis: FactorAnalysis) -> Iterator[str]:
 
 
 def _caveat_sentences(summary: CampaignSummary, analysis: FactorAnalysis) -> Iterator[str]:
-    if summary.combine == ONE_AT_A_TIME:
+    if summary.level_combination == ONE_AT_A_TIME:
         yield (
             "The study changes one factor at a time, so each effect applies to the first levels of all other "
             "factors."
@@ -193,7 +193,7 @@ def _evidence_chart(summary: CampaignSummary, analysis: FactorAnalysis) -> Evide
         for i in analysis.interactions
         if _is_significant(i.ratio)
     ]
-    rows.sort(key=lambda row: -abs(_absolute_log_ratio(row[1])))
+    rows.sort(key=lambda row: -abs(_log_ratio_or_infinity(row[1])))
     return EvidenceChart(
         chart_type="effects",
         title="Effect of each change",
@@ -246,7 +246,7 @@ def _is_significant(ratio: Ratio) -> bool:
     return ratio.p_value is not None and ratio.p_value <= 1 - ratio.confidence + 1e-12
 
 
-def _absolute_log_ratio(ratio: Ratio) -> float:
+def _log_ratio_or_infinity(ratio: Ratio) -> float:
     return math.log(ratio.value) if 0 < ratio.value < math.inf else math.inf
 
 

@@ -13,7 +13,7 @@ from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.ratios import adjust_p_values
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.comparisons import modes
-from vnetbench.explain.comparisons.trend import Trend, trend_over_blocks, trend_with_metric
+from vnetbench.explain.comparisons.trend import Trend, trend_over_blocks, trend_over_metric
 from vnetbench.explain.model import CandidateCause, EvidenceChart, EvidenceItem, Finding
 from vnetbench.explain.phrases import (
     format_metric,
@@ -41,7 +41,7 @@ def instability_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     return (
         *modes.mode_findings(summary),
         *_drift_findings(summary),
-        *_warm_up_findings(summary),
+        *_no_steady_state_findings(summary),
         *_machine_busy_findings(summary),
     )
 
@@ -55,7 +55,7 @@ def _drift_findings(summary: CampaignSummary) -> Iterator[Finding]:
     trend = trend_over_blocks(series)
     if trend is None or trend.p_value > _SIGNIFICANCE_LEVEL:
         return
-    change = math.expm1(trend.slope * (blocks[-1] - blocks[0]))
+    change = math.expm1(trend.median_change_per_unit * (blocks[-1] - blocks[0]))
     if abs(change) < summary.required_precision.half_width:
         return
     verb = "falls" if change < 0 else "rises"
@@ -93,9 +93,9 @@ def _drift_chart(summary: CampaignSummary, series: Sequence[Mapping[int, float]]
     )
 
 
-def _warm_up_findings(summary: CampaignSummary) -> Iterator[Finding]:
+def _no_steady_state_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield a finding about treatments whose trials mostly end before they reach a steady state."""
-    counts = {each.index: max(_count_rising_and_falling(summary, each)) for each in summary.treatments}
+    counts = {each.index: max(_count_unsteady_rising_and_falling(summary, each)) for each in summary.treatments}
     unsteady = [
         each for each in summary.treatments if _is_majority_of_trials(counts[each.index], each.trial_count)
     ]
@@ -122,7 +122,7 @@ def _is_majority_of_trials(moving: int, trials: int) -> bool:
     return moving >= 2 and 2 * moving > trials
 
 
-def _count_rising_and_falling(summary: CampaignSummary, treatment: TreatmentSummary) -> tuple[int, int]:
+def _count_unsteady_rising_and_falling(summary: CampaignSummary, treatment: TreatmentSummary) -> tuple[int, int]:
     """Count trials without steady state that rise, or fall, at the end by more than the study's half-width.
 
     Callers use the larger count: if a path or a buffer fills, all trials move in one direction, while noise
@@ -137,7 +137,7 @@ def _count_rising_and_falling(summary: CampaignSummary, treatment: TreatmentSumm
 
 def _rising_or_falling_words(summary: CampaignSummary, unsteady: Sequence[TreatmentSummary]) -> str:
     """Return `rising`, `falling` or both: a treatment has one direction, and treatments may differ."""
-    counts = [_count_rising_and_falling(summary, each) for each in unsteady]
+    counts = [_count_unsteady_rising_and_falling(summary, each) for each in unsteady]
     words = {"rising" if rising >= falling else "falling" for rising, falling in counts}
     return " or ".join(sorted(words, reverse=True))
 
@@ -158,14 +158,14 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
     trends = {
         name: result
         for name in _OTHER_WORK_METRIC_NAMES
-        if (result := _trend_and_percentiles_of_metric(summary, name)) is not None
+        if (result := _trend_over_evidence(summary, name)) is not None
     }
     adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, trend.p_value) for trend, _ in trends.values()])
     for (name, (trend, (quiet, busy))), ratio in zip(trends.items(), adjusted, strict=True):
         p_value = ratio.p_value or 0.0
         if p_value > _SIGNIFICANCE_LEVEL or busy - quiet < _MIN_OTHER_WORK_DIFFERENCE_PERCENT:
             continue
-        decline = _share_lost_by_trend(summary, _limit_to_trial_range(summary, trend.slope * (busy - quiet)))
+        decline = _share_lost_by_trend(summary, _limit_to_trial_range(summary, trend.median_change_per_unit * (busy - quiet)))
         if decline < summary.required_precision.half_width:
             continue
         values = [
@@ -191,7 +191,7 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         return
 
 
-def _trend_and_percentiles_of_metric(
+def _trend_over_evidence(
     summary: CampaignSummary, metric: str
 ) -> tuple[Trend, tuple[float, float]] | None:
     """Return the trend of the deciding metric's logarithm over an evidence metric.
@@ -210,7 +210,7 @@ def _trend_and_percentiles_of_metric(
     rows = [row for row in rows if len(row) > 1]
     logs = [[log for log, _ in row] for row in rows]
     values = [[value for _, value in row] for row in rows]
-    trend = trend_with_metric(logs, values)
+    trend = trend_over_metric(logs, values)
     if trend is None:
         return None
     low, high = np.percentile([value for row in values for value in row], [5, 95])

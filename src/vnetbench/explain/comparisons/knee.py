@@ -51,7 +51,7 @@ class ScalingKnee:
     law: ScalingLaw
     fitted_log_values: tuple[float, ...]
     """Logarithm of the law at each level."""
-    curve: tuple[tuple[float, float], ...]
+    drawn_level_log_value_pairs: tuple[tuple[float, float], ...]
     """Points of the drawn law: level and logarithm."""
     knee_level: float
     """Smallest level after which the law gains less than MIN_GAIN_SHARE_OF_METRIC; the last level without "
@@ -65,12 +65,12 @@ class ScalingKnee:
     """Law to its criterion of choice; lower is better."""
 
     @property
-    def is_significant(self) -> bool:
+    def is_before_last_level(self) -> bool:
         """Whether the whole interval of the knee lies before the last level."""
         return self.knee_high < self.levels[-1]
 
     @property
-    def peak_level(self) -> float | None:
+    def peak_level_within_measured(self) -> float | None:
         """The level with the maximum, if the law falls beyond it within the measured levels."""
         peak = self.scalability_fit.peak_worker_count * self.levels[0] if self.scalability_fit else math.inf
         return peak if peak < self.levels[-1] else None
@@ -81,7 +81,7 @@ class ScalingKnee:
         return 1 - math.exp(self.fitted_log_values[-1] - max(self.fitted_log_values))
 
 
-def find_knees(summary: CampaignSummary) -> tuple[ScalingKnee, ...]:
+def find_knee_per_curve(summary: CampaignSummary) -> tuple[ScalingKnee, ...]:
     """Return the knee of each scaling curve with enough levels; none if lower values are better."""
     metric = summary.deciding_metric
     if is_lower_better(metric):
@@ -104,7 +104,7 @@ def find_knees(summary: CampaignSummary) -> tuple[ScalingKnee, ...]:
 def knee_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return one finding per factor with scaling curves."""
     by_factor: dict[str, list[ScalingKnee]] = {}
-    for knee in find_knees(summary):
+    for knee in find_knee_per_curve(summary):
         by_factor.setdefault(knee.factor, []).append(knee)
     return tuple(_knee_finding(summary, factor, knees) for factor, knees in by_factor.items())
 
@@ -170,7 +170,7 @@ def _fit_knees(
                 levels=levels,
                 law=law,
                 fitted_log_values=tuple(fitted_log_values.tolist()),
-                curve=tuple(zip(curve_levels.tolist(), curve.tolist(), strict=True)),
+                drawn_level_log_value_pairs=tuple(zip(curve_levels.tolist(), curve.tolist(), strict=True)),
                 knee_level=levels[index],
                 knee_low=levels[min(index, low)],
                 knee_high=levels[max(index, high)],
@@ -212,7 +212,7 @@ def _knee_sentence(summary: CampaignSummary, knee: ScalingKnee) -> str:
     """Describe one curve, without the final period."""
     noun, gain = metric_noun(summary.deciding_metric), format_exact_share(MIN_GAIN_SHARE_OF_METRIC)
     last = _knee_level_text(knee, knee.levels[-1])
-    if not knee.is_significant:
+    if not knee.is_before_last_level:
         return f"{noun} has no knee up to {last}, so higher levels may still gain {gain}"
     text = f"{noun} gains less than {gain} beyond {_knee_level_text(knee, knee.knee_level)}"
     if knee.knee_low != knee.knee_high:
@@ -261,7 +261,7 @@ def _evidence_chart(summary: CampaignSummary, knees: Sequence[ScalingKnee]) -> E
                 "y": math.exp(log) / scale.divisor,
                 "series": f"{name}: {knee.law.name}" if name else knee.law.name,
             }
-            for level, log in knee.curve
+            for level, log in knee.drawn_level_log_value_pairs
         ]
     return EvidenceChart(
         chart_type="curve",
@@ -284,10 +284,10 @@ def _knee_details(knee: ScalingKnee) -> dict[str, object]:
         "knee": knee.knee_level,
         "low": knee.knee_low,
         "high": knee.knee_high,
-        "is_shown": knee.is_significant,
+        "is_shown": knee.is_before_last_level,
         "law": knee.law.name,
         "criteria": dict(knee.akaike_criterion_by_law),
-        "peak": knee.peak_level,
+        "peak": knee.peak_level_within_measured,
         "scalability": _scalability_fields(knee.scalability_fit) if knee.scalability_fit else None,
     }
 

@@ -45,15 +45,15 @@ _MIN_TRIALS_FOR_SPLIT = 12
 Below MIN_TRIALS_FOR_MODES, a split also needs a metric that separates its groups.
 """
 _SEPARATION_SIGNIFICANCE_LEVEL = 0.05
-_MIN_SEPARATION_DISTANCE = 0.6
+_MIN_SEPARATION_DEGREE = 0.6
 """Minimum separation of a metric that explains modes: four of five trials, by ranks."""
-_DISTANCE_TIE_MARGIN = 0.1
+_SEPARATION_DEGREE_TIE_MARGIN = 0.1
 """Among metrics with separations within this margin, placement metrics come first."""
 _PLACEMENT_SIGNIFICANCE_LEVEL = 0.01
 """Level for splits by placement, where the deciding metric alone shows no modes."""
 _MIN_TRIALS_PER_GROUP = 4
 _MAX_EVIDENCE_ITEMS = 4
-_CONFIDENCE_BY_MIN_DISTANCE = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
+_CONFIDENCE_BY_MIN_SEPARATION_DEGREE = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
 """Minimum distance between the groups for each word."""
 
 SEPARATION_TEXT_KEY = "separation"
@@ -72,7 +72,7 @@ class ModeSplit:
     upper_median: float
     separating_metrics: tuple[MetricSeparation, ...]
     """Metrics that separate the groups significantly, placement metrics first."""
-    distance: float
+    separation_degree: float
     """Separation of the groups by the first metric: 0 none, 1 complete."""
     p_value: float
     is_by_placement: bool = False
@@ -111,7 +111,7 @@ def _split_by_modes(
     if len(points) < MIN_TRIALS_FOR_MODES and not separating:
         return None
     low, high = (mode.value for mode in estimate.modes)
-    distance, p_value = (separating[0].distance, separating[0].p_value) if separating else (0.0, 1.0)
+    distance, p_value = (separating[0].separation_degree, separating[0].p_value) if separating else (0.0, 1.0)
     return ModeSplit(treatment, points, tuple(is_upper), low, high, tuple(separating), distance, p_value)
 
 
@@ -134,7 +134,7 @@ def _split_by_placement(
     groupings = [
         grouping
         for name, values in candidates.items()
-        if _has_two_groups(grouping := _is_upper_by_metric(name, values))
+        if _has_two_large_enough_groups(grouping := _is_upper_by_metric(name, values))
     ]
     ratios = [
         _upper_over_lower_ratio(points, each, metric, summary.required_precision.confidence)
@@ -166,7 +166,7 @@ def _placement_split(
         separation.lower_group_value,
         separation.upper_group_value,
         separating,
-        separation.distance,
+        separation.separation_degree,
         p_value,
         is_by_placement=True,
     )
@@ -180,7 +180,7 @@ def _is_upper_by_metric(name: str, values: Sequence[float]) -> list[bool]:
     return mark_upper_mode(values, estimate.modes) if estimate.modes else [False] * len(values)
 
 
-def _has_two_groups(grouping: Sequence[bool]) -> bool:
+def _has_two_large_enough_groups(grouping: Sequence[bool]) -> bool:
     """Return whether both groups are large enough not to be outliers."""
     smaller = min(grouping.count(True), grouping.count(False))
     return smaller >= max(_MIN_TRIALS_PER_GROUP, MIN_MODE_SHARE_OF_TRIALS * len(grouping))
@@ -236,13 +236,13 @@ def _significant_separations(separations: Sequence[MetricSeparation]) -> list[Me
     significant = [
         each
         for each in separations
-        if each.p_value <= _SEPARATION_SIGNIFICANCE_LEVEL and each.distance >= _MIN_SEPARATION_DISTANCE
+        if each.p_value <= _SEPARATION_SIGNIFICANCE_LEVEL and each.separation_degree >= _MIN_SEPARATION_DEGREE
     ]
-    best = max((each.distance for each in significant), default=0.0)
+    best = max((each.separation_degree for each in significant), default=0.0)
     placement = [
         each
         for each in significant
-        if each.metric in PLACEMENT_METRIC_NAMES and each.distance >= best - _DISTANCE_TIE_MARGIN
+        if each.metric in PLACEMENT_METRIC_NAMES and each.separation_degree >= best - _SEPARATION_DEGREE_TIE_MARGIN
     ]
     placement.sort(key=lambda each: PLACEMENT_METRIC_NAMES.index(each.metric))
     return [*placement, *(each for each in significant if each not in placement)]
@@ -270,7 +270,7 @@ def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
             "values": [split.lower_median, split.upper_median],
             "is_by_placement": split.is_by_placement,
             SEPARATION_TEXT_KEY: separation_text,
-            "distance": split.distance,
+            "distance": split.separation_degree,
             "p": split.p_value,
             "upper": [
                 point.trial_id
@@ -339,10 +339,10 @@ def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCau
     cause = get_cause(_busy_or_modes_cause(split))
     return CandidateCause(
         cause=cause,
-        score=split.distance if split.separating_metrics else 0.5,
-        confidence=next(word for least, word in _CONFIDENCE_BY_MIN_DISTANCE if split.distance >= least),
+        score=split.separation_degree if split.separating_metrics else 0.5,
+        confidence=next(word for least, word in _CONFIDENCE_BY_MIN_SEPARATION_DEGREE if split.separation_degree >= least),
         evidence=tuple(
-            _evidence_item(split, each)
+            _evidence_item_of_lower_group(split, each)
             for each in split.separating_metrics[:_MAX_EVIDENCE_ITEMS]
             if each.metric not in LABEL_BY_TRIAL_ORDER_METRIC
         ),
@@ -355,7 +355,7 @@ def _busy_or_modes_cause(split: ModeSplit) -> str:
     return "machine_busy" if is_busy else "two_modes"
 
 
-def _evidence_item(split: ModeSplit, separation: MetricSeparation) -> EvidenceItem:
+def _evidence_item_of_lower_group(split: ModeSplit, separation: MetricSeparation) -> EvidenceItem:
     """Return the metric in the lower group. The threshold is midway between both groups."""
     lower = [
         _metrics_and_evidence_of_trial(point)[separation.metric]

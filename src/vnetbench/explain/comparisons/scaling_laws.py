@@ -22,7 +22,7 @@ from vnetbench.explain.models import scalability
 LogCurveFunction = Callable[[FloatArray], FloatArray]
 """Function from levels to fitted logarithms of the metric, one row per fitted curve."""
 
-_MIN_LOG_ERROR = 0.003
+_MIN_DISTINGUISHED_LOG_ERROR = 0.003
 """Error of a logarithm below which laws count as equally good."""
 
 
@@ -75,7 +75,7 @@ def _fit_scalability_curves(fitted_levels: FloatArray, log_values: FloatArray) -
     largest = log_values.max(axis=1, keepdims=True)  # avoids overflow in exp
     alone, contention, crosstalk = (
         part[:, None]
-        for part in scalability.fit_coefficients(
+        for part in scalability.fit_coefficients_over_gamma(
             fitted_levels / fitted_levels[0], np.exp(log_values - largest)
         )
     )
@@ -166,6 +166,6 @@ def _akaike_criteria(
         ]
         squares += (predicted - log_values[:, held_out]) ** 2
     criteria: FloatArray = (
-        count * np.log(np.maximum(squares / count, _MIN_LOG_ERROR**2)) + 2 * law.parameter_count
+        count * np.log(np.maximum(squares / count, _MIN_DISTINGUISHED_LOG_ERROR**2)) + 2 * law.parameter_count
     )
     return criteria

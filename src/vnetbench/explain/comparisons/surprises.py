@@ -77,13 +77,13 @@ class ResourceContradiction:
 def find_outliers(summary: CampaignSummary) -> tuple[OutlierTreatment, ...]:
     """Return significant outliers that differ by more than the study's half-width."""
     cells = list(estimate_cell_means(summary, summary.deciding_metric))
-    if not cells or summary.combine == ONE_AT_A_TIME:
+    if not cells or summary.level_combination == ONE_AT_A_TIME:
         return ()
     factors = [factor.name for factor in summary.factors]
     total, removed = len(cells), []
     last_significant = 0
     for number in range(1, min(_MAX_OUTLIERS, max(1, int(_MAX_OUTLIERS_PER_TREATMENT * total))) + 1):
-        extreme = _find_most_extreme_outlier(cells, factors, total, summary.required_precision.confidence)
+        extreme = _treatment_with_largest_residual(cells, factors, total, summary.required_precision.confidence)
         if extreme is None:
             break
         removed.append(extreme)
@@ -102,7 +102,7 @@ def find_contradictions(summary: CampaignSummary) -> tuple[ResourceContradiction
             factor.name, less, more, combine_paired_ratios([pair], summary.required_precision.confidence)
         )
         for factor in summary.factors
-        for less, more in _neighbour_level_pairs(summary, factor.name)
+        for less, more in _more_is_better_neighbour_pairs(summary, factor.name)
         if (pair := compare_treatments(less, more, summary.deciding_metric)) is not None
     ]
     ratios = adjust_p_values([each.ratio for each in compared])
@@ -130,7 +130,7 @@ def surprise_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     )
 
 
-def _find_most_extreme_outlier(
+def _treatment_with_largest_residual(
     cells: Sequence[CellMean], factors: Sequence[str], count: int, confidence: float
 ) -> OutlierTreatment | None:
     """Return the treatment with the largest studentized residual; None if too few treatments are left."""
@@ -223,7 +223,7 @@ def _is_beyond_precision(summary: CampaignSummary, ratio: Ratio) -> bool:
     return low > 1 + summary.required_precision.half_width or high < 1 - summary.required_precision.half_width
 
 
-def _neighbour_level_pairs(
+def _more_is_better_neighbour_pairs(
     summary: CampaignSummary, factor: str
 ) -> Iterator[tuple[TreatmentSummary, TreatmentSummary]]:
     """Yield treatments that differ in this factor only, at neighbouring levels, lower level first."""
@@ -231,7 +231,7 @@ def _neighbour_level_pairs(
         return
     groups: dict[frozenset[tuple[str, Level]], list[tuple[float, TreatmentSummary]]] = {}
     for each in summary.treatments:
-        rank = _level_as_number(factor, each.factors.get(factor))
+        rank = _level_or_switch_as_number(factor, each.factors.get(factor))
         if rank is not None and summary.deciding_metric in each.metrics:
             groups.setdefault(each.levels_without(factor), []).append((rank, each))
     for group in groups.values():
@@ -239,7 +239,7 @@ def _neighbour_level_pairs(
         yield from itertools.pairwise(ordered)
 
 
-def _level_as_number(factor: str, level: Level | None) -> float | None:
+def _level_or_switch_as_number(factor: str, level: Level | None) -> float | None:
     if FACTORS[factor].value_type.is_on_off:
         return {"off": 0.0, "on": 1.0}.get(str(level))
     return float(level) if isinstance(level, int | float) else None
@@ -275,7 +275,7 @@ def _contradiction_finding(
         level_phrase(factor, each.factors[factor])
         for each in (worst.lower_level_treatment, worst.higher_level_treatment)
     )
-    pair_count = len(list(_neighbour_level_pairs(summary, factor)))
+    pair_count = len(list(_more_is_better_neighbour_pairs(summary, factor)))
     others = other_factors_phrase(summary, worst.lower_level_treatment, factor)
     where = f" ({others})" if others and len(contradictions) < pair_count else ""
     text = (

@@ -26,7 +26,7 @@ _RANDOM_BLOCK_ORDER_COUNT = 1999
 class Trend:
     """Monotonic trend of one quantity over another."""
 
-    slope: float
+    median_change_per_unit: float
     """Change per unit of the other quantity."""
     p_value: float
 
@@ -54,7 +54,7 @@ def trend_over_blocks(series: Sequence[Mapping[int, float]]) -> Trend | None:
     return Trend(float(np.median(slopes)), float(np.mean(sums >= sums[0])))
 
 
-def trend_with_metric(values: Sequence[Sequence[float]], metric: Sequence[Sequence[float]]) -> Trend | None:
+def trend_over_metric(values: Sequence[Sequence[float]], metric: Sequence[Sequence[float]]) -> Trend | None:
     """Return the trend of values over a metric of the same trials; None if the metric is constant.
 
     p assumes a normal distribution of Kendall's sums. It ignores ties, which makes it larger.

@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 
 PARAMETER_COUNT = 3
-_MIN_KAPPA = 1e-12
+_MIN_KAPPA_FOR_PEAK = 1e-12
 """Below this value the peak is beyond any practical n."""
 _MIN_DETERMINANT = 1e-13
 """Determinant of unit columns below which they are linearly dependent in floating point."""
@@ -67,7 +67,7 @@ def fit_scalability_law(
         ValueError: there are fewer than three different n, an n is below 1, or a value is not positive.
     """
     n_array, value_array = _check_fit_input(worker_counts, values)
-    alone, contention, crosstalk = (float(part) for (part,) in fit_coefficients(n_array, value_array[None]))
+    alone, contention, crosstalk = (float(part) for (part,) in fit_coefficients_over_gamma(n_array, value_array[None]))
     sigma, kappa = contention / alone, crosstalk / alone
     law = ScalabilityFit(1 / alone, sigma, kappa, _peak_worker_count(sigma, kappa))
     if len(n_array) <= PARAMETER_COUNT:
@@ -75,7 +75,7 @@ def fit_scalability_law(
     return replace(law, interval_by_parameter=_parameter_intervals(law, n_array, value_array, confidence))
 
 
-def fit_coefficients(
+def fit_coefficients_over_gamma(
     worker_counts: FloatArray, values: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Fit 1/γ, σ/γ and κ/γ to each row of values by least squares of relative errors, without negative ones.
@@ -120,7 +120,7 @@ def _check_fit_input(n: Sequence[float], values: Sequence[float]) -> tuple[Float
 def _peak_worker_count(sigma: float, kappa: float) -> float:
     if sigma >= 1:
         return 1.0
-    return math.sqrt((1 - sigma) / kappa) if kappa > _MIN_KAPPA else math.inf
+    return math.sqrt((1 - sigma) / kappa) if kappa > _MIN_KAPPA_FOR_PEAK else math.inf
 
 
 def _multiply_by_exp_of_log(value: float, log: float) -> float:

@@ -97,7 +97,9 @@ def _parse_rounded_cell(
         )
         return parse_rounded(text, metric_column.scale_factor)
     except ValueError as error:
-        fix = f"leave the cell blank, or skip the row: skip = [{row.row_number}] in {mapping.mapping_file_name}"
+        fix = (
+            f"leave the cell blank, or skip the row: skip = [{row.row_number}] in {mapping.mapping_file_name}"
+        )
         raise BenchError(
             f"{format_raw_value(cell_text(cell))} is not a number", where=where, fix=fix
         ) from error

@@ -11,6 +11,7 @@ from typing import Any
 
 from vnetbench.errors import BenchError
 from vnetbench.estimate.metrics import METRICS
+from vnetbench.importers.runs import SenderOrReceiver
 from vnetbench.study.factors.registry import check_factor_workload, find_factor, parse_level
 from vnetbench.study.file.document import TomlDocument, read_document
 from vnetbench.study.model import Level
@@ -49,7 +50,7 @@ class FactorColumn:
 
 @dataclass(frozen=True)
 class MetricColumn:
-    """A column of values. A cell times `scale` is in the metric's unit."""
+    """A column of values. A cell times `scale_factor` is in the metric's unit."""
 
     metric: str
     title: str
@@ -77,7 +78,7 @@ class TableMapping:
     """Levels of all rows."""
     tool: str = DEFAULT_TOOL
     version: str = ""
-    reported_by: str = ""
+    reported_by: SenderOrReceiver = ""
     decimal: str | None = None
     """Decimal separator, `.` or `,`. None: a point, and a comma in a number is an error."""
     separator: str | None = None
@@ -105,7 +106,12 @@ def read_table_mapping(text: str, file_name: str) -> TableMapping:
     problems = list(document.problems)
     if problems:
         raise StudyError(problems)
-    parts: dict[str, Any] = {"mapping_file_name": document.name_in_messages, "factors": [], "metrics": [], "constants": []}
+    parts: dict[str, Any] = {
+        "mapping_file_name": document.name_in_messages,
+        "factors": [],
+        "metrics": [],
+        "constants": [],
+    }
     for key, raw in document.values.items():
         if key in _FIELD_AND_READER_BY_SECTION and isinstance(raw, dict):
             into, read_value = _FIELD_AND_READER_BY_SECTION[key]
@@ -182,7 +188,7 @@ def _read_metric_column(name: str, raw: object) -> MetricColumn:
 
 
 def _find_scale_factor(metric_unit: str, cell_unit: str) -> float:
-    """Return the factor from a cell in `unit` to `metric_unit`."""
+    """Return the factor from `cell_unit` to `metric_unit`."""
     units = SCALE_BY_METRIC_AND_CELL_UNIT.get(metric_unit) or (
         _PERCENT_BY_UNIT if metric_unit.startswith("%") else {metric_unit: 1.0}
     )

@@ -47,7 +47,9 @@ def is_table_file_name(name: str) -> bool:
     return name.lower().endswith(_TABLE_FILE_SUFFIXES)
 
 
-def read_header_and_data_rows(stream: ByteStream, table_name: str, mapping: TableMapping) -> Iterator[TableRow]:
+def read_header_and_data_rows(
+    stream: ByteStream, table_name: str, mapping: TableMapping
+) -> Iterator[TableRow]:
     """Yield the header row and all rows below it that are not blank.
 
     Raises BenchError if there is no table.
@@ -122,7 +124,9 @@ def _read_seekable_workbook_rows(stream: BinaryIO, name: str, mapping: TableMapp
     with closing(load_workbook(stream, read_only=True, data_only=True, keep_links=False)) as book:
         sheets = book.sheetnames
         if mapping.sheet is not None and mapping.sheet not in sheets:
-            fix = f"set the key sheet of {mapping.mapping_file_name} to one of these names: {', '.join(sheets)}"
+            fix = (
+                f"set the key sheet of {mapping.mapping_file_name} to one of these names: {', '.join(sheets)}"
+            )
             raise BenchError(f'the workbook has no sheet "{mapping.sheet}"', where=name, fix=fix)
         sheet = book[mapping.sheet or sheets[0]]
         for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):

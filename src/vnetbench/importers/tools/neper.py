@@ -17,7 +17,16 @@ from vnetbench.importers.arithmetic import sum_values
 from vnetbench.importers.command_line import CommandLine
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+from vnetbench.importers.runs import (
+    CUT_OFF_FAILURE,
+    FORWARD,
+    REVERSE,
+    CumulativeCount,
+    ReportInterval,
+    RoundedValue,
+    Run,
+    SenderOrReceiver,
+)
 from vnetbench.importers.units import parse_rounded
 from vnetbench.study.factors.registry import find_factor
 from vnetbench.study.model import Level
@@ -72,7 +81,7 @@ class NeperReport(LineReport):
             return _SETTING_LINE.match(lines.peek_line(1) or "") is not None
         return cls.parse_command(line) is not None
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this run: a repeated key starts the next one."""
         setting = _SETTING_LINE.match(line)
         is_repeated = setting is not None and setting["key"] in self.settings_and_results
@@ -144,7 +153,7 @@ class NeperReport(LineReport):
             return "both"
         return REVERSE if reads != writes and reads == self._is_client() else FORWARD
 
-    def _detect_reporting_endpoint(self, workload: str) -> str:
+    def _detect_reporting_endpoint(self, workload: str) -> SenderOrReceiver:
         if WORKLOADS[workload].has_requests:
             return "sender" if self._is_client() else "receiver"
         direction = self._detect_direction()
@@ -241,8 +250,8 @@ class NeperSamples(LineReport):
 
     counter: str = ""
     """`bytes_read` or `transactions`; empty before the header."""
-    cumulative_samples_by_flow: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    """Time in seconds and cumulative count of each sample, by flow."""
+    cumulative_samples_by_flow: dict[str, list[CumulativeCount]] = field(default_factory=dict)
+    """By flow."""
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
@@ -255,7 +264,7 @@ class NeperSamples(LineReport):
         """Return None: a file of samples has no command line."""
         return None
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line is a sample, or the header in front of the first one."""
         return (_SAMPLE_LINE if self.counter else _SAMPLES_HEADER_LINE).match(line) is not None
 
@@ -265,7 +274,7 @@ class NeperSamples(LineReport):
             self.counter = header["counter"]
         elif (sample := _SAMPLE_LINE.match(line)) is not None:
             self.cumulative_samples_by_flow.setdefault(sample["flow"], []).append(
-                (float(sample["time"]), int(sample["count"]))
+                CumulativeCount(float(sample["time"]), int(sample["count"]))
             )
 
     def build_runs(self) -> list[Run]:
@@ -294,16 +303,16 @@ class NeperSamples(LineReport):
 
 
 def _compute_sample_metrics(
-    flows: Sequence[Sequence[tuple[float, int]]], *, is_stream: bool
+    flows: Sequence[Sequence[CumulativeCount]], *, is_stream: bool
 ) -> dict[str, RoundedValue]:
     """Return the rate of all flows from the first sample to the last, as coef.c computes it."""
-    count = sum(flow[-1][1] - flow[0][1] for flow in flows)
-    duration = max(flow[-1][0] for flow in flows) - min(flow[0][0] for flow in flows)
+    count = sum(flow[-1].total - flow[0].total for flow in flows)
+    duration = max(flow[-1].time_s for flow in flows) - min(flow[0].time_s for flow in flows)
     name, factor = ("goodput_bps", 8) if is_stream else ("transactions_per_s", 1)
     return {name: RoundedValue.exact(count * factor / duration)}
 
 
-def _combine_flows(flows: Sequence[Sequence[tuple[float, int]]], name: str) -> Iterable[ReportInterval]:
+def _combine_flows(flows: Sequence[Sequence[CumulativeCount]], name: str) -> Iterable[ReportInterval]:
     """Yield intervals of all flows together, between the samples of the same number.
 
     The column of rates is not used: with several flows it is the rate between samples of different flows.

@@ -109,7 +109,7 @@ class NuttcpReport(LineReport):
         """Return nuttcp's command line in this line, if there is one."""
         return super().parse_command(line) if "nuttcp" in line else None
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this transfer."""
         if self.summary or self.has_verbose_end:
             return False
@@ -151,7 +151,9 @@ class NuttcpReport(LineReport):
         elif (rtt := _VERBOSE_RTT_LINE.match(line)) is not None:
             self._get_or_create_endpoint_summary("t")["rtt_ms"] = rtt["ms"]
         elif (cpu := _VERBOSE_CPU_LINE.match(line)) is not None:
-            self._get_or_create_endpoint_summary(cpu["end"])["tx_cpu" if cpu["end"] == "t" else "rx_cpu"] = cpu["cpu"]
+            self._get_or_create_endpoint_summary(cpu["end"])["tx_cpu" if cpu["end"] == "t" else "rx_cpu"] = (
+                cpu["cpu"]
+            )
         self.has_verbose_end = _LAST_VERBOSE_LINE.match(line) is not None and {"t", "r"} <= set(
             self.endpoint_summaries
         )

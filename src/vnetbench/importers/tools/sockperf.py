@@ -130,7 +130,7 @@ class SockperfReport(LineReport):
         """Whether the last line of the statistics is there."""
         return ("bandwidth" if self.is_throughput_test else "minimum") in self.statistics
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this test: a second version or parameter line does not."""
         if _VERSION_LINE.match(line):
             return self.version is None and not self.statistics

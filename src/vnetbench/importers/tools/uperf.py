@@ -15,7 +15,7 @@ from vnetbench.importers.arithmetic import divide_values
 from vnetbench.importers.command_line import OptionSyntax
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+from vnetbench.importers.runs import FORWARD, REVERSE, CumulativeCount, ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM
@@ -83,8 +83,8 @@ class UperfReport(LineReport):
     profile: str = ""
     last_line_by_transaction: dict[str, re.Match[str]] = field(default_factory=dict)
     """Match of the last result line of each transaction, and of `Total`."""
-    cumulative_bytes_by_transaction: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    """Time in seconds and bytes so far of each sample, by transaction."""
+    cumulative_bytes_by_transaction: dict[str, list[CumulativeCount]] = field(default_factory=dict)
+    """Raw samples of the bytes so far, by transaction."""
     operation_count_by_type: dict[str, int] = field(default_factory=dict)
     """Number of operations by type, from the averages."""
     current_averages_subject: str = ""
@@ -109,7 +109,7 @@ class UperfReport(LineReport):
             or self.has_statistics_end
         )
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this run."""
         if _START_LINE.match(line):
             return not self.thread_count
@@ -133,7 +133,7 @@ class UperfReport(LineReport):
             self.last_line_by_transaction[transaction["name"]] = transaction
         elif (sample := _RAW_SAMPLE_LINE.match(line)) is not None:
             samples = self.cumulative_bytes_by_transaction.setdefault(sample["name"], [])
-            samples.append((float(sample["ms"]) / 1e3, int(sample["bytes"])))
+            samples.append(CumulativeCount(float(sample["ms"]) / 1e3, int(sample["bytes"])))
         elif (header := _AVERAGES_HEADER_LINE.match(line)) is not None:
             self.current_averages_subject = header["subject"]
         elif self.is_in_host_table and (host := _HOST_LINE.match(line)) is not None:
@@ -192,7 +192,9 @@ class UperfReport(LineReport):
             if name != _TOTAL_LINE_NAME
         }
         sizes |= {
-            name: float(each[-1][1]) for name, each in self.cumulative_bytes_by_transaction.items() if name != _TOTAL_LINE_NAME
+            name: float(each[-1].total)
+            for name, each in self.cumulative_bytes_by_transaction.items()
+            if name != _TOTAL_LINE_NAME
         }
         return max(sizes, key=lambda name: sizes[name]) if sizes else None
 
@@ -201,7 +203,7 @@ class UperfReport(LineReport):
         if name in self.last_line_by_transaction:
             return float(self.last_line_by_transaction[name]["seconds"])
         samples = self.cumulative_bytes_by_transaction.get(name or "", [])
-        return samples[-1][0] - samples[0][0] if len(samples) > 1 else None
+        return samples[-1].time_s - samples[0].time_s if len(samples) > 1 else None
 
     def _compute_data_transaction_metrics(self, request_count: int) -> dict[str, RoundedValue]:
         """Return the metrics of the transaction that carried the data."""
@@ -213,7 +215,7 @@ class UperfReport(LineReport):
             return {"goodput_bps": _parse_bits_per_s(self.last_line_by_transaction[name]["rate"])}
         samples = self.cumulative_bytes_by_transaction.get(name, [])
         if duration_s:
-            sent_bits = 8 * (samples[-1][1] - samples[0][1])
+            sent_bits = 8 * (samples[-1].total - samples[0].total)
             return {"goodput_bps": RoundedValue.exact(sent_bits / duration_s)}
         return {}
 
@@ -222,7 +224,7 @@ class UperfReport(LineReport):
         samples = self.cumulative_bytes_by_transaction.get(self._find_data_transaction() or "", [])
         for (start, bytes_before), (end, bytes_after) in pairwise(samples):
             if end > start and bytes_after >= bytes_before:
-                origin = samples[0][0]
+                origin = samples[0].time_s
                 values = {"bytes": RoundedValue.exact(bytes_after - bytes_before)}
                 yield ReportInterval(start - origin, end - origin, values, direction=direction)
 

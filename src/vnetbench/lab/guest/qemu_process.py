@@ -33,7 +33,7 @@ class QemuProcess:
     """A running QEMU. Close it after use."""
 
     def __init__(
-        self, command: Sequence[str], files: QemuRuntimeFiles, label: str, descriptors: Sequence[int] = ()
+        self, command: Sequence[str], files: QemuRuntimeFiles, testbed_name: str, descriptors: Sequence[int] = ()
     ) -> None:
         """Start `command`; `label` is the testbed's name. Raises QemuEnded or BenchError."""
         self.files = files
@@ -45,7 +45,7 @@ class QemuProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env={**os.environ, PROCESS_LABEL: label},
+                    env={**os.environ, PROCESS_LABEL: testbed_name},
                     pass_fds=descriptors,
                     start_new_session=True,  # The bench handles Ctrl-C of the terminal.
                 )

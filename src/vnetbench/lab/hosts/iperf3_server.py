@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
-from vnetbench.study.file.host_value_types import split_host_port
+from vnetbench.study.file.host_value_types import split_canonical_server
 from vnetbench.study.model import HostSpec, TestbedSpec
 from vnetbench.study.rules.lab_checks import DEFAULT_LOCAL_HOST_NAME
 
@@ -72,13 +72,13 @@ class Iperf3Testbed:
 
 def find_testbed(spec: TestbedSpec) -> Iperf3Testbed:
     """Return the testbed of a checked study; raises BenchError if the server has no address or route."""
-    server = next(_resolve_server(host) for host in spec.hosts if host.iperf3)
+    server = next(_resolve_server(host) for host in spec.hosts if host.iperf3_server)
     local = next((host for host in spec.hosts if host.local), HostSpec(DEFAULT_LOCAL_HOST_NAME, local=True))
     return Iperf3Testbed(_make_local_endpoint(local, server), server)
 
 
 def _resolve_server(host: HostSpec) -> Iperf3Server:
-    name, port = split_host_port(str(host.iperf3))
+    name, port = split_canonical_server(str(host.iperf3_server))
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -87,7 +87,7 @@ def _resolve_server(host: HostSpec) -> Iperf3Server:
             where=f"testbed.host {host.name}",
             fix="write a name that this machine can resolve (getent hosts NAME), or its address",
         ) from error
-    return Iperf3Server(host.name, str(host.iperf3), str(found[0][4][0]), port)
+    return Iperf3Server(host.name, str(host.iperf3_server), str(found[0][4][0]), port)
 
 
 def _make_local_endpoint(spec: HostSpec, server: Iperf3Server) -> LocalEndpoint:

@@ -51,7 +51,7 @@ def record_agent_folder(
 ) -> AgentFolderRecord:
     """Record a folder that is about to be created on a host; raises BenchError if that fails."""
     record = AgentFolderRecord(folder, host, destination, testbed_name, purpose, current_process_identity())
-    directory = _leftovers_folder()
+    directory = _agent_folder_records_folder()
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with write_temporary_file(directory, asdict(record)) as path:
@@ -67,13 +67,13 @@ def record_agent_folder(
 
 def delete_agent_folder_record(record: AgentFolderRecord) -> None:
     """Delete the record of a folder that was removed from its host."""
-    (_leftovers_folder() / f"{record.folder}.json").unlink(missing_ok=True)
+    (_agent_folder_records_folder() / f"{record.folder}.json").unlink(missing_ok=True)
 
 
 def list_agent_folder_records() -> list[AgentFolderRecord]:
     """Return what this user's benches on this machine have put on hosts."""
     found = []
-    for path in sorted(_leftovers_folder().glob("*.json")):
+    for path in sorted(_agent_folder_records_folder().glob("*.json")):
         with suppress(OSError, ValueError, TypeError):  # Removed meanwhile, or not a record of ours.
             record = AgentFolderRecord(**json.loads(path.read_text()))
             # Hosts delete the folder of this name, so a forged record must not pass.
@@ -95,6 +95,6 @@ def clean_host(record: AgentFolderRecord) -> None:
     delete_agent_folder_record(record)
 
 
-def _leftovers_folder() -> Path:
+def _agent_folder_records_folder() -> Path:
     # Not /run: a leftover outlives a reboot of this machine, and users without root have hosts too.
     return user_state_path("vnetbench") / "hosts"

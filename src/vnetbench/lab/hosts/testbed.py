@@ -302,7 +302,7 @@ def connect_host(spec: HostSpec, testbed_name: str, purpose: str) -> ConnectedHo
         BenchError: if the host refuses a step, or another bench uses it.
         AgentError: if the agent does not answer.
     """
-    destination = spec.ssh or ""
+    destination = spec.ssh_destination or ""
     machine = (
         ssh.connect(spec.name, destination, testbed_name)
         if destination

@@ -29,12 +29,12 @@ class DelayLines:
 
     name = BACKEND_NAME
 
-    def __init__(self, testbed: str, namespace: str, ends: Sequence[DelayLineEnds]) -> None:
+    def __init__(self, testbed_name: str, namespace: str, ends: Sequence[DelayLineEnds]) -> None:
         """Start the agent and the lines, with their taps in the switch namespace under temporary names."""
         self._lines: list[str] = []
         agents: dict[str, AgentClient] = {}
         try:
-            start_agents_in_namespaces({DELAY_LINE_AGENT_NAME: namespace}, testbed, agents)
+            start_agents_in_namespaces({DELAY_LINE_AGENT_NAME: namespace}, testbed_name, agents)
             for each in ends:
                 answer = agents[DELAY_LINE_AGENT_NAME].call(
                     "delay_line.start", ports=list(each.temporary_tap_names)

@@ -277,7 +277,7 @@ def uplink_devices(switch_namespace: str) -> tuple[NetDevice, NetDevice]:
     return first, second
 
 
-def _make_vm(testbed: str, shape: NetnsShape, side_number: int, side: str, pair: int) -> Vm:
+def _make_vm(testbed_name: str, shape: NetnsShape, side_number: int, side: str, pair: int) -> Vm:
     own_name = f"{side}{pair}"
     is_routed = shape.vswitch == ROUTER
     return Vm(
@@ -287,7 +287,7 @@ def _make_vm(testbed: str, shape: NetnsShape, side_number: int, side: str, pair:
         VM_INTERFACE,
         IPV4_ADDRESS_FORMAT.format(side=side_number, pair=pair),
         IPV6_ADDRESS_FORMAT.format(side=side_number, pair=pair),
-        namespace_name(testbed, own_name),
+        namespace_name(testbed_name, own_name),
         ROUTED_PREFIX_LENGTH if is_routed else IPV4_PREFIX_LENGTH,
         ROUTED_PREFIX6_LENGTH if is_routed else IPV6_PREFIX_LENGTH,
         router_addresses(side_number) if is_routed else (),

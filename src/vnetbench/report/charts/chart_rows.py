@@ -110,7 +110,7 @@ def trial_deviation_rows(summary: CampaignSummary, layout: FactorLayout, metric:
             rows.append(
                 {
                     "treatment": name,
-                    "seconds": round_for_chart(point.started_s),
+                    "seconds": round_for_chart(point.since_campaign_start_s),
                     "deviation": round_for_chart(point.values[metric] / estimate.value - 1),
                     "trial": point.trial_id,
                     "block": point.block,
@@ -151,7 +151,7 @@ def time_series_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[li
 def _least_stable_first_key(treatment: TreatmentSummary, metric: str) -> tuple[bool, bool, float]:
     estimate = treatment.metrics[metric]
     is_unsteady = any(not point.has_steady_state for point in treatment.points)
-    return not estimate.modes, not is_unsteady, -(estimate.half_width or 0.0)
+    return not estimate.modes, not is_unsteady, -(estimate.relative_half_width or 0.0)
 
 
 def _trial_series_rows(point: TrialPoint, divisor: float) -> Iterator[ChartRow]:

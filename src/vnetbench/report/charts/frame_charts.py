@@ -16,7 +16,7 @@ from vnetbench.report.charts.frame_rows import (
     frame_size_rows,
     loss_curve_rows,
     outstanding_frames_rows,
-    published_comparison_rows,
+    published_comparison_rows_and_heading,
     search_step_rows,
     step_rows_near_throughput,
 )
@@ -69,7 +69,7 @@ def _published_comparison_charts(summary: CampaignSummary) -> Iterator[Chart]:
     comparison = compare_with_published(summary)
     if comparison is None:
         return
-    rows, heading = published_comparison_rows(comparison)
+    rows, heading = published_comparison_rows_and_heading(comparison)
     source = comparison.source
     caption = f"Means of the trials, from minimum to maximum. {source.title}: {source.conditions}"
     spec = published_comparison_spec(rows, heading)
@@ -134,6 +134,6 @@ ADDITIONAL_CHARTS_BY_NAME: Mapping[str, Callable[[CampaignSummary, FactorLayout]
     "search_steps": _search_step_charts,
     "loss_curve": _loss_curve_charts,
     "bursts": _burst_loss_charts,
-    "missing_frames": _outstanding_frames_charts,
+    "outstanding_frames": _outstanding_frames_charts,
 }
 """The additional charts that a workload can name (`Workload.additional_chart_names`)."""

@@ -82,11 +82,18 @@ def frame_size_rows(
     return [*rows, *_highest_rate_rows(rows, scale)], y_max
 
 
-def search_step_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[list[ChartRow], Scale, str]:
-    """Return rows of kind `step`, `model`, `goal` and `throughput`, the unit of loads, and a note.
+class SearchStepRows(NamedTuple):
+    """The rows of a chart of searches."""
 
-    Loads are per direction of each pair. The note says which treatments are omitted.
-    """
+    rows: list[ChartRow]
+    load_scale: Scale
+    """Unit of the loads. Loads are per direction of each pair."""
+    omission_note: str
+    """How many treatments are omitted; empty if the chart has all of them."""
+
+
+def search_step_rows(summary: CampaignSummary, layout: FactorLayout) -> SearchStepRows:
+    """Return rows of kind `step`, `model`, `goal` and `throughput` of the first treatments."""
     searched = [each for each in summary.treatments if _select_trials_and_steps(each, SEARCH_STEP)]
     selected = searched[:_MAX_TREATMENT_PANELS]
     loads_fps = [
@@ -102,8 +109,10 @@ def search_step_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[li
         for row in _search_step_rows_of_treatment(treatment, scale.divisor)
     ]
     if len(searched) == len(selected):
-        return rows, scale, ""
-    return rows, scale, f"The chart shows the first {len(selected)} of {len(searched)} treatments."
+        return SearchStepRows(rows, scale, "")
+    return SearchStepRows(
+        rows, scale, f"The chart shows the first {len(selected)} of {len(searched)} treatments."
+    )
 
 
 def step_rows_near_throughput(rows: Sequence[ChartRow]) -> list[ChartRow]:
@@ -169,7 +178,7 @@ def outstanding_frames_rows(summary: CampaignSummary, layout: FactorLayout) -> l
     return rows
 
 
-def published_comparison_rows(comparison: PublishedComparison) -> tuple[list[ChartRow], str]:
+def published_comparison_rows_and_heading(comparison: PublishedComparison) -> tuple[list[ChartRow], str]:
     """Return mean, minimum and maximum of measured and published values, and the title of their axis."""
     scale = comparison_scale(comparison)
     rows = []

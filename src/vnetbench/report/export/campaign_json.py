@@ -112,7 +112,7 @@ def _trial_fields(point: TrialPoint) -> JsonObject:
     fields: JsonObject = {
         "trial": point.trial_id,
         "block": point.block,
-        "started_s": point.started_s,
+        "started_s": point.since_campaign_start_s,
         "duration_s": point.duration_s,
         "warmup_s": point.warmup_s,
         "has_steady_state": point.has_steady_state,

@@ -68,7 +68,7 @@ def _experiment_fields(result: ExperimentResult) -> JsonObject:
         "low": experiment.ratio.low,
         "high": experiment.ratio.high,
         "confidence": experiment.ratio.confidence,
-        "shared_blocks": experiment.shared_blocks,
+        "shared_blocks": experiment.shared_block_count,
     }
 
 

@@ -191,15 +191,15 @@ def _missing_ratio_notes(comparison: CampaignComparison) -> Iterator[str]:
     """Yield the treatments without a ratio, and a note on treatments with two modes."""
     levels = [change.factors for change in comparison.changes]
     levels += [*comparison.only_before, *comparison.only_after]
-    levels += [unmeasured for unmeasured, _ in comparison.unmeasured_in_either]
+    levels += [each.levels for each in comparison.unmeasured_in_either]
     rows = [_ComparisonRow(each, {}, 0) for each in levels]
     names = factor_names(varying_factors(rows, comparison.factors_of_either))
     for each in comparison.only_before:
         yield f"only in the first campaign: {treatment_phrase(each, names)}"
     for each in comparison.only_after:
         yield f"only in the second campaign: {treatment_phrase(each, names)}"
-    for each, reason in comparison.unmeasured_in_either:
-        yield f"not compared: {treatment_phrase(each, names)} ({reason})"
+    for unmeasured in comparison.unmeasured_in_either:
+        yield f"not compared: {treatment_phrase(unmeasured.levels, names)} ({unmeasured.reason})"
     if comparison.unmatched_published_count:
         count = format_count_with_noun(comparison.unmatched_published_count, "published value")
         yield f"no treatment matches {count}"

@@ -158,7 +158,7 @@ def _fit_columns(
 ) -> list[Column]:
     """Return the columns that fit, in display order.
 
-    Factors, the deciding metric, gains and trials always stay. If they do not fit, the factors fold into
+    Factors, the deciding metric, baseline ratios and trials always stay. If they do not fit, the factors fold into
     one column.
     """
     first, *metrics = metric_columns(rows, deciding_metric)
@@ -183,11 +183,11 @@ def _fit_columns(
     return [*factor_part, *chosen]
 
 
-def _append_columns_and_count_characters(chosen: list[Column], columns: Sequence[Column], available: int) -> int:
-    """Append the columns that fit into `available` characters; return the characters used."""
+def _append_columns_and_count_characters(chosen: list[Column], columns: Sequence[Column], available_characters: int) -> int:
+    """Append the columns that fit into `available_characters`; return the characters used."""
     used = 0
     for column in columns:
-        if used + column_width(column) + COLUMN_GAP_CHARACTERS <= available:
+        if used + column_width(column) + COLUMN_GAP_CHARACTERS <= available_characters:
             chosen.append(column)
             used += column_width(column) + COLUMN_GAP_CHARACTERS
     return used

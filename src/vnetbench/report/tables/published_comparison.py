@@ -31,7 +31,7 @@ class ComparedTreatment:
     """The varying factors except the direction."""
     measured_by_direction: ValuesByDirection
     published_by_setting: Mapping[str, ValuesByDirection]
-    """Published values by setting (`PublishedRow.setting`)."""
+    """Published values by setting (`PublishedRow.non_factor_cells`)."""
 
 
 @dataclass(frozen=True)

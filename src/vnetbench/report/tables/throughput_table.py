@@ -58,7 +58,7 @@ def _loss_goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
     if not searches:
         yield ("", treatment.state, "", "", "")
         return
-    frame_bits = 8 * float(treatment.points[-1].search["frame_bytes"])
+    frame_bits = 8 * float(treatment.points[-1].search_result["frame_bytes"])
     for name, results in zip(THROUGHPUT_METRIC_NAMES, zip(*searches, strict=True), strict=False):
         estimate = treatment.metrics[name]
         text = format_interval(estimate.value, estimate.low, estimate.high, "frame/s")
@@ -81,5 +81,5 @@ def _interval_confidence_text(estimate: Estimate) -> str:
 
 
 def _summed_directions_note(summary: CampaignSummary) -> str:
-    counts = {int(p.search["direction_count"]) for t in summary.treatments for p in t.points if p.search}
+    counts = {int(p.search_result["direction_count"]) for t in summary.treatments for p in t.points if p.search_result}
     return "Throughputs are sums over all directions and pairs." if max(counts, default=1) > 1 else ""

@@ -49,7 +49,7 @@ class Answer:
     best: tuple[str, ...]
     """The best treatment and how it compares with the others."""
     other_effects: tuple[str, ...]
-    """The effects that `headline` does not contain."""
+    """The effects that `headline_effect` does not contain."""
     caveats: tuple[str, ...]
     """Precision reached, two modes, and treatments that were not measured."""
 
@@ -215,7 +215,7 @@ def _target_precision_sentences(
     widths = [
         half_width
         for each in imprecise
-        if (half_width := each.metrics[summary.deciding_metric].half_width) is not None
+        if (half_width := each.metrics[summary.deciding_metric].relative_half_width) is not None
     ]
     if widths:
         yield f"The widest interval is ± {format_share(max(widths))}."

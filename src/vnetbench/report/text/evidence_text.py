@@ -77,7 +77,7 @@ def format_experiment_result(result: ExperimentResult) -> str:
     base = treatment_phrase(experiment.base_levels, changed)
     return (
         f"{setting} instead of {base}: {metric_noun(experiment.metric)} ×{format_ratio(experiment.ratio)} "
-        f"in {format_count_with_noun(experiment.shared_blocks, 'block')} "
+        f"in {format_count_with_noun(experiment.shared_block_count, 'block')} "
         f"({Path(experiment.results_path).name})"
     )
 

@@ -19,8 +19,8 @@ class Narrative:
     answer: tuple[str, ...]
     """The answer: the effect, the best treatment, and what limits it."""
     findings: tuple[Finding, ...]
-    cost_and_latency_sentences: tuple[str, ...]
-    """Further results of the measurement."""
+    further_results: tuple[str, ...]
+    """Treatments tied with the best, latency under load, and cycle costs, unless a finding reports them."""
     effects_without_finding: tuple[str, ...]
     """The effects of the factors, unless a finding reports them."""
     caveats: tuple[str, ...]
@@ -28,7 +28,7 @@ class Narrative:
 
     @property
     def findings_as_explanation(self) -> Explanation:
-        """The findings as an explanation whose answer is the lead."""
+        """The findings with the answer, as an explanation."""
         return Explanation(self.answer, self.findings)
 
 
@@ -50,7 +50,7 @@ def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Nar
         question=answer.question,
         answer=(*answer.headline_effect, *answer.best[:1], *explanation.answer),
         findings=explanation.findings,
-        cost_and_latency_sentences=() if "best" in finding_kinds else answer.best[1:],
+        further_results=() if "best" in finding_kinds else answer.best[1:],
         effects_without_finding=() if "factors" in finding_kinds else answer.other_effects,
         caveats=answer.caveats,
     )

@@ -64,7 +64,7 @@ def campaign_notes(summary: CampaignSummary) -> tuple[str, ...]:
         *_outlier_notes(summary),
         *_selected_send_mode_notes(summary),
         *_constant_factor_notes(summary),
-        *((summary.proof_note,) if summary.proof_note else ()),
+        *((summary.proof_file_note,) if summary.proof_file_note else ()),
         *summary.warnings,
     )
 

@@ -63,6 +63,6 @@ def is_ring_out_of_range(levels: Mapping[str, Level], ring: str) -> bool:
     return not smallest <= int(levels[ring]) <= largest
 
 
-def count_vmxnet3_queues(levels: Mapping[str, Level]) -> int:
+def derive_vmxnet3_queues_from_vcpus(levels: Mapping[str, Level]) -> int:
     """Return the queues of a vmxnet3: its driver creates one for each vCPU."""
     return min(int(VCPUS.read_level(levels)), MAX_VMXNET3_QUEUES)

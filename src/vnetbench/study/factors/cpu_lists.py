@@ -60,7 +60,7 @@ def canonicalize_cpu_list(text: str) -> str:
     return format_cpu_list(parse_cpu_list(text))
 
 
-def canonicalize_vm_cpus(text: str) -> str:
+def canonicalize_vm_cpu_sets(text: str) -> str:
     """Return the canonical form of a level of `cpus`: "N each", "LIST" or "LIST/LIST".
 
     Raises:
@@ -74,10 +74,10 @@ def canonicalize_vm_cpus(text: str) -> str:
                 fix=f"give each VM from 1 to {MAX_CPUS_PER_VM} CPUs",
             )
         return f"{int(each[1])} each"
-    return canonicalize_endpoint_cpus(text)
+    return canonicalize_endpoint_cpu_lists(text)
 
 
-def canonicalize_endpoint_cpus(text: str) -> str:
+def canonicalize_endpoint_cpu_lists(text: str) -> str:
     """Return the canonical form of "LIST" (both endpoints) or "LIST/LIST"; raises WrongValue."""
     lists = text.split("/")
     if len(lists) > 2:

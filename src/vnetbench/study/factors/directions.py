@@ -6,9 +6,9 @@ import re
 
 from vnetbench.study.problems import WrongValue
 
-DIRECTION_SHARES = {"forward": (1, 0), "reverse": (0, 1), "both": (1, 1)}
+STREAM_MULTIPLIERS_BY_DIRECTION = {"forward": (1, 0), "reverse": (0, 1), "both": (1, 1)}
 """Forward and reverse streams for each of `streams`, by the keyword of the level."""
-MAX_DIRECTION_SHARE = 64
+MAX_STREAM_MULTIPLIER = 64
 DIRECTION_MIX_PATTERN = r"[0-9]+\s*/\s*[0-9]+"
 MAX_ENDPOINT_STREAMS = 1024
 """Streams of one endpoint, both directions together (docs/protocol.md, Limits)."""
@@ -17,18 +17,18 @@ MAX_ENDPOINT_STREAMS = 1024
 def canonicalize_direction_mix(text: str) -> str:
     """Return the canonical form of a mix such as "3/1"; "1/1" becomes "both". Raises WrongValue."""
     mix = re.fullmatch(r"\s*([0-9]{1,5})\s*/\s*([0-9]{1,5})\s*", text)
-    if mix is None or not all(1 <= int(share) <= MAX_DIRECTION_SHARE for share in mix.groups()):
+    if mix is None or not all(1 <= int(share) <= MAX_STREAM_MULTIPLIER for share in mix.groups()):
         raise WrongValue(
             f'"{text.strip()}" is not a mix of directions',
-            fix=f'write the forward and reverse streams, each from 1 to {MAX_DIRECTION_SHARE}, such as "3/1"',
+            fix=f'write the forward and reverse streams, each from 1 to {MAX_STREAM_MULTIPLIER}, such as "3/1"',
         )
     forward, reverse = (int(share) for share in mix.groups())
-    return "both" if (forward, reverse) == DIRECTION_SHARES["both"] else f"{forward}/{reverse}"
+    return "both" if (forward, reverse) == STREAM_MULTIPLIERS_BY_DIRECTION["both"] else f"{forward}/{reverse}"
 
 
-def parse_direction_shares(level: str) -> tuple[int, int]:
+def parse_stream_multipliers(level: str) -> tuple[int, int]:
     """Return the shares of forward and reverse streams: (3, 1) for "3/1"."""
-    if level in DIRECTION_SHARES:
-        return DIRECTION_SHARES[level]
+    if level in STREAM_MULTIPLIERS_BY_DIRECTION:
+        return STREAM_MULTIPLIERS_BY_DIRECTION[level]
     forward, reverse = (int(share) for share in level.split("/"))
     return forward, reverse

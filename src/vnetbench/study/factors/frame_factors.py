@@ -39,7 +39,7 @@ FRAME_SIZE = Factor(
 
 FRAME_LOAD = Factor(
     "frame_load",
-    value_types.frame_loads(1, 10**9, UNPACED_LOAD),
+    value_types.frame_rates_or_throughput_shares(1, 10**9, UNPACED_LOAD),
     unit="frame/s",
     default=UNPACED_LOAD,
     description="Offered load in each direction of each pair. A frame rate, or `max`: as fast as the "

@@ -132,7 +132,7 @@ def _continue_progression(value_type: ValueType, first_terms: list[Level], end: 
             fix='write three terms: "1, 2, 3 .. 8" adds 1 to each term, "1, 2, 4 .. 8" doubles it',
         )
     else:
-        add, times = _find_increment_and_factor(terms)
+        add, times = _find_increment_and_multiplier(terms)
     levels: list[Level] = []
     while last < stop:
         last = last * times + add
@@ -152,7 +152,7 @@ def _continue_progression(value_type: ValueType, first_terms: list[Level], end: 
     return iter(levels)
 
 
-def _find_increment_and_factor(terms: list[Fraction]) -> tuple[Fraction, Fraction]:
+def _find_increment_and_multiplier(terms: list[Fraction]) -> tuple[Fraction, Fraction]:
     """Return the increment and the factor that lead from each of three terms to the next."""
     a, b, c = terms
     if b - a == c - b and c > b:

@@ -65,25 +65,25 @@ def format_levels(factor_name: str, levels: Sequence[Level]) -> str:
     return f"[{', '.join(map(json.dumps, texts))}]"
 
 
-def backend_has_factor(backend: str, factor_name: str) -> bool:
+def backend_has_factor(testbed_backend: str, factor_name: str) -> bool:
     """Return whether a testbed of this backend (`TestbedSpec.backend`) can set the factor."""
-    if backend == IMPORTED_LAB:
+    if testbed_backend == IMPORTED_LAB:
         return True
     factor = find_factor(factor_name)
-    return factor.works_with_iperf3 if backend == IPERF3_BACKEND else backend in factor.labs
+    return factor.works_with_iperf3 if testbed_backend == IPERF3_BACKEND else testbed_backend in factor.labs
 
 
 def complete_levels(
-    levels: Mapping[str, Level], workload: str = TCP_STREAM, backend: str = NETNS
+    levels: Mapping[str, Level], workload: str = TCP_STREAM, testbed_backend: str = NETNS
 ) -> dict[str, Level]:
     """Return a treatment's levels with the defaults of its workload and testbed for all other factors.
 
     Frame workloads get the smallest frame, and an MTU that fits the largest frame, if the treatment names
     neither. Imported results get no defaults.
     """
-    if backend == IMPORTED_LAB:
+    if testbed_backend == IMPORTED_LAB:
         return dict(levels)
-    completed = {**_collect_default_levels(workload, backend), **levels}
+    completed = {**_collect_default_levels(workload, testbed_backend), **levels}
     if WORKLOADS[workload].carries_frames:
         completed[FRAME_SIZE.name] = levels.get(FRAME_SIZE.name, compute_smallest_frame_bytes(completed))
         if MTU.is_present_in(completed) and not MTU.is_present_in(levels):
@@ -91,14 +91,14 @@ def complete_levels(
     return completed
 
 
-def _collect_default_levels(workload: str, backend: str) -> dict[str, Level]:
+def _collect_default_levels(workload: str, testbed_backend: str) -> dict[str, Level]:
     # Existing hosts keep their own settings unless the study names them.
-    factors = (*LOAD_FACTORS, *FRAME_FACTORS) if backend == HOSTS else FACTORS.values()
+    factors = (*LOAD_FACTORS, *FRAME_FACTORS) if testbed_backend == HOSTS else FACTORS.values()
     return {
         factor.name: default
         for factor in factors
         if factor.has_workload(workload)
-        and backend_has_factor(backend, factor.name)
+        and backend_has_factor(testbed_backend, factor.name)
         and (default := factor.workload_defaults.get(workload, factor.default)) is not None
     }
 
@@ -108,7 +108,7 @@ def check_factor_workload(factor_name: str, workload: str) -> None:
     if find_factor(factor_name).has_workload(workload):
         return
     choices = [factor.name for factor in FACTORS.values() if factor.has_workload(workload)]
-    equivalent = next((other for other in _find_equivalent_factors(factor_name) if other in choices), None)
+    equivalent = next((other for other in _find_factors_of_other_workloads(factor_name) if other in choices), None)
     fix = (
         f'did you mean "{equivalent}"?'
         if equivalent
@@ -119,7 +119,7 @@ def check_factor_workload(factor_name: str, workload: str) -> None:
     raise WrongValue(f"{factor_name} is not a factor of the workload {workload}", fix=fix)
 
 
-def _find_equivalent_factors(factor_name: str) -> list[str]:
+def _find_factors_of_other_workloads(factor_name: str) -> list[str]:
     """Return the factors of other workloads that take the place of a factor, most likely first."""
     roles: tuple[list[str], ...] = (
         [workload.size_factor for workload in WORKLOADS.values()],

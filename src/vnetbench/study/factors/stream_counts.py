@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vnetbench.study.factors.directions import parse_direction_shares
+from vnetbench.study.factors.directions import parse_stream_multipliers
 from vnetbench.study.factors.load_factors import DIRECTION
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import Level
@@ -15,5 +15,5 @@ def count_streams_per_direction(levels: Mapping[str, Level]) -> tuple[int, int]:
     counting = (factor for factor in FACTORS.values() if factor.is_stream_count and factor.is_present_in(levels))
     factor = next(counting, None)
     count = 1 if factor is None else int(levels[factor.name])
-    forward, reverse = parse_direction_shares(str(DIRECTION.read_level(levels)))
+    forward, reverse = parse_stream_multipliers(str(DIRECTION.read_level(levels)))
     return count * forward, count * reverse

@@ -12,12 +12,12 @@ from vnetbench.study.factors.cpu_lists import (
     CPU_LIST_PATTERN,
     MAX_CPU_NUMBER,
     canonicalize_cpu_list,
-    canonicalize_endpoint_cpus,
-    canonicalize_vm_cpus,
+    canonicalize_endpoint_cpu_lists,
+    canonicalize_vm_cpu_sets,
 )
 from vnetbench.study.factors.directions import (
     DIRECTION_MIX_PATTERN,
-    DIRECTION_SHARES,
+    STREAM_MULTIPLIERS_BY_DIRECTION,
     canonicalize_direction_mix,
 )
 from vnetbench.study.model import Level
@@ -182,7 +182,7 @@ def percentages(low_share: float, high_share: float, *extra_keywords: str) -> Va
     return _make_quantity_type("share", parse, format_number, low_share, high_share, "%", extra_keywords)
 
 
-def frame_loads(low_fps: float, high_fps: float, *extra_keywords: str) -> ValueType:
+def frame_rates_or_throughput_shares(low_fps: float, high_fps: float, *extra_keywords: str) -> ValueType:
     """Make the type of a frame rate, a share of the throughput (level "90 %"), or one of the keywords."""
     rate, share = frame_rates(low_fps, high_fps, *extra_keywords), percentages(0.01, 2)
 
@@ -312,7 +312,7 @@ def congestion_controls() -> ValueType:
 
 def directions() -> ValueType:
     """Make the type of stream directions: a keyword, or a mix such as "3/1"."""
-    keyword_type = keywords(*DIRECTION_SHARES)
+    keyword_type = keywords(*STREAM_MULTIPLIERS_BY_DIRECTION)
     expected = f'{keyword_type.expected_form}, or a mix such as "3/1"'
 
     def parse(raw: object) -> str:
@@ -365,14 +365,14 @@ def vm_cpus() -> ValueType:
     """Make the type of the CPUs that each VM may use."""
     expected = '"any", "1 each" (a number of CPUs for each VM), CPUs "0-1", or "0/1" for the VMs of a pair'
     return _make_cpu_type(
-        ("any",), expected, rf"[0-9]+\s+each|{_ENDPOINT_CPUS_PATTERN}", canonicalize_vm_cpus
+        ("any",), expected, rf"[0-9]+\s+each|{_ENDPOINT_CPUS_PATTERN}", canonicalize_vm_cpu_sets
     )
 
 
 def thread_cpus() -> ValueType:
     """Make the type of the CPU of each thread."""
     expected = '"any", "spread", CPUs "0-1" for the threads in turn, or "0-1/2-3" for the VMs of a pair'
-    return _make_cpu_type(("any", "spread"), expected, _ENDPOINT_CPUS_PATTERN, canonicalize_endpoint_cpus)
+    return _make_cpu_type(("any", "spread"), expected, _ENDPOINT_CPUS_PATTERN, canonicalize_endpoint_cpu_lists)
 
 
 def emulator_cpus() -> ValueType:

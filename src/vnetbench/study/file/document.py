@@ -161,8 +161,8 @@ def _explain_syntax_error(message: str, line: str) -> WrongValue:
     )
 
 
-def _make_location(document_name: str, line: int) -> StudyLocation:
-    return StudyLocation(f"{document_name}:{line}", line)
+def _make_location(name_in_messages: str, line: int) -> StudyLocation:
+    return StudyLocation(f"{name_in_messages}:{line}", line)
 
 
 def syntax_tree(text: str) -> Node:

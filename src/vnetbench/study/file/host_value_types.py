@@ -93,9 +93,9 @@ def join_host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def split_host_port(server: str) -> tuple[str, int]:
+def split_canonical_server(canonical_server: str) -> tuple[str, int]:
     """Return the host and port of a canonical server."""
-    host, _, port = server.rpartition(":")
+    host, _, port = canonical_server.rpartition(":")
     return host.strip("[]"), int(port)
 
 

@@ -19,8 +19,8 @@ def rename_study_keys(text: str, names: Mapping[KeyPath, str]) -> str:
     encoded = text.encode()
     nodes = [
         (node, names[path])
-        for above, pair in _section_pairs(syntax_tree(text))
-        for path, node in _pair_keys(above, pair)
+        for above, pair in _pairs_with_heading_path(syntax_tree(text))
+        for path, node in _key_nodes_with_path(above, pair)
         if path in names
     ]
     for node, name in sorted(nodes, key=lambda each: each[0].start_byte, reverse=True):
@@ -28,7 +28,7 @@ def rename_study_keys(text: str, names: Mapping[KeyPath, str]) -> str:
     return encoded.decode()
 
 
-def _section_pairs(tree: Node) -> Iterator[tuple[KeyPath, Node]]:
+def _pairs_with_heading_path(tree: Node) -> Iterator[tuple[KeyPath, Node]]:
     """Yield each pair of a document with the path of the heading above it."""
     for node in tree.children:
         if node.type == "pair":
@@ -39,7 +39,7 @@ def _section_pairs(tree: Node) -> Iterator[tuple[KeyPath, Node]]:
                     yield own_key_path(node), child
 
 
-def _pair_keys(table_path: KeyPath, pair: Node) -> Iterator[tuple[KeyPath, Node]]:
+def _key_nodes_with_path(table_path: KeyPath, pair: Node) -> Iterator[tuple[KeyPath, Node]]:
     """Yield the path and the node of the name of a pair's key, and of the keys of its inline table."""
     path = (*table_path, *own_key_path(pair))
     key = pair.children[0]
@@ -48,4 +48,4 @@ def _pair_keys(table_path: KeyPath, pair: Node) -> Iterator[tuple[KeyPath, Node]
     if value.type == "inline_table":
         for child in value.children:
             if child.type == "pair":
-                yield from _pair_keys(path, child)
+                yield from _key_nodes_with_path(path, child)

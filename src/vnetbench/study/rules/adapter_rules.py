@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from vnetbench.study.factors.adapter_limits import (
     AdapterLimits,
-    count_vmxnet3_queues,
+    derive_vmxnet3_queues_from_vcpus,
     find_adapter_limits,
     is_ring_out_of_range,
 )
@@ -45,7 +45,7 @@ def format_adapter_limits(levels: TreatmentLevels) -> dict[str, str]:
     return {
         "max_mtu": str(limits.max_mtu),
         "max_queues": str(limits.max_queues),
-        "vmxnet3_queues": str(count_vmxnet3_queues(levels)),
+        "vmxnet3_queues": str(derive_vmxnet3_queues_from_vcpus(levels)),
         "rx_ring_range": "{} to {}".format(*limits.rx_ring),
         "tx_ring_range": "{} to {}".format(*limits.tx_ring),
     }
@@ -65,7 +65,7 @@ def _is_ring_out_of_range(ring: Factor) -> LevelPredicate:
     return lambda levels, _: is_ring_out_of_range(levels, ring.name)
 
 
-def _names_missing_vcpus(levels: TreatmentLevels, _: Study) -> bool:
+def _has_irq_pin_beyond_vcpus(levels: TreatmentLevels, _: Study) -> bool:
     level = str(levels.get(IRQ_PIN.name, "spread"))
     return (
         VCPUS.is_present_in(levels)
@@ -90,7 +90,7 @@ ADAPTER_RULES = (
         QUEUES,
         lambda levels, _: (
             ADAPTER.is_at(levels, "vmxnet3")
-            and int(levels.get(QUEUES.name, 0)) not in (0, count_vmxnet3_queues(levels))
+            and int(levels.get(QUEUES.name, 0)) not in (0, derive_vmxnet3_queues_from_vcpus(levels))
         ),
         "queues = {queues} is not possible with adapter = vmxnet3 and vcpus = {vcpus}: its driver creates "
         "one for each vCPU, which is {vmxnet3_queues}",
@@ -119,7 +119,7 @@ ADAPTER_RULES = (
     ),
     LevelRule(
         IRQ_PIN,
-        _names_missing_vcpus,
+        _has_irq_pin_beyond_vcpus,
         "irq_pin = {irq_pin} names CPUs that a guest with vcpus = {vcpus} does not have. CPUs are numbered "
         "from 0",
         f"{EXCLUDE_FIX}, or name CPUs that the guests have",

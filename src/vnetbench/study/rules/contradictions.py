@@ -10,7 +10,7 @@ from vnetbench.study.model import Study
 from vnetbench.study.problems import KeyLocator, Problem
 from vnetbench.study.rules.adapter_rules import ADAPTER_RULES, format_adapter_limits
 from vnetbench.study.rules.frame_rules import FRAME_RULES, format_frame_sizes
-from vnetbench.study.rules.load_rules import LOAD_RULES, format_missing_cpus
+from vnetbench.study.rules.load_rules import LOAD_RULES, format_thread_cpus_outside_vm
 from vnetbench.study.rules.rule import TreatmentLevels
 from vnetbench.study.rules.testbed_rules import TESTBED_RULES
 
@@ -33,7 +33,7 @@ def find_contradictions(
                 "reverse": str(reverse),
                 "shaper": study.testbed.shaper,
                 "workload": study.workload,
-                "missing_cpus": format_missing_cpus(levels),
+                "missing_cpus": format_thread_cpus_outside_vm(levels),
                 **format_adapter_limits(levels),
                 **format_frame_sizes(levels),
             }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnetbench.study.factors.directions import DIRECTION_SHARES
+from vnetbench.study.factors.directions import STREAM_MULTIPLIERS_BY_DIRECTION
 from vnetbench.study.factors.frame_factors import (
     FRAME_LOAD,
     FRAME_SIZE,
@@ -83,7 +83,7 @@ FRAME_RULES = (
         DIRECTION,
         lambda levels, study: (
             WORKLOADS[study.workload].carries_frames
-            and str(DIRECTION.read_level(levels)) not in DIRECTION_SHARES
+            and str(DIRECTION.read_level(levels)) not in STREAM_MULTIPLIERS_BY_DIRECTION
         ),
         "direction = {direction} is not possible with {workload}: the load is the same in each direction",
         "write forward, reverse or both",

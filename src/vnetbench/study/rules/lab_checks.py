@@ -71,7 +71,7 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
     names = Counter(host.name for host in testbed.hosts)
     if testbed.backend == IPERF3_BACKEND and not any(host.local for host in testbed.hosts):
         names[DEFAULT_LOCAL_HOST_NAME] += 1
-    destinations = Counter(host.ssh for host in testbed.hosts if host.ssh)
+    destinations = Counter(host.ssh_destination for host in testbed.hosts if host.ssh_destination)
     machines = Counter(host.machine_key for host in testbed.hosts)
     ports = Counter((host.machine_key, host.interface) for host in testbed.hosts)
     for number, host in enumerate(testbed.hosts):
@@ -79,15 +79,15 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
             yield locate("testbed", "host", number, "name").make_problem(
                 f'another endpoint has the name "{host.name}"', fix="choose another name"
             )
-        if bool(host.ssh) + bool(host.iperf3) + host.local != 1:
+        if bool(host.ssh_destination) + bool(host.iperf3_server) + host.local != 1:
             yield locate("testbed", "host", number).make_problem(
                 f"the host {host.name} needs exactly one of the keys ssh, iperf3 and local",
                 fix="write ssh with a destination, iperf3 with the server's address, "
                 "or local = true for this machine",
             )
-        if host.ssh and destinations[host.ssh] > 1 and not has_frames:
+        if host.ssh_destination and destinations[host.ssh_destination] > 1 and not has_frames:
             yield locate("testbed", "host", number, "ssh").make_problem(
-                f"another host has the same destination, {host.ssh}", fix="name every machine only once"
+                f"another host has the same destination, {host.ssh_destination}", fix="name every machine only once"
             )
         is_shared = has_frames and machines[host.machine_key] > 1
         if is_shared and (host.interface is None or ports[host.machine_key, host.interface] > 1):
@@ -101,7 +101,7 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
                 fix="remove it",
             )
         for key in ("interface", "address"):
-            if getattr(host, key) and host.iperf3:
+            if getattr(host, key) and host.iperf3_server:
                 yield locate("testbed", "host", number, key).make_problem(
                     f"the key {key} applies only to hosts that run an agent",
                     fix="write it under a [[testbed.host]] with local = true or ssh",
@@ -123,9 +123,9 @@ def _check_pairs(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> 
 
 
 def _check_iperf3_hosts(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Problem]:
-    servers = [host for host in testbed.hosts if host.iperf3]
+    servers = [host for host in testbed.hosts if host.iperf3_server]
     others = [host for host in testbed.hosts if host not in servers]
-    if len(servers) != 1 or len(others) > 1 or any(host.ssh for host in others):
+    if len(servers) != 1 or len(others) > 1 or any(host.ssh_destination for host in others):
         yield locate("testbed", "host").make_problem(
             f"the study has {len(servers)} iperf3 server{'' if len(servers) == 1 else 's'} and "
             f"{len(others)} other host{'' if len(others) == 1 else 's'}; a study needs exactly one server",

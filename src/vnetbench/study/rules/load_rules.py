@@ -40,7 +40,7 @@ from vnetbench.study.rules.rule import (
 from vnetbench.study.workloads import WORKLOADS
 
 
-def format_missing_cpus(levels: TreatmentLevels) -> str:
+def format_thread_cpus_outside_vm(levels: TreatmentLevels) -> str:
     """Return the CPUs that `thread_cpus` names and `cpus` does not, if both are lists; empty for none."""
     threads, vms = (str(factor.read_level(levels)) for factor in (THREAD_CPUS, VM_CPUS))
     if not threads[0].isdigit() or not vms[0].isdigit() or vms.endswith("each"):
@@ -66,7 +66,7 @@ def _has_idle_threads(levels: TreatmentLevels, _: Study) -> bool:
     )
 
 
-def _has_too_many_connections(levels: TreatmentLevels, _: Study) -> bool:
+def _has_too_many_mixed_connections(levels: TreatmentLevels, _: Study) -> bool:
     """Return whether the connections of `mixed` are too many; another rule reports too many transfers."""
     if not STREAMS.is_present_in(levels) or not CONNECTIONS.is_present_in(levels):
         return False
@@ -170,7 +170,7 @@ LOAD_RULES = (
     ),
     LevelRule(
         CONNECTIONS,
-        _has_too_many_connections,
+        _has_too_many_mixed_connections,
         "{connections} connections with {forward} forward and {reverse} reverse transfers are too many for "
         "one VM",
         f"use at most {MAX_ENDPOINT_STREAMS} connections and transfers together",
@@ -192,7 +192,7 @@ LOAD_RULES = (
     ),
     LevelRule(
         THREAD_CPUS,
-        lambda levels, _: bool(format_missing_cpus(levels)),
+        lambda levels, _: bool(format_thread_cpus_outside_vm(levels)),
         "thread_cpus = {thread_cpus} names CPU {missing_cpus}, which cpus = {cpus} does not give to the VM",
         f"{EXCLUDE_FIX}, or name CPUs that the VM has",
     ),

@@ -10,7 +10,7 @@ from vnetbench.quantity import format_exact_duration, format_exact_frame_rate
 from vnetbench.study.factors.registry import check_factor_workload, format_level
 from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
-from vnetbench.study.plan import level_combinations
+from vnetbench.study.plan import generate_treatment_levels
 from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest_fix
 from vnetbench.study.rules.contradictions import find_contradictions
 from vnetbench.study.rules.lab_checks import check_lab
@@ -51,7 +51,7 @@ def check_study(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             "of levels",
             fix=f'remove [[together]], or write combine = "{ONE_AT_A_TIME}" at the head of the file',
         )
-    treatments = list(level_combinations(study))
+    treatments = list(generate_treatment_levels(study))
     if not treatments:
         yield locate("exclude").make_problem(
             "the exclusions leave no treatment", fix="remove an exclusion, or name fewer levels in it"

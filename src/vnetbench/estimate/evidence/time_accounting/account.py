@@ -16,7 +16,7 @@ from vnetbench.estimate.evidence.time_accounting.network_time import split_netwo
 from vnetbench.estimate.evidence.time_accounting.thread_time import ThreadTime, mean_thread_time
 from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, RUNNING, SENDER, TIME_USES
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_guest_and_kind
+from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_owner_and_thread_kind
 
 TimeShares = Mapping[str, float]
 """Name of a use of time (`TIME_USES`) to its share, 0 to 1. The shares add up to 1."""
@@ -100,6 +100,6 @@ def _busiest_switch_thread_share(data: TrialData) -> float:
         assert x.observation is not None
         for times in (x.observation.thread_cpu_s, x.observation.thread_wait_s):
             for thread, time_s in times.items():
-                if split_guest_and_kind(thread)[1] in EMULATOR_THREAD_KINDS:
+                if split_owner_and_thread_kind(thread)[1] in EMULATOR_THREAD_KINDS:
                     active_s[thread] = active_s.get(thread, 0.0) + time_s
     return max(active_s.values(), default=0.0) / duration_s if duration_s else 0.0

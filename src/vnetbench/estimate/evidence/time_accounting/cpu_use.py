@@ -10,7 +10,7 @@ from vnetbench.estimate.evidence.aggregation import (
     effective_knob_value,
     to_number,
     total_duration_s,
-    total_of_all_counters,
+    total_of_known_counters,
     total_of_counter,
 )
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel, has_own_kernel
@@ -113,13 +113,13 @@ def _instrument_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> 
     """Return the CPU time of the agents besides the load's threads, and of the bench, on these CPUs."""
     total_s = 0.0
     for endpoint, samples in part.endpoints:
-        process_s = total_of_all_counters(samples, "process_cpu_user_s", "process_cpu_system_s")
+        process_s = total_of_known_counters(samples, "process_cpu_user_s", "process_cpu_system_s")
         threads_s = total_of_counter(samples, "threads_cpu_s")
         if _runs_in(endpoint, samples, kernel) and process_s is not None and threads_s is not None:
             share = _overlap_share(allowed_cpus(part, endpoint, kernel), cpus)
             total_s += share * max(0.0, process_s - threads_s)
     if kernel.name == HOST:
-        observer_s = total_of_all_counters(part.host_samples, "process_cpu_user_s", "process_cpu_system_s")
+        observer_s = total_of_known_counters(part.host_samples, "process_cpu_user_s", "process_cpu_system_s")
         totals = next((each.totals for each in part.trial.endpoints if each.name == HOST), {})
         trial_s = part.trial.idle_s + part.trial.duration_s
         bench_s = (

@@ -123,15 +123,15 @@ class EthrReport(LineReport):
             or cls.parse_command(line) is not None
         )
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this test."""
         if self.has_end_line:
             return line.startswith("Hint: ")
         if _VERSION_LINE.match(line) or _DESTINATION_LINE.match(line):
             return not (self.rates_by_second_and_stream or self.latency_lines)
         patterns = (
-            _END_LINE, _CLIENT_STREAM_ROW, _CLIENT_ROW_WITHOUT_STREAM, _SERVER_ROW, _LATENCY_ROW, _LATENCY_TEST_LINE,
-            _PING_RESULT_LINE,
+            _END_LINE, _CLIENT_STREAM_ROW, _CLIENT_ROW_WITHOUT_STREAM, _SERVER_ROW, _LATENCY_ROW,
+            _LATENCY_TEST_LINE, _PING_RESULT_LINE,
             _PING_HEADER_LINE, _CONNECTION_LINE, _OTHER_OUTPUT_LINE, _ERROR_LINE,
         )  # fmt: skip
         return any(pattern.match(line) for pattern in patterns)
@@ -220,7 +220,7 @@ class EthrLogFileReport(EthrReport):
         """Return None: a log file has no command line."""
         return None
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this test."""
         if not _is_json_line(line):
             return False

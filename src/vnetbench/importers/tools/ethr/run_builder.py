@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vnetbench.importers.tools.ethr.report import EthrReport
 
 _PERCENT_BY_PERCENTILE_NAME = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99_9": 99.9, "p99_99": 99.99}
-_ValuesBySecond = Mapping[int, dict[str, RoundedValue]]
+_RatesBySecond = Mapping[int, dict[str, RoundedValue]]
 """Values of all streams together, by second."""
 
 
@@ -80,7 +80,7 @@ def build_throughput_run(report: EthrReport) -> Run:
         last_line=report.last_line,
         workload=workload,
         factors=factors,
-        metrics=_compute_metrics(report, workload, seconds) if is_complete else {},
+        metrics=_average_metrics_over_seconds(report, workload, seconds) if is_complete else {},
         intervals=tuple(_build_intervals(report, workload, seconds, direction)),
         duration_s=float(len(seconds)) or None,
         started_at=report.started_at,
@@ -107,8 +107,8 @@ def _is_sender(report: EthrReport) -> bool:
     return not report.is_server and "r" not in report.options
 
 
-def _compute_metrics(
-    report: EthrReport, workload: str, values_by_second: _ValuesBySecond
+def _average_metrics_over_seconds(
+    report: EthrReport, workload: str, rates_by_second: _RatesBySecond
 ) -> dict[str, RoundedValue]:
     load = WORKLOADS[workload]
     names = {"bits": "goodput_bps"} if load.is_byte_stream else {}
@@ -117,20 +117,20 @@ def _compute_metrics(
     elif load.has_datagrams:
         names = {"bits": "goodput_bps", "packets": "datagrams_received_per_s"}
     return {
-        ours: mean_value(row[theirs] for row in values_by_second.values())
+        ours: mean_value(row[theirs] for row in rates_by_second.values())
         for theirs, ours in names.items()
-        if all(theirs in row for row in values_by_second.values())
+        if all(theirs in row for row in rates_by_second.values())
     }
 
 
 def _build_intervals(
-    report: EthrReport, workload: str, values_by_second: _ValuesBySecond, direction: str
+    report: EthrReport, workload: str, rates_by_second: _RatesBySecond, direction: str
 ) -> Iterable[ReportInterval]:
     """Yield each second. For UDP only a receiver has intervals: a sender does not know what arrived."""
     load = WORKLOADS[workload]
     if load.has_connection_per_request or (load.has_datagrams and _is_sender(report)):
         return
-    for second, row in values_by_second.items():
+    for second, row in rates_by_second.items():
         if "bits" in row:
             values = {"bytes": scale_value(row["bits"], 1 / 8)}
             yield ReportInterval(float(second), second + 1.0, values, direction=direction)
@@ -140,9 +140,9 @@ def _collect_other_results(report: EthrReport) -> dict[str, str]:
     return {name: text for name, text in (("title", report.test_title), ("ended", report.end_reason)) if text}
 
 
-def _compute_connection_rate(workload: str, values_by_second: _ValuesBySecond) -> dict[str, str]:
+def _compute_connection_rate(workload: str, rates_by_second: _RatesBySecond) -> dict[str, str]:
     """Return the rate of connections that carry no request, which is none of our metrics."""
-    rows = [row["connections"] for row in values_by_second.values() if "connections" in row]
+    rows = [row["connections"] for row in rates_by_second.values() if "connections" in row]
     has_rate = WORKLOADS[workload].has_connection_per_request and rows
     return {"Conn/s": f"{mean_value(rows).value:g}"} if has_rate else {}
 

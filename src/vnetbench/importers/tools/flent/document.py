@@ -14,10 +14,10 @@ from typing import Any
 from vnetbench.errors import BenchError
 from vnetbench.importers.runs import FORWARD, REVERSE, Run
 from vnetbench.importers.tools.flent.json_values import (
-    finite_number_or_none,
     list_or_empty,
     object_or_empty,
-    text_or_empty,
+    parse_finite_number_or_none,
+    scalar_text_or_empty,
 )
 from vnetbench.importers.tools.flent.probes import PingSeries, latency_metrics, parse_ping_series
 from vnetbench.importers.tools.flent.transfers import (
@@ -48,7 +48,7 @@ def read_runs_of_document(document: Any, first_line: int, last_line: int) -> lis
     probes = [p for name, each in series.items() if (p := parse_ping_series(name, each, points[name]))]
     common: dict[str, Any] = {
         "tool": "flent",
-        "version": text_or_empty(meta.get("FLENT_VERSION") or meta.get("NETPERF_WRAPPER_VERSION")),
+        "version": scalar_text_or_empty(meta.get("FLENT_VERSION") or meta.get("NETPERF_WRAPPER_VERSION")),
         "first_line": first_line,
         "last_line": last_line,
         "started_at": _parse_time(meta.get("TIME")),
@@ -66,9 +66,8 @@ def read_runs_of_document(document: Any, first_line: int, last_line: int) -> lis
         return [_build_probe_run(meta, probe, common) for probe in probes]
     names = ", ".join(list(series)[:4]) or "none"
     failure = (
-        f"the test {text_or_empty(meta.get('NAME'))} contains neither a TCP transfer nor a ping, only the "
-        "series "
-        f"{names}"
+        f"the test {scalar_text_or_empty(meta.get('NAME'))} contains neither a TCP transfer nor a ping, only "
+        f"the series {names}"
     )
     return [Run(workload=TCP_STREAM, factors={}, metrics={}, **{"failure": failure, **common})]
 
@@ -83,23 +82,25 @@ def _build_load_run(
 
     Tests of the rrul family also measure latency under load, others do not.
     """
-    is_mixed = "rrul" in text_or_empty(meta.get("NAME")) and any(
-        probe.round_trip_us_by_send_time for probe in probes
+    is_mixed = "rrul" in scalar_text_or_empty(meta.get("NAME")) and any(
+        probe.round_trip_us_by_send_unix_time for probe in probes
     )
     without_result = [transfer.series_name for transfer in transfers if transfer.reported_rate_mbps is None]
     metrics = {} if without_result else goodput_metrics(transfers)
-    factors = {**_build_stream_factors(transfers), **_build_address_factor(meta)}
+    factors = {**_build_stream_factors(transfers), **_build_ip_version_factor(meta)}
     remarks = []
     if is_mixed:
         begin, end = load_period_unix_s(transfers)
         metrics |= latency_metrics(probes, begin, end)
         factors |= _build_probe_factors(probes)
-        kinds = " and ".join(sorted({probe.protocol for probe in probes if probe.round_trip_us_by_send_time}))
+        kinds = " and ".join(
+            sorted({probe.protocol for probe in probes if probe.round_trip_us_by_send_unix_time})
+        )
         remarks.append(f"The latencies are those of {kinds} probes, not of TCP requests.")
     hosts = len(list_or_empty(meta.get("HOSTS")))
     if hosts > 1:
         remarks.append(f"The transfers go to {hosts} hosts.")
-    missing = finite_number_or_none(meta.get("FAILED_RUNNERS")) or 0
+    missing = parse_finite_number_or_none(meta.get("FAILED_RUNNERS")) or 0
     if missing and not without_result:
         remarks.append(f"The file has no values for {missing:.0f} series.")
     if without_result and "failure" not in common_run_fields:
@@ -123,9 +124,9 @@ def _build_probe_run(meta: Mapping[str, Any], probe: PingSeries, common_run_fiel
     """Return a run of one kind of probe."""
     return Run(
         workload=TCP_RR,
-        factors={**_build_probe_factors([probe]), **_build_address_factor(meta)},
+        factors={**_build_probe_factors([probe]), **_build_ip_version_factor(meta)},
         metrics=probe.metrics(),
-        duration_s=finite_number_or_none(meta.get("LENGTH"), minimum=0),
+        duration_s=parse_finite_number_or_none(meta.get("LENGTH"), minimum=0),
         reported_by="sender",
         remarks=(f"The requests are {probe.protocol} probes, not TCP requests.",),
         **common_run_fields,
@@ -152,7 +153,7 @@ def _build_stream_factors(transfers: Sequence[Transfer]) -> dict[str, Level]:
 
 
 def _build_probe_factors(probes: Sequence[PingSeries]) -> dict[str, Level]:
-    asking = [probe for probe in probes if probe.round_trip_us_by_send_time] or probes
+    asking = [probe for probe in probes if probe.round_trip_us_by_send_unix_time] or probes
     rates = {probe.ping_rate_level for probe in asking}
     return {
         **_parse_valid_levels({"connections": len(asking), "rate": rates.pop() if len(rates) == 1 else None}),
@@ -160,8 +161,8 @@ def _build_probe_factors(probes: Sequence[PingSeries]) -> dict[str, Level]:
     }
 
 
-def _build_address_factor(meta: Mapping[str, Any]) -> dict[str, Level]:
-    return _parse_valid_levels({"ip_version": text_or_empty(meta.get("IP_VERSION")) or None})
+def _build_ip_version_factor(meta: Mapping[str, Any]) -> dict[str, Level]:
+    return _parse_valid_levels({"ip_version": scalar_text_or_empty(meta.get("IP_VERSION")) or None})
 
 
 def _parse_valid_levels(raw: Mapping[str, object]) -> dict[str, Level]:
@@ -187,8 +188,8 @@ def _find_value_common_to_transfers(transfers: Sequence[Transfer], key: str) -> 
 
 
 def _find_duration_s(meta: Mapping[str, Any], transfers: Sequence[Transfer]) -> float | None:
-    times = [finite_number_or_none(t.series_metadata.get("ELAPSED_TIME"), minimum=0) for t in transfers]
-    return max((time for time in times if time), default=None) or finite_number_or_none(
+    times = [parse_finite_number_or_none(t.series_metadata.get("ELAPSED_TIME"), minimum=0) for t in transfers]
+    return max((time for time in times if time), default=None) or parse_finite_number_or_none(
         meta.get("LENGTH"), minimum=0
     )
 
@@ -197,23 +198,23 @@ def _collect_other_results(
     meta: Mapping[str, Any], series_metadata_by_name: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
     named = {"test": "NAME", "title": "TITLE", "note": "NOTE", "host": "HOST", "kernel": "KERNEL_RELEASE"}
-    results = {ours: text_or_empty(meta.get(theirs)) for ours, theirs in named.items()}
+    results = {ours: scalar_text_or_empty(meta.get(theirs)) for ours, theirs in named.items()}
     pings = {
         f"{name}, mean": f"{each['MEAN_VALUE']} ms"
         for name, each in series_metadata_by_name.items()
-        if name.startswith("Ping") and finite_number_or_none(each.get("MEAN_VALUE")) is not None
+        if name.startswith("Ping") and parse_finite_number_or_none(each.get("MEAN_VALUE")) is not None
     }
     return {name: text for name, text in {**results, **pings}.items() if text}
 
 
 def _find_format_version(document: Mapping[str, Any]) -> int:
-    return int(finite_number_or_none(document.get("version"), minimum=1) or 1)
+    return int(parse_finite_number_or_none(document.get("version"), minimum=1) or 1)
 
 
 def _parse_time(text: Any) -> datetime | None:
     """Parse `2026-11-21T21:24:17.666403Z`. Before 1.0 there is no Z."""
     try:
-        return datetime.fromisoformat(text_or_empty(text))
+        return datetime.fromisoformat(scalar_text_or_empty(text))
     except ValueError:
         return None
 

@@ -20,13 +20,13 @@ def list_or_empty(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
-def text_or_empty(value: Any) -> str:
+def scalar_text_or_empty(value: Any) -> str:
     """Return a text or a number as text; empty for anything else."""
     return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
 
 
-def finite_number_or_none(value: Any, minimum: float = -_MAX_PLAUSIBLE_NUMBER) -> float | None:
-    """Return a finite number of at least `least`.
+def parse_finite_number_or_none(value: Any, minimum: float = -_MAX_PLAUSIBLE_NUMBER) -> float | None:
+    """Return a finite number of at least `minimum`.
 
     A text is accepted: netperf's counts are stored as texts.
     """

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.importers.runs import RoundedValue
-from vnetbench.importers.tools.flent.json_values import finite_number_or_none, object_or_empty, text_or_empty
+from vnetbench.importers.tools.flent.json_values import (
+    object_or_empty,
+    parse_finite_number_or_none,
+    scalar_text_or_empty,
+)
 
 _FRACTION_BY_PERCENTILE_NAME = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
 _US_PER_MS = 1000.0
 """Flent stores milliseconds."""
-_HALF_PRINTED_RATE_DIGIT = 0.005
+_HALF_DIGIT_OF_TRANSACTION_RATE = 0.005
 """Half of the last decimal of netperf's transaction rate. Flent stores its inverse."""
 _PING_PERIOD_PATTERNS = (
     (re.compile(r"fping\S*\s.*-p (\d+)"), 1e-3),  # fping -D -p 200 -c 30 -t 12000 host
@@ -31,21 +35,24 @@ class PingSeries:
     """`ICMP` or `UDP`."""
     ping_rate_level: str | None
     """How often Flent sent pings, `5 /s`. `none`: each follows the reply to the one before. None: unknown."""
-    round_trip_us_by_send_time: tuple[tuple[float, RoundedValue], ...]
+    round_trip_us_by_send_unix_time: tuple[tuple[float, RoundedValue], ...]
     """Time of sending (Unix time, s) and round trip (µs) of single pings. Empty if only means are known."""
     mean_round_trip_us: float | None
     """Mean of netperf's UDP_RR, which has no single values."""
 
     def metrics(self) -> dict[str, RoundedValue]:
         """Return the metrics of all pings."""
-        if self.round_trip_us_by_send_time:
+        if self.round_trip_us_by_send_unix_time:
             return _compute_latency_distribution(
-                "latency", [time for _, time in self.round_trip_us_by_send_time]
+                "latency", [time for _, time in self.round_trip_us_by_send_unix_time]
             )
         if not self.mean_round_trip_us:
             return {}
         rate = 1e6 / self.mean_round_trip_us
-        low, high = max(rate / 2, rate - _HALF_PRINTED_RATE_DIGIT), rate + _HALF_PRINTED_RATE_DIGIT
+        low, high = (
+            max(rate / 2, rate - _HALF_DIGIT_OF_TRANSACTION_RATE),
+            rate + _HALF_DIGIT_OF_TRANSACTION_RATE,
+        )
         return {
             "latency_mean_us": RoundedValue(self.mean_round_trip_us, 1e6 / high, 1e6 / low),
             "transactions_per_s": RoundedValue(rate, low, high),
@@ -59,10 +66,10 @@ def parse_ping_series(series_name: str, meta: Mapping[str, Any], points: Sequenc
     protocol = "UDP" if "UDP" in series_name else "ICMP"
     single: list[tuple[float, float]] = []
     for point in map(object_or_empty, points):
-        at, time = (finite_number_or_none(point.get(key), minimum=0) for key in ("t", "val"))
+        at, time = (parse_finite_number_or_none(point.get(key), minimum=0) for key in ("t", "val"))
         if at is not None and time is not None and "dur" not in point:
             single.append((at, time))
-    mean = finite_number_or_none(meta.get("MEAN_VALUE"), minimum=0)
+    mean = parse_finite_number_or_none(meta.get("MEAN_VALUE"), minimum=0)
     if single:
         metrics = _restore_rounding_in_us([time for _, time in single])
         times = tuple((at, value) for (at, _), value in zip(single, metrics, strict=True))
@@ -82,7 +89,7 @@ def latency_metrics(
         load_begin_unix_s: Start of the load (Unix time).
         load_end_unix_s: End of the load (Unix time).
     """
-    all_times = [time for probe in ping_series for time in probe.round_trip_us_by_send_time]
+    all_times = [time for probe in ping_series for time in probe.round_trip_us_by_send_unix_time]
     loaded = _compute_latency_distribution(
         "latency", [time for at, time in all_times if load_begin_unix_s <= at <= load_end_unix_s]
     )
@@ -153,10 +160,10 @@ def _count_decimals(round_trip_ms: float) -> int:
 
 
 def _find_ping_rate_level(meta: Mapping[str, Any]) -> str | None:
-    command = text_or_empty(meta.get("COMMAND"))
+    command = scalar_text_or_empty(meta.get("COMMAND"))
     for period, unit in _PING_PERIOD_PATTERNS:
         match = period.search(command)
-        seconds = finite_number_or_none(match[1], minimum=0) if match else None
+        seconds = parse_finite_number_or_none(match[1], minimum=0) if match else None
         if seconds:
             return f"{1 / (seconds * unit):.6g} /s"
     return None

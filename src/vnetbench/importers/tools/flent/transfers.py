@@ -16,7 +16,11 @@ from typing import Any
 
 from vnetbench.importers.arithmetic import sum_values
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue
-from vnetbench.importers.tools.flent.json_values import finite_number_or_none, object_or_empty, text_or_empty
+from vnetbench.importers.tools.flent.json_values import (
+    object_or_empty,
+    parse_finite_number_or_none,
+    scalar_text_or_empty,
+)
 
 _TEST_IN_COMMAND_PATTERN = re.compile(r"\s-t\s*(TCP_STREAM|TCP_MAERTS|UDP_RR)\b")
 """In a series' command: `/usr/bin/netperf -P 0 -v 0 -D -0.20 -4 -H host -t TCP_MAERTS -l 60 -f m …`."""
@@ -45,10 +49,10 @@ class Transfer:
     @property
     def reported_rate_mbps(self) -> float | None:
         """Result of the whole transfer as netperf reports it, in 10^6 bit/s."""
-        return finite_number_or_none(self.series_metadata.get("MEAN_VALUE"), minimum=0)
+        return parse_finite_number_or_none(self.series_metadata.get("MEAN_VALUE"), minimum=0)
 
     @cached_property
-    def bytes_arrived_by_time(self) -> tuple[tuple[float, RoundedValue], ...]:
+    def cumulative_bytes_by_unix_time(self) -> tuple[tuple[float, RoundedValue], ...]:
         """Times in ascending order, with the bytes that had arrived by then."""
         points: list[tuple[float, RoundedValue]] = []
         total = RoundedValue.exact(0.0)
@@ -63,7 +67,7 @@ def parse_transfer(series_name: str, meta: Mapping[str, Any], points: Sequence[A
     """Return the series of this name as a transfer; None if it is none."""
     has_command = "COMMAND" in meta or "RUNNER" in meta
     test = (
-        _TEST_IN_COMMAND_PATTERN.search(text_or_empty(meta.get("COMMAND")))
+        _TEST_IN_COMMAND_PATTERN.search(scalar_text_or_empty(meta.get("COMMAND")))
         if has_command
         else _TRANSFER_NAME_PATTERN.match(series_name)
     )
@@ -76,7 +80,9 @@ def _parse_intervals(points: Sequence[Any]) -> Iterator[tuple[float, float, floa
     """Yield valid intervals: finite numbers, a length, and no overlap with the interval before."""
     previous_end = 0.0
     for point in map(object_or_empty, points):
-        end, length, rate = (finite_number_or_none(point.get(key), minimum=0) for key in ("t", "dur", "val"))
+        end, length, rate = (
+            parse_finite_number_or_none(point.get(key), minimum=0) for key in ("t", "dur", "val")
+        )
         if end is None or rate is None or not length or end <= previous_end:
             continue
         yield end, min(length, end - previous_end), rate
@@ -102,8 +108,10 @@ def goodput_metrics(transfers: Sequence[Transfer]) -> dict[str, RoundedValue]:
 
 def _compute_retransmit_rate(transfers: Sequence[Transfer]) -> dict[str, RoundedValue]:
     """Return the retransmissions of the senders, if each transfer has them and its duration."""
-    counts = [finite_number_or_none(t.series_metadata.get("TCP_RETRANSMIT"), minimum=0) for t in transfers]
-    times = [finite_number_or_none(t.series_metadata.get("ELAPSED_TIME"), minimum=0) for t in transfers]
+    counts = [
+        parse_finite_number_or_none(t.series_metadata.get("TCP_RETRANSMIT"), minimum=0) for t in transfers
+    ]
+    times = [parse_finite_number_or_none(t.series_metadata.get("ELAPSED_TIME"), minimum=0) for t in transfers]
     rates = [count / time for count, time in zip(counts, times, strict=True) if count is not None and time]
     return {"retransmits_per_s": RoundedValue.exact(sum(rates))} if len(rates) == len(transfers) else {}
 
@@ -121,8 +129,8 @@ def build_intervals(transfers: Sequence[Transfer]) -> Iterator[ReportInterval]:
         if not active or not all(t.end_length_rate_intervals for t in active):
             continue
         first, last = (
-            max(t.bytes_arrived_by_time[0][0] for t in active),
-            min(t.bytes_arrived_by_time[-1][0] for t in active),
+            max(t.cumulative_bytes_by_unix_time[0][0] for t in active),
+            min(t.cumulative_bytes_by_unix_time[-1][0] for t in active),
         )
         if last - first < _MIN_COVERED_LOAD_SHARE * (end - begin):
             continue
@@ -131,8 +139,8 @@ def build_intervals(transfers: Sequence[Transfer]) -> Iterator[ReportInterval]:
             if interval_start < interval_end <= last:
                 arrived = [
                     _subtract_cumulative_values(
-                        _bytes_arrived_until(t.bytes_arrived_by_time, interval_end),
-                        _bytes_arrived_until(t.bytes_arrived_by_time, interval_start),
+                        _bytes_arrived_until(t.cumulative_bytes_by_unix_time, interval_end),
+                        _bytes_arrived_until(t.cumulative_bytes_by_unix_time, interval_start),
                     )
                     for t in active
                 ]
@@ -143,11 +151,17 @@ def build_intervals(transfers: Sequence[Transfer]) -> Iterator[ReportInterval]:
 
 
 def _bytes_arrived_until(
-    bytes_arrived_by_time: Sequence[tuple[float, RoundedValue]], unix_s: float
+    cumulative_bytes_by_unix_time: Sequence[tuple[float, RoundedValue]], unix_s: float
 ) -> RoundedValue:
     """Return the bytes that had arrived at a time."""
-    after = min(bisect_left(bytes_arrived_by_time, unix_s, key=itemgetter(0)), len(bytes_arrived_by_time) - 1)
-    (since, before), (until, then) = bytes_arrived_by_time[max(0, after - 1)], bytes_arrived_by_time[after]
+    after = min(
+        bisect_left(cumulative_bytes_by_unix_time, unix_s, key=itemgetter(0)),
+        len(cumulative_bytes_by_unix_time) - 1,
+    )
+    (since, before), (until, then) = (
+        cumulative_bytes_by_unix_time[max(0, after - 1)],
+        cumulative_bytes_by_unix_time[after],
+    )
     fraction = min(1.0, max(0.0, (unix_s - since) / (until - since))) if until > since else 1.0
     ends = ((before.value, then.value), (before.low, then.low), (before.high, then.high))
     return RoundedValue(*(a + fraction * (b - a) for a, b in ends))
@@ -171,8 +185,8 @@ def _subtract_cumulative_values(a: RoundedValue, b: RoundedValue) -> RoundedValu
 def load_period_unix_s(transfers: Sequence[Transfer]) -> tuple[float, float]:
     """Return Unix times of the first transfer's start and the last one's end; both are 0 if unknown."""
     ends = [
-        (t.bytes_arrived_by_time[0][0], t.bytes_arrived_by_time[-1][0])
+        (t.cumulative_bytes_by_unix_time[0][0], t.cumulative_bytes_by_unix_time[-1][0])
         for t in transfers
-        if t.bytes_arrived_by_time
+        if t.cumulative_bytes_by_unix_time
     ]
     return (min(a for a, _ in ends), max(b for _, b in ends)) if ends else (0.0, 0.0)

@@ -35,7 +35,7 @@ class StreamRows:
     """What the receiver of a UDP sender reported to it."""
 
     @property
-    def total_row(self) -> ReportRow | None:
+    def whole_run_row(self) -> ReportRow | None:
         """The row of the whole run: the last one, if it starts at 0. A single row may be an interval."""
         last = self.rows[-1] if self.rows else None
         if last is None or last.start_s > 0 or (len(self.rows) == 1 and last.is_probably_interval):
@@ -45,7 +45,7 @@ class StreamRows:
     @property
     def interval_rows(self) -> list[ReportRow]:
         """The rows of intervals."""
-        return self.rows[:-1] if self.total_row is not None else self.rows
+        return self.rows[:-1] if self.whole_run_row is not None else self.rows
 
 
 @dataclass
@@ -96,7 +96,7 @@ class ConnectionGroup:
         return [rows for (_, reverse), rows in self.rows_of_streams_or_sum.items() if reverse == is_reverse]
 
     @property
-    def sum_rows(self) -> StreamRows | None:
+    def all_streams_rows(self) -> StreamRows | None:
         """The sums that iperf prints.
 
         Use them with one direction only: with two they may cover both or one.
@@ -111,10 +111,12 @@ class ConnectionGroup:
         )
 
     @property
-    def has_all_total_rows(self) -> bool:
+    def has_all_whole_run_rows(self) -> bool:
         """Whether every connection has the row of its whole run, in both directions of a full-duplex one."""
         names = {name for name, _ in self.rows_of_streams_or_sum}
         has_all = set(self.is_reverse_by_stream_id) <= names or names == {ALL_STREAMS_ID}
         return (
-            bool(names) and has_all and all(rows.total_row for rows in self.rows_of_streams_or_sum.values())
+            bool(names)
+            and has_all
+            and all(rows.whole_run_row for rows in self.rows_of_streams_or_sum.values())
         )

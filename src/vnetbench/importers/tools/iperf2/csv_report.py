@@ -61,7 +61,7 @@ class CsvReport(Iperf2Report):
         command = cls.parse_command(line)
         return command is not None and cls(command, 0).options.get("style", "").upper() == "C"
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line is of a connection that ran at the same time as the others."""
         row = _ROW_PATTERN.match(line)
         if row is None:

@@ -44,7 +44,7 @@ ALL_STREAMS_ID = "SUM"
 
 @dataclass(frozen=True)
 class ReportRow:
-    """An interval or the whole run. `values` has the names of `ReportInterval.values`, as far as printed."""
+    """An interval or the whole run. `value_by_name` has names of `ReportInterval.values`, if printed."""
 
     stream_id: str
     """The stream's number, or `SUM`."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from vnetbench.importers.arithmetic import divide_values, mean_value, scale_value, sum_values
-from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+from vnetbench.importers.runs import (
+    CUT_OFF_FAILURE,
+    FORWARD,
+    REVERSE,
+    ReportInterval,
+    RoundedValue,
+    Run,
+    SenderOrReceiver,
+)
 from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader, StreamRows
 from vnetbench.importers.tools.iperf2.options import factors_from_options
 from vnetbench.importers.tools.iperf2.report_rows import ReportRow
@@ -22,9 +30,9 @@ def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
     """Return the run. It has a failure if a stream lacks the row of its whole run."""
     workload = _detect_workload(group, header)
     totals = {
-        is_reverse: _find_total_rows(group, header, is_reverse) for is_reverse in group.is_reverse_values
+        is_reverse: _find_whole_run_rows(group, header, is_reverse) for is_reverse in group.is_reverse_values
     }
-    is_complete = group.has_all_total_rows and all(
+    is_complete = group.has_all_whole_run_rows and all(
         len(rows) == len(group.find_stream_rows(is_reverse)) for is_reverse, rows in totals.items()
     )
     rows = [row for each in totals.values() for row in each]
@@ -62,14 +70,14 @@ def _detect_workload(group: ConnectionGroup, header: ReportHeader) -> str:
     return UDP_STREAM if is_udp else TCP_STREAM
 
 
-def _detect_reporting_endpoint(group: ConnectionGroup, header: ReportHeader) -> str:
+def _detect_reporting_endpoint(group: ConnectionGroup, header: ReportHeader) -> SenderOrReceiver:
     has_receiver_report = any(stream.receiver_report_row for stream in group.rows_of_streams_or_sum.values())
     if len(group.is_reverse_values) != 1 or has_receiver_report or not header.is_endpoint_known:
         return ""
     return "sender" if header.is_client != group.is_reverse_values[0] else "receiver"
 
 
-def _find_total_rows(group: ConnectionGroup, header: ReportHeader, is_reverse: bool) -> list[ReportRow]:
+def _find_whole_run_rows(group: ConnectionGroup, header: ReportHeader, is_reverse: bool) -> list[ReportRow]:
     """Return the rows of the whole run, one for each stream of a direction.
 
     A single row may be the first interval of a run that was cut off. The command line decides.
@@ -79,9 +87,9 @@ def _find_total_rows(group: ConnectionGroup, header: ReportHeader, is_reverse: b
         header.command_options.get("time", "10"),
     )
     streams = group.find_stream_rows(is_reverse)
-    rows = [stream.total_row for stream in streams if stream.total_row is not None]
+    rows = [stream.whole_run_row for stream in streams if stream.whole_run_row is not None]
     if header.is_client and interval and float(interval) < float(requested_s):
-        single = {id(stream.total_row) for stream in streams if len(stream.rows) == 1}
+        single = {id(stream.whole_run_row) for stream in streams if len(stream.rows) == 1}
         rows = [row for row in rows if id(row) not in single or row.printed_end_s != float(interval)]
     return rows
 
@@ -112,23 +120,23 @@ def _build_factors(group: ConnectionGroup, header: ReportHeader, workload: str) 
 
 
 def _compute_metrics(
-    group: ConnectionGroup, header: ReportHeader, workload: str, total_rows: _RowsByIsReverse
+    group: ConnectionGroup, header: ReportHeader, workload: str, whole_run_rows: _RowsByIsReverse
 ) -> dict[str, RoundedValue]:
     if WORKLOADS[workload].has_requests:
-        return _compute_request_metrics([row for rows in total_rows.values() for row in rows])
+        return _compute_request_metrics([row for rows in whole_run_rows.values() for row in rows])
     if WORKLOADS[workload].has_datagrams:
-        return _compute_datagram_metrics(group, header, total_rows)
+        return _compute_datagram_metrics(group, header, whole_run_rows)
     goodput = {
-        is_reverse: sum_values(row.rate_bps for row in rows) for is_reverse, rows in total_rows.items()
+        is_reverse: sum_values(row.rate_bps for row in rows) for is_reverse, rows in whole_run_rows.items()
     }
     if len(goodput) == 2:
         by_direction = {
             _GOODPUT_METRIC_BY_IS_REVERSE[is_reverse]: value for is_reverse, value in goodput.items()
         }
         return {"goodput_bps": sum_values(goodput.values()), **by_direction}
-    sum_row = group.sum_rows.total_row if group.sum_rows is not None else None
+    sum_row = group.all_streams_rows.whole_run_row if group.all_streams_rows is not None else None
     metrics = {"goodput_bps": sum_row.rate_bps if sum_row is not None else sum_values(goodput.values())}
-    rows = [row for each in total_rows.values() for row in each]
+    rows = [row for each in whole_run_rows.values() for row in each]
     if all("retransmits" in row.value_by_name for row in rows):
         retransmits = sum_values(row.value_by_name["retransmits"] for row in rows)
         metrics["retransmits_per_s"] = divide_values(retransmits, _find_longest_duration_s(rows))
@@ -151,10 +159,10 @@ def _compute_request_metrics(rows: list[ReportRow]) -> dict[str, RoundedValue]:
 
 
 def _compute_datagram_metrics(
-    group: ConnectionGroup, header: ReportHeader, total_rows: _RowsByIsReverse
+    group: ConnectionGroup, header: ReportHeader, whole_run_rows: _RowsByIsReverse
 ) -> dict[str, RoundedValue]:
     metrics: dict[str, RoundedValue] = {}
-    duration = _find_longest_duration_s([row for rows in total_rows.values() for row in rows])
+    duration = _find_longest_duration_s([row for rows in whole_run_rows.values() for row in rows])
     if group.sent_datagrams_by_stream_id:
         sent = RoundedValue.exact(sum(group.sent_datagrams_by_stream_id.values()))
         metrics["datagrams_sent_per_s"] = divide_values(sent, duration)
@@ -162,7 +170,7 @@ def _compute_datagram_metrics(
     reports = [each.receiver_report_row for each in streams.values() if each.receiver_report_row is not None]
     received = reports or [
         row
-        for is_reverse, rows in total_rows.items()
+        for is_reverse, rows in whole_run_rows.items()
         for row in rows
         if _is_from_receiver(row, header, is_reverse)
     ]
@@ -198,8 +206,12 @@ def _is_from_receiver(row: ReportRow, header: ReportHeader, is_reverse: bool) ->
 def _build_intervals(group: ConnectionGroup, header: ReportHeader, workload: str) -> Iterable[ReportInterval]:
     load = WORKLOADS[workload]
     for is_reverse in group.is_reverse_values:
-        has_sums = group.sum_rows is not None and len(group.is_reverse_values) == 1
-        streams = [group.sum_rows] if has_sums and group.sum_rows else group.find_stream_rows(is_reverse)
+        has_sums = group.all_streams_rows is not None and len(group.is_reverse_values) == 1
+        streams = (
+            [group.all_streams_rows]
+            if has_sums and group.all_streams_rows
+            else group.find_stream_rows(is_reverse)
+        )
         for start_s, end_s, rows in _group_simultaneous_rows(streams):
             if load.has_datagrams and not all(_is_from_receiver(row, header, is_reverse) for row in rows):
                 continue  # The sender's rows say nothing about what arrived.
@@ -238,7 +250,7 @@ def _collect_other_results(header: ReportHeader, rows: list[ReportRow]) -> dict[
 def _list_remarks(group: ConnectionGroup, header: ReportHeader) -> Iterable[str]:
     if not header.is_endpoint_known:
         yield "The log does not say whether the sender or the receiver wrote it."
-    if header.error_message and any(stream.total_row for stream in group.rows_of_streams_or_sum.values()):
+    if header.error_message and any(stream.whole_run_row for stream in group.rows_of_streams_or_sum.values()):
         yield f"iperf reported: {header.error_message}"
     if group.lacks_receiver_report:
         yield "The receiver's report is missing, so the amount of data that arrived is unknown."

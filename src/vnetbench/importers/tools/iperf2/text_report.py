@@ -109,11 +109,11 @@ class TextReport(Iperf2Report):
             )
         return _BANNER_LINE.match(line) is not None or cls.parse_command(line) is not None
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs here: a server's next connections and a second banner do not."""
         if line.startswith("["):
             if _CONNECTION_LINE.match(line):
-                return self.header.is_client or not self.groups or not self.groups[-1].has_all_total_rows
+                return self.header.is_client or not self.groups or not self.groups[-1].has_all_whole_run_rows
             return bool((self.groups or self.has_banner) and _ANY_STREAM_LINE.match(line))
         if (banner := _BANNER_LINE.match(line)) is not None or _RULE_LINE.match(line):
             has_failed = self.has_client_banner and bool(self.header.error_message)
@@ -172,7 +172,7 @@ class TextReport(Iperf2Report):
             group.lacks_receiver_report = True
 
     def _add_connection(self, connected: re.Match[str]) -> None:
-        if not self.groups or self.groups[-1].has_all_total_rows:
+        if not self.groups or self.groups[-1].has_all_whole_run_rows:
             self.groups.append(ConnectionGroup(self.last_line))
         group, details = self.groups[-1], connected["details"]
         # A connection to a client (-d, -r), or from a server, carries the load of the reverse direction.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vnetbench.importers.arithmetic import divide_values, mean_value, scale_value, sum_values
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
+from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, SenderOrReceiver
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
@@ -37,8 +37,9 @@ class EndpointResult:
     jitter_us: RoundedValue | None = None
 
 
-EndpointResults = Mapping[tuple[str, str], EndpointResult]
-"""Results by direction (`FORWARD` or `REVERSE`) and endpoint (`SENDER` or `RECEIVER`)."""
+DirectionAndEndpoint = tuple[str, str]
+"""`FORWARD` or `REVERSE`, and `SENDER` or `RECEIVER`."""
+EndpointResults = Mapping[DirectionAndEndpoint, EndpointResult]
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ class RunResults:
 
     metrics: Mapping[str, RoundedValue]
     duration_s: float | None
-    reported_by: str
+    reported_by: SenderOrReceiver
     remarks: tuple[str, ...]
 
 
-def sender_or_receiver(client_or_server: str, direction: str) -> str:
+def sender_or_receiver(client_or_server: str, direction: str) -> SenderOrReceiver:
     """Return which endpoint of a direction the client or the server is."""
     return SENDER if (client_or_server == CLIENT) == (direction == FORWARD) else RECEIVER
 
@@ -105,7 +106,7 @@ def compute_results(workload: str, endpoint_results: EndpointResults) -> RunResu
     metrics = dict(
         _compute_datagram_metrics(endpoint_results, directions)
         if WORKLOADS[workload].has_datagrams
-        else _compute_stream_metrics(endpoint_results, directions)
+        else _compute_retransmit_rate(endpoint_results, directions)
     )
     metrics |= _compute_goodput(workload, endpoint_results, directions)
     endpoints = {end for _, end in endpoint_results}
@@ -125,7 +126,7 @@ def split_udp_result(
     log_endpoint: str,
     datagram_bits: float | None,
     arrived_bits_per_s: RoundedValue | None = None,
-) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
+) -> Iterator[tuple[DirectionAndEndpoint, EndpointResult]]:
     """Yield the results of both endpoints from the single row that UDP prints up to 3.1.
 
     The row has the sender's bytes and the receiver's datagrams.
@@ -185,7 +186,7 @@ def _compute_goodput(
         yield from ((_GOODPUT_METRIC_BY_DIRECTION[direction], value) for direction, value in goodput.items())
 
 
-def _compute_stream_metrics(
+def _compute_retransmit_rate(
     endpoint_results: EndpointResults, directions: list[str]
 ) -> Iterator[tuple[str, RoundedValue]]:
     rates = [

@@ -17,6 +17,7 @@ from vnetbench.importers.tools.iperf3.endpoint_results import (
     DIRECTIONS_BY_LEVEL,
     RECEIVER,
     SENDER,
+    DirectionAndEndpoint,
     EndpointResult,
     EndpointResults,
     compute_results,
@@ -33,9 +34,9 @@ from vnetbench.importers.tools.iperf3.json_parts import (
     as_number,
     as_object,
     as_objects,
-    as_text,
     numbers_if_all_present,
     read_intervals,
+    scalar_text_or_empty,
 )
 from vnetbench.importers.tools.iperf3.line_patterns import VERSION_PATTERN
 from vnetbench.importers.tools.iperf3.options import label_name, parse_level_or_none, requested_options
@@ -67,7 +68,9 @@ def read_document_run(
     return [builder.build_run(first_line, last_line, command)]
 
 
-def read_document_after_command(lines: LogLines, starts_any_run: StartsRun, command: CommandLine) -> list[Run]:
+def read_document_after_command(
+    lines: LogLines, starts_any_run: StartsRun, command: CommandLine
+) -> list[Run]:
     """Return the run of the document that starts with the next line, behind a command line.
 
     Raises:
@@ -109,7 +112,7 @@ class DocumentRunBuilder:
         server = self._read_server_intervals()
         return Run(
             tool=TOOL,
-            version=VERSION_PATTERN.sub(r"\g<version>", as_text(self.start.get("version"))),
+            version=VERSION_PATTERN.sub(r"\g<version>", scalar_text_or_empty(self.start.get("version"))),
             first_line=first_line,
             last_line=last_line,
             workload=self.collector.workload,
@@ -120,9 +123,9 @@ class DocumentRunBuilder:
             omitted_s=self.collector.omitted_s,
             started_at=_parse_start_time(as_object(self.start.get("timestamp")).get("timesecs")),
             reported_by=results.reported_by,
-            first_connection_addresses=self._find_connection(),
+            first_connection_addresses=self._find_first_connection_addresses(),
             command=command.text if command else "",
-            other_results={**requested.other_results, **self._collect_other_results(end)},
+            other_results={**requested.options_without_valid_level, **self._collect_other_results(end)},
             failure=failure or ("" if results.metrics else CUT_OFF_FAILURE),
             remarks=(
                 *results.remarks,
@@ -138,27 +141,27 @@ class DocumentRunBuilder:
             self.other_parts.get("server_output_text"),
         )
         intervals: PackedIntervals | None = None
-        if self.collector.direction == "forward" and isinstance(document, dict):
+        if self.collector.direction_level == "forward" and isinstance(document, dict):
             intervals = read_intervals(document)
-        elif self.collector.direction == "forward" and isinstance(text, str):
+        elif self.collector.direction_level == "forward" and isinstance(text, str):
             intervals = read_text_intervals(LogLines(text.splitlines()), lambda _: False)
         return intervals if intervals else None
 
     def _endpoint_results(self, end: JsonObject) -> EndpointResults:
         streams = as_objects(end.get("streams"))
-        results: dict[tuple[str, str], EndpointResult] = {}
-        for direction in DIRECTIONS_BY_LEVEL[self.collector.direction]:
+        results: dict[DirectionAndEndpoint, EndpointResult] = {}
+        for direction in DIRECTIONS_BY_LEVEL[self.collector.direction_level]:
             if WORKLOADS[self.collector.workload].is_byte_stream:
-                results |= self._stream_results(direction, streams)
-            elif (sums := self._sum_results(direction, end)) is not None:
+                results |= self._sum_byte_stream_results(direction, streams)
+            elif (sums := self._read_udp_sums(direction, end)) is not None:
                 results |= sums
             else:
                 results |= self._split_old_udp_result(direction, streams)
         return results
 
-    def _stream_results(
+    def _sum_byte_stream_results(
         self, direction: str, streams: Sequence[JsonObject]
-    ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
+    ) -> Iterator[tuple[DirectionAndEndpoint, EndpointResult]]:
         for endpoint in (SENDER, RECEIVER):
             results = [
                 part
@@ -182,7 +185,9 @@ class DocumentRunBuilder:
                     EndpointResult(RoundedValue.exact(max(seconds)), RoundedValue.exact(sum(rates)), count),
                 )
 
-    def _sum_results(self, direction: str, end: JsonObject) -> dict[tuple[str, str], EndpointResult] | None:
+    def _read_udp_sums(
+        self, direction: str, end: JsonObject
+    ) -> dict[DirectionAndEndpoint, EndpointResult] | None:
         """Return the sums of UDP from 3.10 on; None if the document has none."""
         endpoint_results = {}
         for name, endpoint in (("sum_sent", SENDER), ("sum_received", RECEIVER)):
@@ -204,7 +209,7 @@ class DocumentRunBuilder:
 
     def _split_old_udp_result(
         self, direction: str, streams: Sequence[JsonObject]
-    ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
+    ) -> Iterator[tuple[DirectionAndEndpoint, EndpointResult]]:
         udp_results = [
             part
             for each in streams
@@ -232,10 +237,10 @@ class DocumentRunBuilder:
     def _build_factors(self, end: JsonObject) -> dict[str, Level]:
         start, test = self.start, self.collector.test
         size = as_number(test.get("blksize"))
-        hosts = [as_text(each.get("local_host")) for each in as_objects(start.get("connected"))]
+        hosts = [scalar_text_or_empty(each.get("local_host")) for each in as_objects(start.get("connected"))]
         raw_levels: dict[str, object] = {
             "streams": as_integer(test.get("num_streams")),
-            "direction": self.collector.direction if test else None,
+            "direction": self.collector.direction_level if test else None,
             "ip_version": (6 if ":" in hosts[0] else 4) if hosts else None,
             "message_size": size and f"{int(size)} B",
             "datagram_size": size and f"{int(size)} B",
@@ -245,7 +250,7 @@ class DocumentRunBuilder:
             "pacing_rate": self._find_pacing_rate(),
             "udp_gso": _format_on_off(test.get("gso")),
             "udp_gro": _format_on_off(test.get("gro")),
-            label_name("set-mss"): as_text(start.get("tcp_mss")) or None,
+            label_name("set-mss"): scalar_text_or_empty(start.get("tcp_mss")) or None,
             label_name("sctp"): "on" if test.get("protocol") == "SCTP" else None,
         }
         known = {name: each for name, each in raw_levels.items() if each is not None}
@@ -254,10 +259,10 @@ class DocumentRunBuilder:
         }
         return {name: level for name, level in levels.items() if level is not None}
 
-    def _find_connection(self) -> str:
+    def _find_first_connection_addresses(self) -> str:
         for each in as_objects(self.start.get("connected"))[:1]:
             addresses = [
-                (as_text(each.get(f"{n}_host")), as_integer(each.get(f"{n}_port")))
+                (scalar_text_or_empty(each.get(f"{n}_host")), as_integer(each.get(f"{n}_port")))
                 for n in ("local", "remote")
             ]
             return format_connection(self.collector.role, *(f"{host}:{port}" for host, port in addresses))
@@ -281,14 +286,16 @@ class DocumentRunBuilder:
         if local is None:
             return {}
         shares = RoundedValue.exact(local), None if remote is None else RoundedValue.exact(remote)
-        return cpu_metrics(self.collector.role, self.collector.direction, shares, is_complete=not failure)
+        return cpu_metrics(
+            self.collector.role, self.collector.direction_level, shares, is_complete=not failure
+        )
 
     def _collect_other_results(self, end: JsonObject) -> dict[str, str]:
         results = {name: self.start.get(name) for name in _OTHER_RESULT_KEYS}
         results |= {"title": self.other_parts.get("title"), "extra_data": self.other_parts.get("extra_data")}
         results |= {"receiver_tcp_congestion": end.get("receiver_tcp_congestion")}
         results |= {"tos": as_number(self.collector.test.get("tos")) or None}
-        return {name: as_text(value) for name, value in results.items() if value is not None}
+        return {name: scalar_text_or_empty(value) for name, value in results.items() if value is not None}
 
 
 def _format_quantity_or_zero(number: float | None, unit: str, text_for_zero: str) -> str | None:

@@ -28,7 +28,7 @@ class IntervalCollector:
         """Up to 3.15 only the intervals reveal this."""
 
     @property
-    def direction(self) -> str:
+    def direction_level(self) -> str:
         """The level of the factor `direction`."""
         if self.is_bidirectional:
             return "both"
@@ -40,7 +40,7 @@ class IntervalCollector:
         In a bidirectional test it says who sends.
         """
         if not self.is_bidirectional:
-            return REVERSE if self.direction == "reverse" else FORWARD
+            return REVERSE if self.direction_level == "reverse" else FORWARD
         return FORWARD if bool(stream.get("sender")) == (self.role == CLIENT) else REVERSE
 
     def add(self, interval: JsonObject) -> None:
@@ -77,7 +77,9 @@ class IntervalCollector:
             number = self.intervals.register_format(
                 IntervalFormat(tuple(values), stream, direction, is_omitted)
             )
-            numbers = chain.from_iterable(pack_value_and_half_width(RoundedValue.exact(value)) for value in values.values())
+            numbers = chain.from_iterable(
+                pack_value_and_half_width(RoundedValue.exact(value)) for value in values.values()
+            )
             self.intervals.append_interval(number, start_s + shift, end_s + shift, numbers)
 
 
@@ -154,6 +156,6 @@ def as_integer(value: Any) -> int | None:
     return None if number is None else int(number)
 
 
-def as_text(value: Any) -> str:
+def scalar_text_or_empty(value: Any) -> str:
     """Return a text as it is and a number as text; empty for anything else."""
     return value if isinstance(value, str) else f"{value:g}" if as_number(value) is not None else ""

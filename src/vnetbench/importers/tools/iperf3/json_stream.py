@@ -30,7 +30,9 @@ def starts_run(lines: LogLines) -> bool:
     return is_event(lines.peek_line() or "")
 
 
-def read_next_events(lines: LogLines, starts_any_run: StartsRun, command: CommandLine | None = None) -> list[Run]:
+def read_next_events(
+    lines: LogLines, starts_any_run: StartsRun, command: CommandLine | None = None
+) -> list[Run]:
     """Return the run of the next events. The document that `--json-stream-full-output` adds is skipped."""
     first = lines.last_taken_number + 1
     builder, rest, broken = DocumentRunBuilder({}), dict[str, Any](), list[int]()

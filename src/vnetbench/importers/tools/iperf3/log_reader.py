@@ -37,7 +37,9 @@ def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
     ]
 
 
-def _read_next_text_or_json(lines: LogLines, starts_any_run: StartsRun, command: CommandLine | None) -> list[Run]:
+def _read_next_text_or_json(
+    lines: LogLines, starts_any_run: StartsRun, command: CommandLine | None
+) -> list[Run]:
     if json_stream.starts_run(lines):
         return json_stream.read_next_events(lines, starts_any_run, command)
     if command is not None and _is_json_output(lines, 0):

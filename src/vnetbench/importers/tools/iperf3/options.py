@@ -59,7 +59,7 @@ class RequestedOptions:
     workload: str
     factors: Mapping[str, Level]
     """Factor levels. Options that change a run but are no factor are labels: `label_set_mss`."""
-    other_results: Mapping[str, str]
+    options_without_valid_level: Mapping[str, str]
     """Options whose value is not a valid level."""
 
 

@@ -40,7 +40,7 @@ class TextFacts:
     bit_rate: int | None = None
     congestion: str = ""
     ip_version: int | None = None
-    connection: str = ""
+    first_connection_addresses: str = ""
     local_and_remote_cpu: tuple[RoundedValue, RoundedValue | None] | None = None
     """CPU shares of this endpoint and of the other one."""
     line_prefix: str = ""
@@ -91,7 +91,7 @@ class TextFacts:
         self.ip_version = 6 if ":" in match["address"] else 4
         if self.total_stream_count == 1 and self.role:
             local, remote = f"{match['address']}:{match['port']}", match["remote"].replace(" port ", ":")
-            self.connection = format_connection(self.role, local, remote)
+            self.first_connection_addresses = format_connection(self.role, local, remote)
 
     def _add_version(self, match: re.Match[str]) -> None:
         self.version = match["version"]

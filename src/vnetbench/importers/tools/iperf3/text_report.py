@@ -46,7 +46,9 @@ _MAX_FOREIGN_LINES = 20
 """Maximum foreign lines within a run: output of `-d`, of the kernel, or of a person."""
 
 
-def read_next_text_report(lines: LogLines, starts_any_run: StartsRun, command: CommandLine | None = None) -> list[Run]:
+def read_next_text_report(
+    lines: LogLines, starts_any_run: StartsRun, command: CommandLine | None = None
+) -> list[Run]:
     """Return the run that starts with the next line.
 
     There is none if a server waited in vain or only printed its version. A program whose output goes to a
@@ -122,7 +124,7 @@ class TextRunParser:
                 if not self._belongs_to_run(note):
                     return
                 self._take_note(note)
-            elif not self._take_foreign_line(line):
+            elif not self._take_foreign_line_inside_run(line):
                 return
 
     @property
@@ -142,7 +144,7 @@ class TextRunParser:
         An interrupted client prints a summary with zeros for the receiver, and no last line.
         """
         is_ended = self.is_done or self.facts.role == SERVER or not self.rows.has_only_sender
-        return not self._error and self._has_summary and is_ended
+        return not self._error and self._has_summary_of_required_endpoints and is_ended
 
     def build_run(self, first_line: int, command: CommandLine | None = None, error: str = "") -> Run:
         """Return the run, once its lines are taken. `error` is the message in front of them."""
@@ -173,14 +175,14 @@ class TextRunParser:
             workload=workload,
             factors=factors,
             metrics={**results.metrics, **cpu},
-            intervals=self._select_intervals(directions),
+            intervals=self._choose_own_or_server_intervals(directions),
             duration_s=results.duration_s,
             omitted_s=self.rows.omitted_s,
             started_at=facts.started_at,
             reported_by=results.reported_by,
-            first_connection_addresses=facts.connection,
+            first_connection_addresses=facts.first_connection_addresses,
             command=command.text if command else "",
-            other_results={**requested.other_results, **facts.other_results},
+            other_results={**requested.options_without_valid_level, **facts.other_results},
             failure=failure or ("" if results.metrics else CUT_OFF_FAILURE),
             remarks=(*results.remarks, *self._list_remarks()),
         )
@@ -201,7 +203,7 @@ class TextRunParser:
         if name == "is_done":
             return self.facts.role != SERVER
         if name == "is_header":
-            return not (self._is_in_summary and self._has_summary)
+            return not (self._is_in_summary and self._has_summary_of_required_endpoints)
         if name == "is_connected":
             return self._order <= _RANK_BY_START_LINE[name] and not len(self.rows.intervals)
         return name not in _RANK_BY_START_LINE or _RANK_BY_START_LINE[name] > self._order
@@ -249,7 +251,7 @@ class TextRunParser:
         except ValueError:
             self._foreign_lines.append(self._lines.last_taken_number)
 
-    def _take_foreign_line(self, line: str) -> bool:
+    def _take_foreign_line_inside_run(self, line: str) -> bool:
         """Take a line that is not iperf3's. Return False if the run does not continue after it."""
         if (line.strip() and self._starts_run(self._lines)) or not self._continues_after_foreign_lines():
             return False
@@ -271,7 +273,7 @@ class TextRunParser:
         return False
 
     @property
-    def _has_summary(self) -> bool:
+    def _has_summary_of_required_endpoints(self) -> bool:
         summary_endpoints = self.rows.summary_endpoints()
         required = {SENDER, RECEIVER} if self.facts.role == CLIENT else set()
         has_both = all(required <= results or "" in results for results in summary_endpoints.values())
@@ -321,7 +323,7 @@ class TextRunParser:
         size = factors.get("datagram_size")
         return self.rows.endpoint_results(directions, None if size is None else int(size), self.facts.role)
 
-    def _select_intervals(self, directions: tuple[str, ...]) -> PackedIntervals:
+    def _choose_own_or_server_intervals(self, directions: tuple[str, ...]) -> PackedIntervals:
         """Return the run's own intervals, or those of the server's output, which say what arrived."""
         return (
             self._server_intervals
@@ -338,13 +340,13 @@ class TextRunParser:
             yield f"The run has {len(self._foreign_lines)} unreadable lines. The first is line {first}."
 
 
-def _next_line_starts_run(lines: LogLines, *names: str) -> bool:
+def _next_line_starts_run(lines: LogLines, *start_line_names: str) -> bool:
     """Return whether one of these starts is next, or follows the title of the summary."""
     line = lines.peek_line() or ""
     if "Test Complete" in line:
         line = lines.peek_line(1) or ""
     start = line_patterns.find_start(line)
-    return start is not None and start.lastgroup in names
+    return start is not None and start.lastgroup in start_line_names
 
 
 def _build_failed_run(error: str, first: int, last: int, command: CommandLine | None) -> Run:
@@ -359,6 +361,6 @@ def _build_failed_run(error: str, first: int, last: int, command: CommandLine | 
         factors=requested.factors,
         metrics={},
         command=command.text if command else "",
-        other_results=requested.other_results,
+        other_results=requested.options_without_valid_level,
         failure=error,
     )

@@ -8,12 +8,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, ValuesAndHalfWidths, pack_value_and_half_width
+from vnetbench.importers.packed_intervals import (
+    IntervalFormat,
+    PackedIntervals,
+    ValuesAndHalfWidths,
+    pack_value_and_half_width,
+)
 from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
     RECEIVER,
     SENDER,
+    DirectionAndEndpoint,
     EndpointResult,
     rate_per_s,
     sender_or_receiver,
@@ -81,23 +87,31 @@ class TextRows:
             return False
         if total is not None and lost != "Unknown":
             numbers = (
-                _pack_size(transfer, unit) + _pack_count(total) + _pack_count(lost) + _pack_jitter(jitter)
+                _pack_rounded_bytes(transfer, unit)
+                + _pack_exact_count(total)
+                + _pack_exact_count(lost)
+                + _pack_jitter_us(jitter)
             )
             names = _RECEIVER_ROW_VALUE_NAMES
         elif count is None:
-            numbers, names = _pack_size(transfer, unit), _BYTES_ROW_VALUE_NAMES
+            numbers, names = _pack_rounded_bytes(transfer, unit), _BYTES_ROW_VALUE_NAMES
         elif self.counts_datagrams:
-            numbers, names = _pack_count(count), _UDP_SENDER_ROW_VALUE_NAMES
+            numbers, names = _pack_exact_count(count), _UDP_SENDER_ROW_VALUE_NAMES
         elif cwnd is None:
-            numbers, names = _pack_size(transfer, unit) + _pack_count(count), _SUM_ROW_VALUE_NAMES
+            numbers, names = (
+                _pack_rounded_bytes(transfer, unit) + _pack_exact_count(count),
+                _SUM_ROW_VALUE_NAMES,
+            )
         else:
             numbers, names = (
-                _pack_size(transfer, unit) + _pack_count(count) + _pack_size(cwnd, cwnd_unit),
+                _pack_rounded_bytes(transfer, unit)
+                + _pack_exact_count(count)
+                + _pack_rounded_bytes(cwnd, cwnd_unit),
                 _SENDER_ROW_VALUE_NAMES,
             )
         interval_format = self._format_index_by_columns.get((name, role, mark, names))
         if interval_format is None:
-            interval_format = self._register_format(name, role, mark, names)
+            interval_format = self._register_interval_format(name, role, mark, names)
         if mark is None:
             start_s, end_s = start_s + self.omitted_s, end_s + self.omitted_s
         elif end_s > self.omitted_s:
@@ -151,7 +165,9 @@ class TextRows:
         An old summary row names no endpoint; it counts as an empty name.
         """
         return {
-            direction: {mark for mark in (SENDER, RECEIVER, "") if self._find_total_row(direction, mark)}
+            direction: {
+                mark for mark in (SENDER, RECEIVER, "") if self._find_all_streams_row(direction, mark)
+            }
             for direction, _, _ in self._summary
         }
 
@@ -170,23 +186,23 @@ class TextRows:
 
     def endpoint_results(
         self, directions: Sequence[str], datagram_bytes: int | None, role: str
-    ) -> dict[tuple[str, str], EndpointResult]:
+    ) -> dict[DirectionAndEndpoint, EndpointResult]:
         """Return the results of the endpoints.
 
         Call `set_interval_directions` first. `datagram_bytes` is the payload, if it is known.
         """
-        endpoint_results: dict[tuple[str, str], EndpointResult] = {}
+        endpoint_results: dict[DirectionAndEndpoint, EndpointResult] = {}
         for direction in directions:
             row_direction = direction if self.is_bidirectional else _UNKNOWN_DIRECTION
             for mark in (SENDER, RECEIVER, ""):
-                row = self._find_total_row(row_direction, mark)
+                row = self._find_all_streams_row(row_direction, mark)
                 if row is not None and mark:
                     endpoint_results[direction, mark] = _to_endpoint_result(row, mark)
                 elif row is not None:
                     endpoint_results.update(self._split_old_result(row, direction, datagram_bytes, role))
         return endpoint_results
 
-    def _find_total_row(self, direction: str, mark: str) -> _SummaryRow | None:
+    def _find_all_streams_row(self, direction: str, mark: str) -> _SummaryRow | None:
         names = self._stream_ids_by_direction.get(direction, set())
         name = (
             _ALL_STREAMS_ID if _ALL_STREAMS_ID in names else next(iter(names), "") if len(names) == 1 else ""
@@ -195,33 +211,41 @@ class TextRows:
 
     def _split_old_result(
         self, row: _SummaryRow, direction: str, datagram_bytes: int | None, role: str
-    ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
+    ) -> Iterator[tuple[DirectionAndEndpoint, EndpointResult]]:
         local = sender_or_receiver(role or CLIENT, direction)
         bits = None if datagram_bytes is None else 8.0 * datagram_bytes
-        arrived = 8 * self.intervals.sum_all_streams_intervals("bytes", direction) if local == RECEIVER else 0.0
+        arrived = (
+            8 * self.intervals.sum_all_streams_intervals("bytes", direction) if local == RECEIVER else 0.0
+        )
         rate = rate_per_s(arrived, row.duration_s) if arrived else None
         line = EndpointResult(
             row.duration_s, row.bits_per_s, None, row.total_datagrams, row.lost_datagrams, row.jitter_us
         )
         return split_udp_result(line, direction, local, bits, rate)
 
-    def _record_stream_id(self, direction: str, name: str) -> None:
-        self._stream_ids_by_direction.setdefault(direction, set()).add(name)
+    def _record_stream_id(self, direction: str, stream_id: str) -> None:
+        self._stream_ids_by_direction.setdefault(direction, set()).add(stream_id)
 
-    def _register_format(self, name: str, role: str | None, mark: str | None, names: tuple[str, ...]) -> int:
+    def _register_interval_format(
+        self, stream_id: str, role: str | None, mark: str | None, names: tuple[str, ...]
+    ) -> int:
         direction = _DIRECTION_BY_ROLE[role]
-        self._record_stream_id(direction, name)
-        stream = None if name == _ALL_STREAMS_ID else int(name)
+        self._record_stream_id(direction, stream_id)
+        stream = None if stream_id == _ALL_STREAMS_ID else int(stream_id)
         number = self.intervals.register_format(IntervalFormat(names, stream, direction, mark is not None))
-        self._format_index_by_columns[name, role, mark, names] = number
+        self._format_index_by_columns[stream_id, role, mark, names] = number
         return number
 
 
 def _complete_format(
-    interval_format: IntervalFormat, directions: Sequence[str], streams: Mapping[str, int]
+    interval_format: IntervalFormat, directions: Sequence[str], stream_count_by_direction: Mapping[str, int]
 ) -> IntervalFormat:
     """Mark a single stream as all streams, and give rows without a role the only direction in use."""
-    stream_number = interval_format.stream_number if streams.get(interval_format.direction, 0) > 1 else None
+    stream_number = (
+        interval_format.stream_number
+        if stream_count_by_direction.get(interval_format.direction, 0) > 1
+        else None
+    )
     return replace(
         interval_format,
         stream_number=stream_number,
@@ -240,15 +264,15 @@ def _to_endpoint_result(row: _SummaryRow, end: str) -> EndpointResult:
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_size(text: str, unit: str) -> ValuesAndHalfWidths:
+def _pack_rounded_bytes(text: str, unit: str) -> ValuesAndHalfWidths:
     return pack_value_and_half_width(parse_with_unit(text, unit, BYTES_BY_UNIT))
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_count(text: str) -> ValuesAndHalfWidths:
+def _pack_exact_count(text: str) -> ValuesAndHalfWidths:
     return float(text), 0.0
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_jitter(text: str) -> ValuesAndHalfWidths:
+def _pack_jitter_us(text: str) -> ValuesAndHalfWidths:
     return pack_value_and_half_width(parse_rounded(text, _US_PER_MS))

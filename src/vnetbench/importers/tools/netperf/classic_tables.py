@@ -127,7 +127,9 @@ class ClassicTable:
             return {}
         arrived = self.rows[1] if len(self.rows) > 1 else {}
         metrics = {
-            "datagrams_sent_per_s": divide_values(parse_exact_count(sent["sent"]), parse_rounded(sent["elapsed"]))
+            "datagrams_sent_per_s": divide_values(
+                parse_exact_count(sent["sent"]), parse_rounded(sent["elapsed"])
+            )
         }
         if arrived:
             metrics["datagrams_received_per_s"] = divide_values(

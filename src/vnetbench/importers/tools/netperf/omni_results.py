@@ -168,7 +168,9 @@ def _compute_count_metrics(results: Mapping[str, str], workload: str) -> dict[st
     per_s = 1 / float(results["ELAPSED_TIME"])
     if WORKLOADS[workload].is_byte_stream:
         retransmits = results.get("LOCAL_TRANSPORT_RETRANS")
-        return {"retransmits_per_s": scale_value(parse_exact_count(retransmits), per_s)} if retransmits else {}
+        return (
+            {"retransmits_per_s": scale_value(parse_exact_count(retransmits), per_s)} if retransmits else {}
+        )
     sent, arrived = results.get("LOCAL_SEND_CALLS"), results.get("REMOTE_RECV_CALLS")
     if not sent or not arrived or int(sent) < 1:
         return {}

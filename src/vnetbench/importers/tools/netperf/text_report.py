@@ -120,7 +120,7 @@ class NetperfReport(LineReport):
         has_results = any(not name.startswith("NETPERF_") for name in self.omni_results_by_name)
         return has_results or (self.table is not None and self.table.is_complete)
 
-    def accepts(self, line: str) -> bool:
+    def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this test."""
         line = line.rstrip()
         if self.is_complete:
@@ -143,10 +143,12 @@ class NetperfReport(LineReport):
         if self.omni_results_by_name:
             return not self.pending_omni_headings and omni_results.KEY_VALUE.match(line) is not None
         is_remote = not self.is_in_verbose_table and _REMOTE_BUFFER_SIZES_LINE.match(line) is not None
-        is_extra = _VERBOSE_TABLE_HEADING_LINE.match(line) or (self.is_in_verbose_table and NUMBER_ROW_PATTERN.match(line))
+        is_extra = _VERBOSE_TABLE_HEADING_LINE.match(line) or (
+            self.is_in_verbose_table and NUMBER_ROW_PATTERN.match(line)
+        )
         return is_remote or bool(is_extra)
 
-    def may_accept(self, line: str) -> bool:
+    def belongs_unless_run_starts(self, line: str) -> bool:
         """Return whether the line may be one of omni's headings or values, which can be any words."""
         if not line.strip() or self.is_complete or len(self.pending_omni_headings) >= _MAX_OMNI_HEADING_LINES:
             return False
@@ -193,7 +195,9 @@ class NetperfReport(LineReport):
             self.is_in_verbose_table = True
             self.is_latency_row_next = self.is_latency_row_next or "RoundTrip" in line
         elif self.is_in_verbose_table:
-            self.mean_round_trip_us = parse_mean_round_trip_us(line.split()) if self.is_latency_row_next else None
+            self.mean_round_trip_us = (
+                parse_mean_round_trip_us(line.split()) if self.is_latency_row_next else None
+            )
             self.is_latency_row_next = False
         elif not self._add_classic_line(line):
             self._add_omni_line(line)
@@ -210,7 +214,9 @@ class NetperfReport(LineReport):
             return True
         if not is_heading(line):
             return False
-        self.table_rate_unit = self.table_rate_unit or find_throughput_unit(line) or ("Trans" if "per sec" in line else None)
+        self.table_rate_unit = (
+            self.table_rate_unit or find_throughput_unit(line) or ("Trans" if "per sec" in line else None)
+        )
         return True
 
     def _add_omni_line(self, line: str) -> None:
@@ -279,7 +285,11 @@ class NetperfReport(LineReport):
         if WORKLOADS[workload].has_requests:
             default_unit = "Trans" if self.requested.general_options.get("f", "x") == "x" else "other"
         metrics = self.table.metrics(self.table_rate_unit or default_unit)
-        return {**metrics, "latency_mean_us": self.mean_round_trip_us} if self.mean_round_trip_us is not None else metrics
+        return (
+            {**metrics, "latency_mean_us": self.mean_round_trip_us}
+            if self.mean_round_trip_us is not None
+            else metrics
+        )
 
     def _build_intervals(self, workload: str, direction: str) -> Iterable[ReportInterval]:
         """Yield the intervals of `-D`. For UDP they count what was sent, so there are none."""

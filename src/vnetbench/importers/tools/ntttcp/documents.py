@@ -93,7 +93,11 @@ def _is_ntttcp_xml(root: Element) -> bool:
 def _read_xml_runs(root: Element, first_line: int, last_line: int) -> list[Run]:
     if root.tag in _ENDPOINT_BY_ROOT_TAG:
         return [build_run(_build_endpoint_report(_parse_endpoint(root), first_line, last_line))]
-    return [build_run(_combine_samples_as_intervals([_parse_endpoint(each) for each in root], first_line, last_line))]
+    return [
+        build_run(
+            _combine_samples_as_intervals([_parse_endpoint(each) for each in root], first_line, last_line)
+        )
+    ]
 
 
 def _parse_endpoint(root: Element) -> _EndpointDocument:
@@ -132,7 +136,8 @@ def _read_json_runs(document: Any, first_line: int, last_line: int) -> list[Run]
 
 def _parse_json_endpoint(name: str, body: Mapping[str, Any]) -> _EndpointDocument:
     values = {
-        _PARAMETER_NAME_BY_JSON_NAME.get(key, key): _scalar_text_or_empty(value) for key, value in body.items()
+        _PARAMETER_NAME_BY_JSON_NAME.get(key, key): _scalar_text_or_empty(value)
+        for key, value in body.items()
     }
     values |= {
         _THROUGHPUT_KEY_TEMPLATE.format(metric=each.get("metric", "")): _scalar_text_or_empty(each)
@@ -182,7 +187,9 @@ def _build_endpoint_report(document: _EndpointDocument, first_line: int, last_li
     )
 
 
-def _combine_samples_as_intervals(documents: list[_EndpointDocument], first_line: int, last_line: int) -> EndpointReport:
+def _combine_samples_as_intervals(
+    documents: list[_EndpointDocument], first_line: int, last_line: int
+) -> EndpointReport:
     """Return one report for several samples: each is an interval, and the metrics are their means."""
     reports = [_build_endpoint_report(document, first_line, last_line) for document in documents]
     lengths = [report.duration_s or 0.0 for report in reports]

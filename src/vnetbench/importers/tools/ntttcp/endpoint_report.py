@@ -133,7 +133,9 @@ def _drop_cpu_time_values(values: Mapping[str, RoundedValue]) -> dict[str, Round
     return {name: value for name, value in values.items() if name not in ("busy_percent", "cycles_per_byte")}
 
 
-def _compute_throughput_metrics(report: EndpointReport, endpoint: str, workload: str) -> dict[str, RoundedValue]:
+def _compute_throughput_metrics(
+    report: EndpointReport, endpoint: str, workload: str
+) -> dict[str, RoundedValue]:
     """Return the throughput as metrics. A UDP sender reports only what it offered, which is no goodput."""
     throughput = report.throughput_bps
     if throughput is None:

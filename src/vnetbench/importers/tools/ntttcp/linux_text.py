@@ -23,10 +23,10 @@ from vnetbench.importers.tools.ntttcp.options import (
     RECEIVER,
     SENDER,
     RequestedOptions,
-    raw_cpu_label,
     is_command_with_output,
-    raw_pacing_rate_level,
     parse_linux_command,
+    raw_cpu_label,
+    raw_pacing_rate_level,
     raw_write_size_level,
 )
 from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
@@ -84,7 +84,7 @@ class _LinuxRunReport:
     roles: set[str] = field(default_factory=set)
     warm_up_line_rates_bps: list[RoundedValue] = field(default_factory=list)
     real_time_line_rates_bps: list[RoundedValue] = field(default_factory=list)
-    """Real-time lines after the warm-up, in bit/s. `warm_up` has those of the warm-up."""
+    """Rates of the real-time lines after the warm-up. `warm_up_line_rates_bps` has those of the warm-up."""
     has_begun: bool = False
     is_measured: bool = False
     totals: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -238,7 +238,9 @@ def _find_requested_options(report: _LinuxRunReport) -> RequestedOptions:
         )
     if report.connections is not None:
         requested = replace(
-            requested, endpoint=SENDER, levels={**requested.raw_level_by_factor, "streams": report.connections}
+            requested,
+            endpoint=SENDER,
+            raw_level_by_factor={**requested.raw_level_by_factor, "streams": report.connections},
         )
     return requested
 

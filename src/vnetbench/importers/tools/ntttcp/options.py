@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from vnetbench.errors import BenchError
 from vnetbench.importers.command_line import CommandLine, OptionSyntax, find_command_line, parse_options
 from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.runs import SenderOrReceiver
 from vnetbench.study.factors.registry import check_factor_workload, parse_level
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
@@ -61,7 +62,7 @@ _LINUX_OPTION_SYNTAX = OptionSyntax(
 class RequestedOptions:
     """What an endpoint was started with, as far as the log says."""
 
-    endpoint: str = ""
+    endpoint: SenderOrReceiver = ""
     """`sender`, `receiver`, or empty if unknown."""
     workload: str = ""
     """Empty if unknown."""
@@ -125,7 +126,9 @@ def parse_linux_command(command: CommandLine) -> RequestedOptions:
     length = _parse_size_bytes(options["b"]) if "b" in options else 2**17 if is_sender else 2**16
     if length and is_udp and is_sender:
         length = min(length, LARGEST_DATAGRAM_BYTES)
-    levels = _build_common_raw_levels(endpoint, is_udp, "6" in options, length) | raw_cpu_label(endpoint, "any")
+    levels = _build_common_raw_levels(endpoint, is_udp, "6" in options, length) | raw_cpu_label(
+        endpoint, "any"
+    )
     if "m" in options:
         levels |= _parse_streams_and_cpus(command.arguments, endpoint)
     if is_sender:
@@ -143,7 +146,9 @@ def parse_linux_command(command: CommandLine) -> RequestedOptions:
     )
 
 
-def parse_factors(raw_level_by_factor: Mapping[str, object], workload: str) -> tuple[dict[str, Level], tuple[str, ...]]:
+def parse_factors(
+    raw_level_by_factor: Mapping[str, object], workload: str
+) -> tuple[dict[str, Level], tuple[str, ...]]:
     """Return the canonical levels, and a remark for each one that is invalid or of other workloads."""
     factors: dict[str, Level] = {}
     remarks = []
@@ -184,7 +189,9 @@ def raw_cpu_label(endpoint: str, cpus: str | None) -> dict[str, object]:
     return {f"label_{endpoint}_cpus": cpus} if endpoint else {}
 
 
-def _build_common_raw_levels(endpoint: str, is_udp: bool, is_ipv6: bool, size_bytes: int | None) -> dict[str, object]:
+def _build_common_raw_levels(
+    endpoint: str, is_udp: bool, is_ipv6: bool, size_bytes: int | None
+) -> dict[str, object]:
     levels: dict[str, object] = {"ip_version": 6 if is_ipv6 else 4}
     return levels | (raw_write_size_level(is_udp, size_bytes) if endpoint == SENDER else {})
 

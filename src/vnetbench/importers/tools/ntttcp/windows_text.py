@@ -115,7 +115,9 @@ def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
     report = _WindowsRunReport(lines.last_taken_number + 1)
     foreign, last_line = 0, lines.last_taken_number
     while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_FOREIGN_LINES:
-        if _starts_next_run(report, line) or (not _start_line_belongs_to_run(report, line) and starts_any_run(lines)):
+        if _starts_next_run(report, line) or (
+            not _start_line_belongs_to_run(report, line) and starts_any_run(lines)
+        ):
             break
         is_own, rest = _add_line(report, lines.take_line())
         last_line = lines.last_taken_number
@@ -202,7 +204,11 @@ def _take_trailing_line(report: _WindowsRunReport, lines: LogLines) -> bool:
     is_wanted = (
         (not report.summary and _SUMMARY_LINE.match(text))
         or (report.network_characteristics is None and _CHARACTERISTICS_HEADING.match(text))
-        or (report.network_characteristics is not None and not offset and _matches_network_characteristic(text))
+        or (
+            report.network_characteristics is not None
+            and not offset
+            and _matches_network_characteristic(text)
+        )
         or text.startswith("NOTE::")
     )
     if not is_wanted:
@@ -261,7 +267,10 @@ def _find_requested_options(report: _WindowsRunReport) -> RequestedOptions:
             endpoint, UDP_STREAM if is_udp else TCP_STREAM, levels, length, warm_up_s
         )
     if report.tables.threads and "streams" not in requested.raw_level_by_factor:
-        requested = replace(requested, levels={**requested.raw_level_by_factor, "streams": len(report.tables.threads)})
+        requested = replace(
+            requested,
+            raw_level_by_factor={**requested.raw_level_by_factor, "streams": len(report.tables.threads)},
+        )
     return requested
 
 
@@ -291,7 +300,9 @@ def _collect_other_results(totals: dict[str, str], report: _WindowsRunReport) ->
     }
 
 
-def _find_datagram_bytes(requested: RequestedOptions, tables: WindowsTables, remarks: list[str]) -> int | None:
+def _find_datagram_bytes(
+    requested: RequestedOptions, tables: WindowsTables, remarks: list[str]
+) -> int | None:
     """Return the size of a datagram, if every call sent or received exactly one buffer."""
     if not requested.has_datagrams or not requested.max_bytes_per_call:
         return None
