@@ -33,7 +33,7 @@ fn read_dmi_product() -> Option<String> {
 
 /// Returns the hypervisor that CPUID reports, or else the firmware. Returns `None` on bare metal, or if neither reports it.
 pub fn detect_hypervisor() -> Option<String> {
-    hypervisor_by_cpuid().or_else(|| {
+    find_hypervisor_without_dmi().or_else(|| {
         find_hypervisor_by_dmi(&read_dmi_vendor()?, &read_dmi_product()?).map(str::to_owned)
     })
 }
@@ -46,7 +46,7 @@ fn find_hypervisor_by_dmi(vendor: &str, product: &str) -> Option<&'static str> {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn hypervisor_by_cpuid() -> Option<String> {
+fn find_hypervisor_without_dmi() -> Option<String> {
     use std::arch::x86_64::__cpuid;
     /// Bit 31 of ECX of leaf 1: a hypervisor exists, and leaf 0x40000000 contains its signature of twelve characters.
     const PRESENT: u32 = 1 << 31;
@@ -73,7 +73,7 @@ fn hypervisor_by_cpuid() -> Option<String> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn hypervisor_by_cpuid() -> Option<String> {
+fn find_hypervisor_without_dmi() -> Option<String> {
     read_line("/sys/hypervisor/type")
 }
 

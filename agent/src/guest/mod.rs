@@ -45,11 +45,11 @@ pub fn run_guest(serve: fn() -> ExitCode) -> ExitCode {
         return ExitCode::from(2);
     }
     std::panic::set_hook(Box::new(|fault| halt_with_error(&fault.to_string())));
-    let Err(error) = serve_hosts(serve);
+    let Err(error) = set_up_and_serve_hosts(serve);
     halt_with_error(&error.to_string())
 }
 
-fn serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
+fn set_up_and_serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
     mounts::mount_all_file_systems()?;
     mounts::set_kernel_parameters()?;
     modules::load_all_modules()?;

@@ -110,7 +110,7 @@ pub fn build_frame_parameters(
         settle: Duration::from_secs_f64(settle_s),
         shares_cpus: parameters.shares_cpus.unwrap_or(false),
     };
-    check_sizes(&frames)?;
+    check_sizes_and_weights(&frames)?;
     Ok(frames)
 }
 
@@ -126,7 +126,7 @@ fn check_ip_version(from: IpAddr, to: IpAddr, requested: Option<u8>) -> Result<(
     Ok(())
 }
 
-fn check_sizes(parameters: &FrameParameters) -> Result<()> {
+fn check_sizes_and_weights(parameters: &FrameParameters) -> Result<()> {
     let min_bytes = template::min_bytes_with_fcs(parameters);
     let weights: u64 = parameters
         .sizes

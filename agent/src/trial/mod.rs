@@ -87,7 +87,7 @@ impl Trials {
     pub fn prepare(&self, request: TrialPrepareRequest) -> Result<(Arc<Trial>, Option<Value>)> {
         let plan = request.into_plan()?;
         let mut by_name = lock(&self.registry.trials_by_name);
-        check_capacity(&plan.trial, &by_name)?;
+        check_name_and_capacity(&plan.trial, &by_name)?;
         let parts = plan.load.iter().flat_map(|(_, load)| &load.parts);
         let last_part_starts_after = parts.map(|part| part.starts_after).max();
         let address = plan.load.as_ref().map(|(address, _)| address);
@@ -164,7 +164,7 @@ impl Trials {
     }
 }
 
-fn check_capacity(trial: &str, by_name: &HashMap<String, Arc<Trial>>) -> Result<()> {
+fn check_name_and_capacity(trial: &str, by_name: &HashMap<String, Arc<Trial>>) -> Result<()> {
     if by_name.contains_key(trial) {
         return Err(Error::Trial(format!("trial {trial} already exists")));
     }

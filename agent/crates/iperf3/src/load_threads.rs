@@ -148,7 +148,7 @@ fn send_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
                     stream.byte_count.add(count);
                     remaining -= count;
                 }
-                Err(error) if is_transient(&error) => {}
+                Err(error) if is_timeout_or_interrupt(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -182,7 +182,7 @@ fn receive_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
                 stream.record_received(count);
                 shared.record_received(count);
             }
-            Err(error) if is_transient(&error) => {}
+            Err(error) if is_timeout_or_interrupt(&error) => {}
             Err(error) => {
                 stream.is_closed.store(true, Ordering::Release);
                 return Err(error);
@@ -214,7 +214,7 @@ fn send_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
                 }
                 // Refused: no socket received an earlier datagram. The control connection detects a dead peer.
                 Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOBUFS) => {}
-                Err(error) if is_transient(&error.into()) => {}
+                Err(error) if is_timeout_or_interrupt(&error.into()) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -239,13 +239,13 @@ fn receive_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
                 shared.record_received(count);
             }
             Err(rustix::io::Errno::CONNREFUSED) => {}
-            Err(error) if is_transient(&error.into()) => {}
+            Err(error) if is_timeout_or_interrupt(&error.into()) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
 
-fn is_transient(error: &io::Error) -> bool {
+fn is_timeout_or_interrupt(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
 }
