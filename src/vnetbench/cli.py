@@ -19,7 +19,7 @@ from vnetbench import __version__
 from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
 from vnetbench.quantity import parse_share
-from vnetbench.results.records import INTERRUPTED
+from vnetbench.results.records import INTERRUPTED, CampaignStatus
 from vnetbench.study.plan import SEED_BITS
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def _default_page_path(results: Sequence[Path]) -> Path:
     )
 
 
-def _print_session_results(path: Path, status: str) -> int:
+def _print_session_results(path: Path, status: CampaignStatus) -> int:
     """Print what the session measured and the next commands, and return the exit code."""
     summary = _load_summary(path)
     _print_headlines_and_estimates(summary)
@@ -297,7 +297,9 @@ def _print_headlines_and_estimates(summary: CampaignSummary) -> None:
     from vnetbench.report.text.explanation_text import FindingHeadlines
     from vnetbench.report.text.narrative import build_narrative
 
-    _print_renderables(FindingHeadlines(build_narrative(summary).findings_as_explanation), estimates_table(summary))
+    _print_renderables(
+        FindingHeadlines(build_narrative(summary).findings_as_explanation), estimates_table(summary)
+    )
 
 
 def _print_renderables(*parts: RenderableType) -> None:

@@ -269,8 +269,9 @@ class IntervalText:
         return " ".join(part for part in (self.value, self.interval, self.unit) if part)
 
 
-# Each unit has scales with a divisor, a name and the smallest number for which the scale applies.
-_DISPLAY_SCALES_BY_UNIT: dict[str, tuple[tuple[float, str, float], ...]] = {
+_DisplayScale = tuple[float, str, float]
+"""A divisor, the unit that it gives, and the smallest number for which the scale applies."""
+_DISPLAY_SCALES_BY_UNIT: dict[str, tuple[_DisplayScale, ...]] = {
     "bit/s": ((1, "bit/s", 0), (1e3, "kbit/s", 1e3), (1e6, "Mbit/s", 1e6), (1e9, "Gbit/s", 1e9)),
     # An MTU or a segment size is known by its four digits: 1448 B, not 1.45 kB.
     "B": ((1, "B", 0), (1e3, "kB", 1e4), (1e6, "MB", 1e6), (1e9, "GB", 1e9)),
@@ -288,15 +289,15 @@ def choose_scale(unit: str, largest: float) -> Scale:
 
     Use one scale for a whole column or axis: pass it to `format_interval`.
     """
-    steps = _DISPLAY_SCALES_BY_UNIT.get(unit)
-    if steps is None or not math.isfinite(largest):
+    scales = _DISPLAY_SCALES_BY_UNIT.get(unit)
+    if scales is None or not math.isfinite(largest):
         return Scale(1, unit if unit != "1" else "")
-    divisor, shown = steps[0][:2]
-    for step, name, from_ in steps:
+    divisor, shown_unit, _ = scales[0]
+    for each_divisor, each_unit, smallest_number in scales:
         # Without this factor, 999.6 Mbit/s would be rounded to "1000 Mbit/s".
-        if abs(largest) >= from_ * 0.9995:
-            divisor, shown = step, name
-    return Scale(divisor, shown)
+        if abs(largest) >= smallest_number * 0.9995:
+            divisor, shown_unit = each_divisor, each_unit
+    return Scale(divisor, shown_unit)
 
 
 def format_interval(

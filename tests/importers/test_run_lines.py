@@ -14,7 +14,7 @@ from vnetbench.importers.arithmetic import (
     sum_values,
 )
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.run_lines import MAX_FOREIGN_LINES_IN_RUN, take_run_line
+from vnetbench.importers.run_lines import MAX_CONSECUTIVE_FOREIGN_LINES, take_run_line
 from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.importers.validation import drop_invalid_levels_and_intervals
 from vnetbench.study.model import Level
@@ -44,7 +44,7 @@ def test_no_line_is_taken_if_another_run_starts_first() -> None:
 
 
 def test_a_run_ends_at_many_foreign_lines() -> None:
-    lines = LogLines([*["noise"] * (MAX_FOREIGN_LINES_IN_RUN + 2), "own"])
+    lines = LogLines([*["noise"] * (MAX_CONSECUTIVE_FOREIGN_LINES + 2), "own"])
 
     assert take_run_line(lines, starts_run, is_run_line) is None
     assert (lines.peek_line(), lines.last_taken_number) == ("noise", 0)

@@ -99,7 +99,9 @@ def test_link_local_and_temporary_addresses_are_ignored() -> None:
         ),
         (
             make_host(
-                HostSpec("web-01", ssh_destination="x", interface="ens192"), WEB_1, extra_routes={"10.0.0.12": "wg0"}
+                HostSpec("web-01", ssh_destination="x", interface="ens192"),
+                WEB_1,
+                extra_routes={"10.0.0.12": "wg0"},
             ),
             "packets to 10.0.0.12 leave by wg0, not by ens192",
         ),
@@ -114,8 +116,12 @@ def test_an_interface_without_a_route_to_the_peer_is_refused_with_the_fix(a: Pai
 
 
 def test_two_names_of_one_machine_are_refused() -> None:
-    one = make_host(HostSpec("web-01", ssh_destination="a"), WEB_1, "192.0.2.11", extra_routes={"192.0.2.11": "lo"})
-    two = make_host(HostSpec("web-02", ssh_destination="b"), WEB_1, "192.0.2.11", extra_routes={"192.0.2.11": "lo"})
+    one = make_host(
+        HostSpec("web-01", ssh_destination="a"), WEB_1, "192.0.2.11", extra_routes={"192.0.2.11": "lo"}
+    )
+    two = make_host(
+        HostSpec("web-02", ssh_destination="b"), WEB_1, "192.0.2.11", extra_routes={"192.0.2.11": "lo"}
+    )
     with pytest.raises(BenchError, match="both hosts of the pair are the same machine"):
         choose_routed_interfaces(one, two)
 

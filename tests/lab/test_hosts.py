@@ -59,7 +59,9 @@ def make_spec(network: HostNetwork, *names: str, **keys: Any) -> TestbedSpec:
 
 
 def user_spec(*names: str) -> TestbedSpec:
-    return TestbedSpec(lab=HOSTS, hosts=tuple(HostSpec(name, ssh_destination=f"{USER}@{name}") for name in names))
+    return TestbedSpec(
+        lab=HOSTS, hosts=tuple(HostSpec(name, ssh_destination=f"{USER}@{name}") for name in names)
+    )
 
 
 def open_instrument(spec: TestbedSpec) -> Any:

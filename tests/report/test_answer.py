@@ -107,7 +107,9 @@ def test_too_few_trials_support_no_claim() -> None:
         text.startswith("These treatments have too few trials in common with the best: ")
         for text in answer.best
     )
-    assert not any("significant" in text for text in (*answer.headline_effect, *answer.best, *answer.other_effects))
+    assert not any(
+        "significant" in text for text in (*answer.headline_effect, *answer.best, *answer.other_effects)
+    )
     assert any("too few trials for an interval" in text for text in answer.caveats)
     assert "(no interval, because there are too few trials)" in answer.headline_effect[0]
     assert answer.best[0].startswith("Median goodput is highest with")

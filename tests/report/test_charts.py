@@ -104,7 +104,9 @@ def test_each_chart_is_written_as_a_png(tmp_path_factory: pytest.TempPathFactory
 def test_the_time_axis_of_a_short_campaign_is_in_seconds(trial_interval_s: float, unit: str) -> None:
     summary = campaign(SENDER, SimulatedTreatment(QUOTA, trials=9))
     (treatment,) = summary.treatments
-    points = tuple(replace(each, since_campaign_start_s=trial_interval_s * n) for n, each in enumerate(treatment.points))
+    points = tuple(
+        replace(each, since_campaign_start_s=trial_interval_s * n) for n, each in enumerate(treatment.points)
+    )
     charts = all_charts(replace(summary, treatments=(replace(treatment, points=points),)))
     (chart,) = (each for each in charts if each.name == "trials-in-time")
     assert f'"{unit} since the campaign started"' in json.dumps(chart.spec)

@@ -146,7 +146,9 @@ def test_a_campaign_is_compared_with_the_published_values_of_the_same_levels(
     comparison = compare_with_published(forwarding)
     assert comparison is not None
     compared = next(
-        each for each in comparison.treatments if each.levels_without_direction == {"adapter": "e1000", "vcpu_pin": "1"}
+        each
+        for each in comparison.treatments
+        if each.levels_without_direction == {"adapter": "e1000", "vcpu_pin": "1"}
     )
     # e1000,"1,1",#1: unidirectional 20261 [16602, 21713], bidirectional 25227 [21484, 27698]
     assert compared.published_by_setting["1,1"] == {
@@ -155,13 +157,17 @@ def test_a_campaign_is_compared_with_the_published_values_of_the_same_levels(
     }
     assert bidirectional_ratio(compared.published_by_setting["1,1"]) == pytest.approx(25227 / 20261)
     measured = [point.values["throughput_fps"] for point in forwarding.treatments[6].points]
-    assert compared.measured_by_direction["forward"] == ValueWithRange(sum(measured) / 3, min(measured), max(measured))
+    assert compared.measured_by_direction["forward"] == ValueWithRange(
+        sum(measured) / 3, min(measured), max(measured)
+    )
 
 
 def test_the_number_of_queues_selects_one_published_value(forwarding: CampaignSummary) -> None:
     queued = tuple(replace(t, factors={**t.factors, "queues": 8}) for t in forwarding.treatments)
     comparison = compare_with_published(replace(forwarding, treatments=queued))
-    assert comparison is not None and all(list(each.published_by_setting) == ["8,8"] for each in comparison.treatments)
+    assert comparison is not None and all(
+        list(each.published_by_setting) == ["8,8"] for each in comparison.treatments
+    )
 
 
 def test_treatments_without_published_values_have_an_empty_comparison(forwarding: CampaignSummary) -> None:

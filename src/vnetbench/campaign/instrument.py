@@ -104,14 +104,14 @@ class LabInstrument:
                 load = _with_send_mode(load, str(calibration["send_mode"]))
             # The calibration runs once per treatment, so it does not count as set-up of the trial.
             start = time.monotonic()
-            measurement, effective = self._measure_on_testbed(shape, load, should_abandon)
+            measurement, testbed_effective = self._measure_on_testbed(shape, load, should_abandon)
         except AgentError as error:
             self._close_testbed_and_observer(shape)
             raise TrialFailed(str(error)) from error
         except BaseException:
             self._close_testbed_and_observer(shape)
             raise
-        effective = {**effective, **measurement.effective}
+        effective = {**testbed_effective, **measurement.effective}
         if calibration is not None:
             effective["calibration"] = calibration
         notes = (*device_notes(effective), *measurement.notes)
@@ -132,7 +132,7 @@ class LabInstrument:
 
     def _measure_on_testbed(
         self, shape: Hashable, load: TrialLoad, should_abandon: Callable[[], bool]
-    ) -> tuple[TrialMeasurement, Mapping[str, Any]]:
+    ) -> _TestbedMeasurement:
         while True:
             is_new = shape not in self._testbeds
             try:
@@ -141,7 +141,7 @@ class LabInstrument:
                 with self._trial_context(testbed, load) as trial_testbed:
                     measurement = self._measure(trial_testbed, load, should_abandon)
                     changes = _find_changed_settings(effective, trial_testbed, load)
-                    return _add_changed_settings(measurement, changes), effective
+                    return _TestbedMeasurement(_add_changed_settings(measurement, changes), effective)
             except BenchError as error:
                 self._close_testbed_and_observer(shape)
                 if is_new:

@@ -17,7 +17,7 @@ from vnetbench.estimate.stopping_rule import decide_stopping
 from vnetbench.estimate.time_series import metric_time_series
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import FINISHED, INTERRUPTED, StepRecord, TrialRecord
+from vnetbench.results.records import FINISHED, INTERRUPTED, CampaignStatus, StepRecord, TrialRecord
 from vnetbench.study.factors.load_factors import SEND_MODE
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, Plan, SearchSpec, Study
@@ -61,7 +61,7 @@ class CampaignSession:
         self._instrument = instrument
         self._replay_stored_trials()
 
-    def run(self, interrupts: Interrupts) -> str:
+    def run(self, interrupts: Interrupts) -> CampaignStatus:
         """Measure until no treatment is open, then close the instrument. Every finished trial is on disk.
 
         Returns:
@@ -183,7 +183,10 @@ class CampaignSession:
             if interrupts.is_requested and failure:
                 return
             start_s = self.progress.elapsed_s
-            self.progress.running_treatment, self.progress.running_trial_start_monotonic_s = index, time.monotonic()
+            self.progress.running_treatment, self.progress.running_trial_start_monotonic_s = (
+                index,
+                time.monotonic(),
+            )
             try:
                 with interrupts.interruptible():
                     done = self._instrument.measure(load, lambda: interrupts.is_immediate)

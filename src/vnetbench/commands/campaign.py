@@ -18,7 +18,7 @@ from vnetbench.lab.hosts import leftovers
 from vnetbench.lab.tester_lock import hold_tester_lock
 from vnetbench.report.live_display import create_display
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import INTERRUPTED
+from vnetbench.results.records import INTERRUPTED, CampaignStatus
 from vnetbench.study.file.load import load_study, parse_study
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import Plan, Study, Treatment
@@ -29,7 +29,7 @@ from vnetbench.study.workloads import WORKLOADS
 
 def start_campaign(
     study_path: Path, output: Path, overrides: Sequence[str], seed: int | None, console: Console
-) -> str:
+) -> CampaignStatus:
     """Run a new campaign from a study file.
 
     Returns:
@@ -43,12 +43,12 @@ def start_campaign(
     return run_study(study, lambda: output, seed, console)
 
 
-def run_study(study: Study, output: Callable[[], Path], seed: int | None, console: Console) -> str:
+def run_study(study: Study, output: Callable[[], Path], seed: int | None, console: Console) -> CampaignStatus:
     """Run a new campaign from a parsed study; see `start_campaign`."""
     return run_plan(study, make_plan(study, seed), output, console)
 
 
-def run_plan(study: Study, plan: Plan, output: Callable[[], Path], console: Console) -> str:
+def run_plan(study: Study, plan: Plan, output: Callable[[], Path], console: Console) -> CampaignStatus:
     """Run a new campaign from a plan, which may hold only some treatments of its study.
 
     Args:
@@ -64,7 +64,7 @@ def run_plan(study: Study, plan: Plan, output: Callable[[], Path], console: Cons
         return _run_session(ResultsFile.create(output(), study, plan), study, plan, make_instrument, console)
 
 
-def resume_campaign(results: Path, console: Console) -> str:
+def resume_campaign(results: Path, console: Console) -> CampaignStatus:
     """Continue the campaign of a results file; see `start_campaign`."""
     file = ResultsFile.open_to_read(results)
     try:
@@ -103,10 +103,10 @@ def _check_study_unchanged(study: Study, console: Console) -> None:
 
 def _run_session(
     file: ResultsFile, study: Study, plan: Plan, make_instrument: InstrumentFactory, console: Console
-) -> str:
+) -> CampaignStatus:
     if privilege.is_in_user_namespace():
         console.print(privilege.USER_NAMESPACE_LIMITS, markup=False)
-    status = INTERRUPTED
+    status: CampaignStatus = INTERRUPTED
     try:
         with (
             create_display(console) as display,

@@ -43,7 +43,10 @@ REQUIRED_CHECKS = ("agent", f"{VSWITCH.name} bridge")
 REQUIRED_SERVER_CHECK = f"{DIRECTION.name} forward"
 WANTED_CONGESTION_CONTROLS = ("cubic", "bbr", "reno")
 
-DEFAULT_LEVEL_TREATMENTS = (DoctorTreatment(REQUIRED_CHECKS[1], {}), DoctorTreatment(UDP_STREAM, {}, UDP_STREAM))
+DEFAULT_LEVEL_TREATMENTS = (
+    DoctorTreatment(REQUIRED_CHECKS[1], {}),
+    DoctorTreatment(UDP_STREAM, {}, UDP_STREAM),
+)
 """A treatment of default levels for each workload; each factor adds its own (`Factor.doctor_treatments`)."""
 _IMPAIRMENT_TEXTS = {
     netem.BACKEND_NAME: "the kernel's netem",

@@ -92,14 +92,16 @@ def summary_lines(store: RunStore) -> Iterator[str]:
     unread = [each for each in store.skipped_sections if not each.is_run and each.reason]
     for each in unread[:_MAX_LISTED_LOGS_OR_LINES]:
         text = f": {each.first_text.strip()}" if each.first_text else ""
-        yield f"not read: {_format_location(each)}: {each.reason}{text}"
+        yield f"not read: {_format_skipped_section_location(each)}: {each.reason}{text}"
     if len(unread) > _MAX_LISTED_LOGS_OR_LINES:
         yield f"not read: {len(unread) - _MAX_LISTED_LOGS_OR_LINES} more sections (the results file lists them)"
     if store.unrecognized_line_count:
         first = next((each for each in store.skipped_sections if each.first_text), None)
         lines = f"{store.unrecognized_line_count} line{'' if store.unrecognized_line_count == 1 else 's'}"
         where = (
-            f" The first is at {_format_location(first)}: {first.first_text.strip()[:80]}" if first else ""
+            f" The first is at {_format_skipped_section_location(first)}: {first.first_text.strip()[:80]}"
+            if first
+            else ""
         )
         yield f"{lines} from no supported tool.{where}"
 
@@ -126,7 +128,7 @@ def _format_run_count(runs: int) -> str:
     return f"{runs} run{'' if runs == 1 else 's'}"
 
 
-def _format_location(section: SkippedSection) -> str:
+def _format_skipped_section_location(section: SkippedSection) -> str:
     if not section.first_line:
         return section.log
     lines = (

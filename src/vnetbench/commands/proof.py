@@ -14,11 +14,13 @@ from vnetbench.estimate.experiments import has_same_study, study_hash
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.experiment_plan import ExperimentPlan, plan_first_possible_experiment
 from vnetbench.explain.explain import explain
-from vnetbench.results.records import FINISHED
+from vnetbench.results.records import FINISHED, CampaignStatus
 from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
 
 
-def run_proof(results: Path, summary: CampaignSummary, chosen: Sequence[int], console: Console) -> str:
+def run_proof(
+    results: Path, summary: CampaignSummary, chosen: Sequence[int], console: Console
+) -> CampaignStatus:
     """Run the experiments, or continue interrupted ones. A finished proof file is not run again.
 
     Args:
@@ -59,14 +61,16 @@ def explain_empty_proof(results: Path) -> str:
     """Return the message for a finished proof that has no trials to compare."""
     path = proof_file_path(results)
     reasons = [
-        reason for treatment in read_summary_without_experiments(path).treatments for reason in treatment.failures
+        reason
+        for treatment in read_summary_without_experiments(path).treatments
+        for reason in treatment.failures
     ]
     what = f"the proof file has nothing to compare ({(reasons or ['it has no trials'])[0]})"
     fix = "correct the cause, remove the proof file, and run explain --prove again"
     return str(BenchError(what, where=str(path), fix=fix))
 
 
-def _continue_proof(path: Path, summary: CampaignSummary, console: Console) -> str:
+def _continue_proof(path: Path, summary: CampaignSummary, console: Console) -> CampaignStatus:
     proof = read_summary_without_experiments(path)
     if not has_same_study(proof, summary):
         raise BenchError(

@@ -48,7 +48,7 @@ def read_summary_with_experiments(path: Path) -> CampaignSummary:
 
 
 def read_summary_without_experiments(path: Path) -> CampaignSummary:
-    """Return the estimates of a results file without its proof file; raises BenchError."""
+    """Return the estimates of a results file without the experiments of its proof file; raises BenchError."""
     file = ResultsFile.open_to_read(path)
     try:
         return summarize(file)

@@ -100,9 +100,7 @@ def _parse_level(factor_text: _FactorText) -> Level:
     except BenchError as error:
         several = len(parse_levels(kind, text).levels_with_positions)
         if several > 1:
-            what = (
-                f"{factor_text.factor_name}={text} has {several} levels, but a treatment has one level per factor"
-            )
+            what = f"{factor_text.factor_name}={text} has {several} levels, but a treatment has one level per factor"
             raise _make_selector_error(what, "use one --treatment option for each treatment") from error
         raise _make_selector_error(
             f"{factor_text.factor_name}: {error.what}", error.fix or f"write {kind.expected_form}"

@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from vnetbench.results.records import Histogram
 
@@ -24,6 +25,14 @@ QUANTILE_BY_PERCENTILE_NAME: Mapping[str, float] = {
 }
 """Suffix of a metric's name to the quantile, 0 to 1."""
 _TAIL_CURVE_POINTS_PER_DECADE = 10
+
+
+class TailPoint(NamedTuple):
+    """A point of a latency tail curve."""
+
+    share_above: float
+    """Share of the values that are larger, 0 to 1."""
+    latency_us: float
 
 
 def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
@@ -74,7 +83,7 @@ def latency_metrics(histogram: Histogram, prefix: str) -> Iterator[tuple[str, fl
 
 
 def latency_tail_curve(histogram: Histogram) -> tuple[TailPoint, ...]:
-    """Return points (share of values that are larger, value in µs), down to the share of a single value."""
+    """Return points at falling shares, down to the share of a single value."""
     count = count_histogram_values(histogram)
     if not count:
         return ()
@@ -84,4 +93,4 @@ def latency_tail_curve(histogram: Histogram) -> tuple[TailPoint, ...]:
     points = [
         (share, _quantile_from_cumulative_us(histogram, cumulative, 1 - share)) for share in tail_shares
     ]
-    return tuple((share, value) for share, value in points if value is not None)
+    return tuple(TailPoint(share, value) for share, value in points if value is not None)

@@ -171,7 +171,9 @@ def _worse_and_better(
     return by_value[0], by_value[1]
 
 
-def _disjoint_larger_over_smaller_median(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
+def _disjoint_larger_over_smaller_median(
+    one: TreatmentSummary, other: TreatmentSummary, metric: str
+) -> float:
     """Return the larger median over the smaller one; 1 if the ranges of the trials overlap."""
     values = [each.trial_values(metric) for each in (one, other)]
     if not all(values) or min(map(min, values)) <= 0:

@@ -117,7 +117,9 @@ def _thread_per_stream_setting(present: Mapping[str, Level], cause: Cause, name:
     It leaves the treatment's own streams unchanged: each has its own thread already.
     """
     is_fixed = isinstance(present.get("threads"), int)
-    return {"threads": _ONE_THREAD_PER_STREAM} if is_fixed and _is_setting_for_more_threads(cause, name) else {}
+    return (
+        {"threads": _ONE_THREAD_PER_STREAM} if is_fixed and _is_setting_for_more_threads(cause, name) else {}
+    )
 
 
 def _is_setting_for_more_threads(cause: Cause, name: str) -> bool:
@@ -132,7 +134,9 @@ def _can_use_several_cpus(present: Mapping[str, Level], cause: Cause) -> bool:
     return any(all(count > 1 for count in _cpu_counts_of_vm_threads(vm, present, cause)) for vm in vms)
 
 
-def _cpu_counts_of_vm_threads(vm_index_in_pair: int, present: Mapping[str, Level], cause: Cause) -> Iterator[int]:
+def _cpu_counts_of_vm_threads(
+    vm_index_in_pair: int, present: Mapping[str, Level], cause: Cause
+) -> Iterator[int]:
     """Yield the number of CPUs for the threads of a pair's first (0) or second (1) VM, per factor."""
     for name in ("cpus", "thread_cpus"):
         level = str(present.get(name, ""))

@@ -38,7 +38,9 @@ class ExperimentPlan:
     candidates: tuple[CandidateCause, ...]
 
 
-def plan_first_possible_experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> ExperimentPlan | None:
+def plan_first_possible_experiment(
+    summary: CampaignSummary, findings: Sequence[Finding]
+) -> ExperimentPlan | None:
     """Plan an experiment for the first finding with testable candidates; return None if there is none.
 
     The experiment tests up to MAX_TESTED_CANDIDATES candidates, or fewer if no single study can have all

@@ -33,9 +33,7 @@ def apply_experiment_verdicts(
         experiments: all experiments of the campaign.
     """
     return tuple(
-        sorted(
-            (_apply_verdict(each, levels, experiments) for each in candidates), key=_verdict_and_gain_rank
-        )
+        sorted((_apply_verdict(each, levels, experiments) for each in candidates), key=_verdict_and_gain_rank)
     )
 
 

@@ -74,7 +74,9 @@ def _is_every_treatment_ambiguous(finding: Finding, measured_treatment_count: in
     return isinstance(ambiguous, list) and 0 < measured_treatment_count == len(ambiguous)
 
 
-def _ambiguous_limits_sentences(findings: Sequence[Finding], measured_treatment_count: int) -> tuple[str, ...]:
+def _ambiguous_limits_sentences(
+    findings: Sequence[Finding], measured_treatment_count: int
+) -> tuple[str, ...]:
     """Return the answer if each treatment has two trials with different limits."""
     if not any(_is_every_treatment_ambiguous(each, measured_treatment_count) for each in findings):
         return ()
@@ -126,7 +128,9 @@ class _LimitGroup:
 def _build_limit_group(summary: CampaignSummary, limits: Sequence[TreatmentLimit]) -> _LimitGroup:
     """Choose the representative: a treatment with an experiment, otherwise the one with the median score."""
     tested = (
-        each for each in limits if has_experiment_on_levels(all_levels(summary, each.treatment), summary.experiments)
+        each
+        for each in limits
+        if has_experiment_on_levels(all_levels(summary, each.treatment), summary.experiments)
     )
     representative = next(tested, choose_median_score_limit(limits))
     candidates = tuple(add_experiment_commands(summary, representative))
@@ -143,7 +147,11 @@ def _main_limit_sentences(groups: Sequence[_LimitGroup], measured_treatment_coun
         return
     group = groups[0]
     count, first = len(group.limits), group.top_candidate
-    where = "" if count == measured_treatment_count else f" in {count} of {format_count_with_noun(measured_treatment_count, 'treatment')}"
+    where = (
+        ""
+        if count == measured_treatment_count
+        else f" in {count} of {format_count_with_noun(measured_treatment_count, 'treatment')}"
+    )
     if group.cause_name == NO_LIMIT_CAUSE_NAME:
         yield f"The network delivered the whole offered load{where}."
     elif first is None:

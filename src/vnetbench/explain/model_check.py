@@ -80,6 +80,8 @@ def _find_loss_model_agreement(medians: MetricMedians) -> ModelAgreement | None:
 _WINDOW_MODEL_METRIC_NAMES = ("in_flight_bytes", "rtt_us", _STREAM_GOODPUT_METRIC)
 _LOSS_MODEL_METRIC_NAMES = ("path_loss_percent", "mss_bytes", "rtt_us", _STREAM_GOODPUT_METRIC)
 _MODELS_BY_CAUSE: Mapping[str, _ThroughputModel] = {
-    **dict.fromkeys(WINDOW_CAUSES, _ThroughputModel(_WINDOW_MODEL_METRIC_NAMES, _find_window_model_agreement)),
+    **dict.fromkeys(
+        WINDOW_CAUSES, _ThroughputModel(_WINDOW_MODEL_METRIC_NAMES, _find_window_model_agreement)
+    ),
     "path_loss": _ThroughputModel(_LOSS_MODEL_METRIC_NAMES, _find_loss_model_agreement),
 }

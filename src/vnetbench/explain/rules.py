@@ -31,12 +31,12 @@ _CONDITION_KEYS = {"metric", "from", "to", "weight"}
 
 @dataclass(frozen=True)
 class EvidenceCondition:
-    """A ramp over one evidence metric: 0 at `zero_at`, 1 at `value_of_degree_1`."""
+    """A ramp over one evidence metric: 0 at `value_of_degree_0`, 1 at `value_of_degree_1`."""
 
     metric: str
     value_of_degree_0: float
     value_of_degree_1: float
-    """Less than `zero_at` if small values fulfil the condition."""
+    """Less than `value_of_degree_0` if small values fulfil the condition."""
     weight: float = 1.0
     """Above 0, at most 1. A requirement's share in the mean, or the largest effect of another condition."""
 

@@ -113,7 +113,9 @@ def score_pattern(pattern: EvidencePattern, evidence: TrialEvidence) -> float | 
         score *= degree ** (weight / total_weight)
     for condition in pattern.contradicts:
         degree = _condition_degree(condition, evidence)
-        score *= 1 - condition.weight * (_PENALTY_SHARE_WITHOUT_CONTRADICTING_COUNTER if degree is None else degree)
+        score *= 1 - condition.weight * (
+            _PENALTY_SHARE_WITHOUT_CONTRADICTING_COUNTER if degree is None else degree
+        )
     return score
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from vnetbench.importers.log_lines import LogLines
 
-MAX_FOREIGN_LINES_IN_RUN = 8
+MAX_CONSECUTIVE_FOREIGN_LINES = 8
 """Maximum lines of other programs between two lines of a run."""
 
 
@@ -14,7 +14,7 @@ def take_run_line(
     lines: LogLines,
     starts_any_run: Callable[[LogLines], bool],
     belongs_to_run: Callable[[str], object],
-    max_foreign_lines: int = MAX_FOREIGN_LINES_IN_RUN,
+    max_consecutive_foreign_lines: int = MAX_CONSECUTIVE_FOREIGN_LINES,
 ) -> str | None:
     """Take and return the next line of the current run. Foreign lines in front of it are dropped.
 
@@ -24,7 +24,7 @@ def take_run_line(
     while (line := lines.peek_line()) is not None:
         if belongs_to_run(line):
             return lines.take_line()
-        if starts_any_run(lines) or len(foreign) > max_foreign_lines:
+        if starts_any_run(lines) or len(foreign) > max_consecutive_foreign_lines:
             break
         foreign.append(lines.take_line())
     for line in reversed(foreign):

@@ -18,7 +18,7 @@ from vnetbench.study.model import Level
 PACKETS_PER_PROOF_ROUND = 3
 ATTEMPT_TIMEOUT_S = 0.3
 MAX_PROOF_ROUNDS = 3
-"""Rounds of `ATTEMPTS` packets, 2.7 s in total: the kernel repeats a lost neighbour request after 1 s."""
+"""2.7 s of packets in total: the kernel repeats a lost neighbour request after 1 s."""
 
 
 @dataclass(frozen=True)

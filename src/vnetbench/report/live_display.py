@@ -81,7 +81,9 @@ class TerminalDisplay:
 
     def show_message(self, sentence: str, treatment_index: int | None = None) -> None:
         """See Display."""
-        self._console.print(Text(_treatment_phrase_prefix(self._progress, treatment_index) + sentence, style="yellow"))
+        self._console.print(
+            Text(_treatment_phrase_prefix(self._progress, treatment_index) + sentence, style="yellow")
+        )
 
     def update(self) -> None:
         """See Display. The live table redraws itself."""
@@ -135,7 +137,10 @@ class LogDisplay:
                 and index not in self._printed
             ):
                 self._printed.add(index)
-                self._print_line(_treatment_phrase_prefix(progress, index) + _estimate_with_trial_count_text(treatment, progress))
+                self._print_line(
+                    _treatment_phrase_prefix(progress, index)
+                    + _estimate_with_trial_count_text(treatment, progress)
+                )
         if time.monotonic() - self._last_line_at_s >= MIN_S_BETWEEN_LOG_LINES:
             self._print_line(campaign_status_line(progress, *progress.estimate_remaining()))
 

@@ -30,7 +30,9 @@ def merge_sparse_design_into_one_factor(summary: CampaignSummary) -> CampaignSum
     if summary.level_combination != ONE_AT_A_TIME:
         return summary
     treatment_levels = [treatment.factors for treatment in summary.treatments]
-    factors, merged_levels = merge_varying_factors(summary.level_combination, summary.factors, treatment_levels)
+    factors, merged_levels = merge_varying_factors(
+        summary.level_combination, summary.factors, treatment_levels
+    )
     baseline = {factor.name: factor.levels[0] for factor in summary.factors}
     note = f"Baseline: {treatment_phrase(baseline, _names_of_varying_factors(summary.factors))}"
     return replace(

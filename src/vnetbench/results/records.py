@@ -23,6 +23,7 @@ class StreamSample:
     bytes: int
     rtt_us: float | None
     cwnd: int | None
+    """Congestion window: in segments from an agent, in bytes from an imported log."""
     retransmits: int | None
     details: JsonObject = field(default_factory=dict)
     """Further counters: TCP_INFO of a connection, or the counts of a flow of datagrams."""
@@ -47,6 +48,8 @@ OMITTED_SAMPLE_COUNTER = "omitted"
 
 RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted"
 """Status of a campaign: a bench is running it, all treatments are closed, or `resume` can continue it."""
+CampaignStatus = str
+"""One of RUNNING, FINISHED and INTERRUPTED."""
 
 GENERATOR_STEP, SEARCH_STEP, LOSS_CURVE_STEP, BURST_STEP = "generator", "search", "curve", "burst"
 """Purposes of steps: the generator's maximum rate, throughput search, loss curve, longest bursts."""

@@ -39,7 +39,7 @@ def search(device: Device, parameters: SearchParameters, seed: int) -> SearchRes
         GoalEstimator(goal, parameters.min_load_fps, parameters.max_load_fps, lengths)
         for goal in parameters.goals
     ]
-    monotonicity_check = MonotonicityCheck(parameters, lengths)
+    monotonicity_check = MonotonicityCheck(parameters)
 
     def measure(load_fps: float, duration_s: float) -> SearchStep:
         # Rounded, so that the last bit of a sum, which depends on the number of threads, changes no step.
@@ -65,7 +65,9 @@ def search(device: Device, parameters: SearchParameters, seed: int) -> SearchRes
                     for estimator in estimators
                 ]
             elif waiting := [
-                estimator for estimator in estimators if not _is_interval_narrow_or_outside(estimator, parameters)
+                estimator
+                for estimator in estimators
+                if not _is_interval_narrow_or_outside(estimator, parameters)
             ]:
                 measure(*_most_informative_load_and_duration(waiting, parameters, random))
             elif (load_fps := monotonicity_check.next_load_fps(estimators, log.steps)) is not None:
@@ -118,7 +120,9 @@ def _build_goal_result(estimator: GoalEstimator, parameters: SearchParameters) -
         min(most, max(least, math.exp(bound))) for bound in estimator.log_load_interval(parameters.confidence)
     )
     middle = min(high, max(low, math.exp(estimator.median_log_load())))
-    limited_by: LimitOfThroughput = "device" if _is_interval_narrow_or_outside(estimator, parameters) else "time"
+    limited_by: LimitOfThroughput = (
+        "device" if _is_interval_narrow_or_outside(estimator, parameters) else "time"
+    )
     return GoalResult(estimator.goal, middle, low, high, parameters.confidence, limited_by)
 
 

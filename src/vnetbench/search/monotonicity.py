@@ -38,10 +38,9 @@ class UnconfirmedLoad:
 class MonotonicityCheck:
     """Checks loads below the throughputs for losses."""
 
-    def __init__(self, parameters: SearchParameters, lengths: tuple[float, ...]) -> None:
+    def __init__(self, parameters: SearchParameters) -> None:
         self.unconfirmed_load: UnconfirmedLoad | None = None
         self._parameters = parameters
-        self._lengths = lengths
         self._false_alarms = 0
 
     def next_load_fps(self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]) -> float | None:

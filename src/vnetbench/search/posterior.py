@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -98,20 +99,26 @@ class ThroughputGuess:
     scale: float
 
 
+class ShapeProbabilities(NamedTuple):
+    """Probabilities of each shape (rows) below and above each throughput (columns)."""
+
+    below_throughput: Floats
+    above_throughput: Floats
+
+
 @dataclass(frozen=True)
 class ThroughputPosterior:
     """Posterior of one goal's throughput.
 
-    `probability_by_cell` is for full steps. The tuples have one entry for each duration of a step.
-    `joint_probability_by_duration` has the joint probability of the throughput at steps of this duration
-    (rows) and at full ones (columns). `shape_probabilities_by_duration` has the probabilities of each shape
-    below and above a throughput, as arrays of shapes and cells.
+    `full_step_probability_by_cell` is for full steps. The tuples have one entry for each duration of a step.
+    `joint_probability_with_full_steps` has the joint probability of the throughput at steps of this duration
+    (rows) and at full ones (columns). `shape_probabilities_by_duration` has the probabilities of each shape.
     """
 
     grid: LogLoadGrid
     full_step_probability_by_cell: Floats
     joint_probability_with_full_steps: tuple[Floats, ...]
-    shape_probabilities_by_duration: tuple[tuple[Floats, Floats], ...]
+    shape_probabilities_by_duration: tuple[ShapeProbabilities, ...]
 
     def probability_by_cell_at(self, duration_index: int) -> Floats:
         """Return the probability of each cell for steps of this duration."""
@@ -151,7 +158,9 @@ def refine_grid(posterior: ThroughputPosterior) -> LogLoadGrid:
     )
 
 
-def log_likelihood_by_side_shape(grid: LogLoadGrid, steps: Sequence[StepOutcome], duration_index: int) -> Floats:
+def log_likelihood_by_side_shape(
+    grid: LogLoadGrid, steps: Sequence[StepOutcome], duration_index: int
+) -> Floats:
     """Return the log likelihood of the steps of one duration as an array (2, shapes, cells).
 
     The first half is for steps below the throughput, the second for those above.
@@ -164,7 +173,7 @@ def log_likelihood_by_side_shape(grid: LogLoadGrid, steps: Sequence[StepOutcome]
 
 
 def step_log_likelihood_by_side_shape(grid: LogLoadGrid, step: StepOutcome) -> Floats:
-    """Return the contribution of one step to `log_likelihood`."""
+    """Return the contribution of one step to `log_likelihood_by_side_shape`."""
     distance = grid.centres - step.log_load
     below = distance >= 0
     progress = erf(np.abs(distance) / (_CURVE_SPREADS[:, None] * np.sqrt(2)))
@@ -204,7 +213,9 @@ def compute_posterior(
     return ThroughputPosterior(grid, posteriors[-1], tuple(joint), tuple(shapes))
 
 
-def pass_probabilities_by_throughput(posterior: ThroughputPosterior, duration_index: int, log_loads: Floats) -> Floats:
+def pass_probabilities_by_throughput(
+    posterior: ThroughputPosterior, duration_index: int, log_loads: Floats
+) -> Floats:
     """Return the probability that a step at each load (rows) passes, for each throughput (columns)."""
     distance = posterior.grid.centres[None, :] - log_loads[:, None]
     progress = erf(np.abs(distance)[None] / (_CURVE_SPREADS[:, None, None] * np.sqrt(2)))
@@ -289,7 +300,7 @@ def _throughput_prior(
     return np.asarray(mass / mass.sum())
 
 
-def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
+def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, ShapeProbabilities]:
     """Return the likelihood of each throughput over all shapes (maximum 1), and the shapes' probabilities."""
     peak = log_likelihoods.max(axis=1, keepdims=True)
     probability = np.exp(log_likelihoods - peak)
@@ -300,7 +311,7 @@ def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, tuple[Floats, 
     # The floor keeps cells that later steps may raise above all others.
     likelihood = np.exp(np.maximum(logarithm - logarithm.max(), -600))
     character /= total
-    shapes = (
+    shapes = ShapeProbabilities(
         probability[0] * (_SHAPE_PRIOR.T @ (character / below)),
         probability[1] * (_SHAPE_PRIOR.T @ (character / above)),
     )
@@ -308,10 +319,12 @@ def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, tuple[Floats, 
 
 
 def _interval_membership_of_cells(posterior: ThroughputPosterior, width: float) -> Floats:
-    """Return the stretch of this width that each cell (rows) belongs to; the likeliest is one of them."""
+    """Return 1 for the stretch of this width (columns) that each cell (rows) is in; one is the likeliest."""
     grid = posterior.grid
     ahead = grid.centres[:, None] - grid.centres[None, :]
-    start = grid.centres[int(np.argmax(posterior.full_step_probability_by_cell @ ((ahead >= 0) & (ahead <= width))))]
+    start = grid.centres[
+        int(np.argmax(posterior.full_step_probability_by_cell @ ((ahead >= 0) & (ahead <= width))))
+    ]
     number = np.floor((grid.centres - start) / (width * (1 + 1e-9)))
     return np.asarray(number[:, None] == np.unique(number)[None, :], dtype=float)
 

@@ -93,7 +93,12 @@ def evaluate_claim(value: Estimate | Ratio, claim: Claim, divisor: float = 1.0) 
     if value.low is None or value.high is None:
         return INCONCLUSIVE
     state = claim.evaluate(value.low / divisor, value.high / divisor)
-    if state == SUPPORTED and claim.needs_significance and isinstance(value, Ratio) and not _is_significant(value):
+    if (
+        state == SUPPORTED
+        and claim.needs_significance
+        and isinstance(value, Ratio)
+        and not _is_significant(value)
+    ):
         return INCONCLUSIVE
     return state
 
@@ -105,7 +110,7 @@ def ratio_evidence(
     claim: Claim,
     note: str = "",
 ) -> tuple[StatementEvidence, ...]:
-    """Return the ratio of each pair (base, level) with the claim's state for it."""
+    """Return the ratio of each pair, compared / base, with the claim's state for it."""
     return tuple(
         build_evidence(each, metric, evaluate_claim(each.ratio, claim), note)
         for each in compare_pairs(selection.summary, base_and_compared_pairs, metric)

@@ -97,7 +97,7 @@ class TreatmentComparison:
     base_treatment: MeasuredTreatment
     compared_treatment: MeasuredTreatment
     ratio: Ratio
-    """level / base. Its p value is adjusted over all comparisons of the same part."""
+    """Compared / base. Its p value is adjusted over all comparisons of the same part."""
 
 
 def select_treatments(summary: CampaignSummary) -> TreatmentSelection:
@@ -114,16 +114,18 @@ def select_treatments(summary: CampaignSummary) -> TreatmentSelection:
 
 
 def compare_pairs(
-    summary: CampaignSummary, base_and_compared_pairs: Sequence[tuple[MeasuredTreatment, MeasuredTreatment]], metric: str
+    summary: CampaignSummary,
+    base_and_compared_pairs: Sequence[tuple[MeasuredTreatment, MeasuredTreatment]],
+    metric: str,
 ) -> list[TreatmentComparison]:
-    """Return level / base for each pair of (base, level).
+    """Return compared / base for each pair of (base, compared).
 
     Ratios are over common blocks, or by ranks for imported trials, which have no blocks.
     """
     comparisons = [
-        TreatmentComparison(base, level, own)
-        for base, level in base_and_compared_pairs
-        if (own := _pair_ratio(summary, base.treatment, level.treatment, metric)) is not None
+        TreatmentComparison(base, compared, own)
+        for base, compared in base_and_compared_pairs
+        if (own := _pair_ratio(summary, base.treatment, compared.treatment, metric)) is not None
     ]
     adjusted = adjust_p_values([each.ratio for each in comparisons])
     return [

@@ -14,7 +14,7 @@ from vnetbench.statements.selection import TreatmentSelection
 from vnetbench.statements.statement import StatementEvidence, StatementPart
 
 TRIAL_SHARE_WITH_WARM_UP = "warm_up_share"
-"""Metric name: the share of trials with a warm-up of MIN_PUBLISHED_WARM_UP_S or more."""
+"""Metric name: the share of trials with a warm-up of MIN_WARM_UP_TO_COUNT_S or more."""
 MIN_WARM_UP_TO_COUNT_S = 1.0
 """Shortest warm-up that the statement is about."""
 _MIN_TRIAL_DURATION_S = 10.0

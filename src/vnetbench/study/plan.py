@@ -18,13 +18,17 @@ def make_plan(study: Study, seed: int | None) -> Plan:
     `Treatment.factors` holds only the factors that the study names, which distinguish its treatments.
     `complete_levels` adds the levels of the other factors.
     """
-    treatments = tuple(Treatment(index, levels) for index, levels in enumerate(generate_treatment_levels(study)))
+    treatments = tuple(
+        Treatment(index, levels) for index, levels in enumerate(generate_treatment_levels(study))
+    )
     return Plan(treatments, secrets.randbits(SEED_BITS) if seed is None else seed)
 
 
 def generate_treatment_levels(study: Study) -> Iterator[dict[str, Level]]:
-    """Yield the combinations of levels that no exclusion matches; the last factor varies fastest."""
-    for combination in _change_base_levels(study) if study.combine == ONE_AT_A_TIME else _combine_all_levels(study):
+    """Yield the levels of each treatment: those that no exclusion matches; the last factor varies fastest."""
+    for combination in (
+        _change_base_levels(study) if study.combine == ONE_AT_A_TIME else _combine_all_levels(study)
+    ):
         if not any(_is_excluded(combination, exclusion) for exclusion in study.exclude):
             yield combination
 

@@ -38,15 +38,15 @@ class StudyLocation:
     """Location of a value in a study: a line of its file, or a `--set` argument (no line)."""
 
     where: str
-    line: int | None = None
+    study_line: int | None = None
 
     def make_problem(self, what: str, *, fix: str) -> Problem:
         """Return a problem at this location."""
-        return Problem(what, self.where, fix, self.line)
+        return Problem(what, self.where, fix, self.study_line)
 
     def wrap_error(self, error: BenchError) -> Problem:
         """Return the error as a problem at this location."""
-        return Problem(error.what, self.where, error.fix or "", self.line)
+        return Problem(error.what, self.where, error.fix or "", self.study_line)
 
 
 KeyLocator = Callable[..., StudyLocation]

@@ -67,7 +67,7 @@ class Workload:
     count_factor: str = "streams"
     """Factor that sets the number of streams, connections or flows."""
     achieved_rate_metric: str = ""
-    """Metric of the units (`counted_noun`) per second; empty for a stream of bytes."""
+    """Metric of the units (`measured_unit_noun`) per second; empty for a stream of bytes."""
     measured_unit_noun: str = "transaction"
     """Unit that the workload counts, and whose latency it measures."""
     latency_title: str = "Latency"
@@ -97,7 +97,7 @@ class Workload:
 
     search_use: SearchUse = SearchUse.NEVER
     has_frame_load_factor: bool = False
-    """Whether the factor `frame_load` sets its one load of frames."""
+    """Whether it has the factor `frame_load`, which sets its one load of frames."""
     has_loss_curve: bool = False
     """Whether its steps go down from the highest load instead of searching for the throughput."""
     has_burst_search: bool = False
@@ -128,7 +128,7 @@ class Workload:
 
     @property
     def can_hold_throughput_share(self) -> bool:
-        """Whether it holds one load: a frame rate, or a share of the throughput, which it searches first."""
+        """Whether its one load can be a share of the throughput, which it then searches first."""
         return self.has_frame_load_factor and self.search_use is SearchUse.ALWAYS
 
 

@@ -84,7 +84,9 @@ def format_modes(estimate: Estimate, name: str, scale: Scale) -> list[str]:
     return [" ".join(filter(None, (text.value, text.interval, share))) for text, share in texts]
 
 
-def _format_mode_intervals_and_shares(estimate: Estimate, name: str, scale: Scale) -> Iterator[tuple[IntervalText, str]]:
+def _format_mode_intervals_and_shares(
+    estimate: Estimate, name: str, scale: Scale
+) -> Iterator[tuple[IntervalText, str]]:
     """Yield the interval and the share of each mode."""
     unit = find_metric(name).unit
     for mode in estimate.modes:

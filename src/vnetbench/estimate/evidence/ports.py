@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vnetbench.estimate.evidence.aggregation import median, ratio
 from vnetbench.estimate.steady_state import SteadyPart
@@ -24,6 +24,7 @@ class Port:
 
     name: str
     samples: Sequence[PortSample]
+    """The traffic and queue counters of each sample."""
     role: str = ""
     leads_to: str = ""
     """Name of the part that receives what this interface sends."""

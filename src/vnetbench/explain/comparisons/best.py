@@ -40,9 +40,9 @@ class BestComparison:
     irrelevant_difference_share: float
     """Share of the best value below which a difference is irrelevant."""
     not_worse_treatments: tuple[int, ...]
-    """Treatments whose whole interval is within the margin."""
+    """Treatments whose whole interval is at most the margin worse than the best."""
     worse_treatments: tuple[int, ...]
-    """Treatments that differ significantly and are not within the margin."""
+    """Treatments that are significantly worse, and not within the margin."""
     inconclusive_treatments: tuple[int, ...]
     """Treatments without a significant difference that might be worse by more than the margin."""
 
@@ -56,7 +56,9 @@ def compare_with_best(summary: CampaignSummary) -> BestComparison | None:
     if best is None or not best.ratios:
         return None
     margin = summary.required_precision.half_width
-    not_worse = tuple(i for i, ratio in best.ratios.items() if _is_not_worse_than_margin(summary, ratio, margin))
+    not_worse = tuple(
+        i for i, ratio in best.ratios.items() if _is_not_worse_than_margin(summary, ratio, margin)
+    )
     worse = tuple(i for i in best.ratios if i not in best.tied_with and i not in not_worse)
     inconclusive = tuple(i for i in best.tied_with if i not in not_worse)
     return BestComparison(best, margin, not_worse, worse, inconclusive)

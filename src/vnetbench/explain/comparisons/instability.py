@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,15 @@ _SIGNIFICANCE_LEVEL = 0.01
 _OTHER_WORK_METRIC_NAMES = ("other_work_percent", "worst_steal_percent")
 _MIN_OTHER_WORK_DIFFERENCE_PERCENT = 20.0
 """Smallest difference in other work between quiet and busy trials, percent of one CPU."""
+
+
+class _TrendOverEvidence(NamedTuple):
+    """Trend of the deciding metric's logarithm over an evidence metric, with quiet and busy trials."""
+
+    trend: Trend
+    percentile_5: float
+    """Of the evidence metric."""
+    percentile_95: float
 
 
 def instability_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
@@ -95,7 +105,9 @@ def _drift_chart(summary: CampaignSummary, series: Sequence[Mapping[int, float]]
 
 def _no_steady_state_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield a finding about treatments whose trials mostly end before they reach a steady state."""
-    counts = {each.index: max(_count_unsteady_rising_and_falling(summary, each)) for each in summary.treatments}
+    counts = {
+        each.index: max(_count_unsteady_rising_and_falling(summary, each)) for each in summary.treatments
+    }
     unsteady = [
         each for each in summary.treatments if _is_majority_of_trials(counts[each.index], each.trial_count)
     ]
@@ -122,7 +134,9 @@ def _is_majority_of_trials(moving: int, trials: int) -> bool:
     return moving >= 2 and 2 * moving > trials
 
 
-def _count_unsteady_rising_and_falling(summary: CampaignSummary, treatment: TreatmentSummary) -> tuple[int, int]:
+def _count_unsteady_rising_and_falling(
+    summary: CampaignSummary, treatment: TreatmentSummary
+) -> tuple[int, int]:
     """Count trials without steady state that rise, or fall, at the end by more than the study's half-width.
 
     Callers use the larger count: if a path or a buffer fills, all trials move in one direction, while noise
@@ -160,12 +174,16 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         for name in _OTHER_WORK_METRIC_NAMES
         if (result := _trend_over_evidence(summary, name)) is not None
     }
-    adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, trend.p_value) for trend, _ in trends.values()])
-    for (name, (trend, (quiet, busy))), ratio in zip(trends.items(), adjusted, strict=True):
+    adjusted = adjust_p_values(
+        [Ratio(1.0, None, None, 0.95, trend.p_value) for trend, _, _ in trends.values()]
+    )
+    for (name, (trend, quiet, busy)), ratio in zip(trends.items(), adjusted, strict=True):
         p_value = ratio.p_value or 0.0
         if p_value > _SIGNIFICANCE_LEVEL or busy - quiet < _MIN_OTHER_WORK_DIFFERENCE_PERCENT:
             continue
-        decline = _share_lost_by_trend(summary, _limit_to_trial_range(summary, trend.median_change_per_unit * (busy - quiet)))
+        decline = _share_lost_by_trend(
+            summary, _limit_to_trial_range(summary, trend.median_change_per_unit * (busy - quiet))
+        )
         if decline < summary.required_precision.half_width:
             continue
         values = [
@@ -191,13 +209,11 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         return
 
 
-def _trend_over_evidence(
-    summary: CampaignSummary, metric: str
-) -> tuple[Trend, tuple[float, float]] | None:
+def _trend_over_evidence(summary: CampaignSummary, metric: str) -> _TrendOverEvidence | None:
     """Return the trend of the deciding metric's logarithm over an evidence metric.
 
-    The second result has the 5th and 95th percentile of the evidence metric. Its values are rounded to whole
-    percent of a CPU: smaller differences would give slopes that are only noise.
+    The evidence metric is rounded to whole percent of a CPU: smaller differences would give slopes that are
+    only noise.
     """
     rows = [
         [
@@ -214,7 +230,7 @@ def _trend_over_evidence(
     if trend is None:
         return None
     low, high = np.percentile([value for row in values for value in row], [5, 95])
-    return trend, (float(low), float(high))
+    return _TrendOverEvidence(trend, float(low), float(high))
 
 
 def _has_evidence_and_result(summary: CampaignSummary, point: TrialPoint, metric: str) -> bool:

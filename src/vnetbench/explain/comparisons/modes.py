@@ -53,8 +53,8 @@ _PLACEMENT_SIGNIFICANCE_LEVEL = 0.01
 """Level for splits by placement, where the deciding metric alone shows no modes."""
 _MIN_TRIALS_PER_GROUP = 4
 _MAX_EVIDENCE_ITEMS = 4
-_CONFIDENCE_BY_MIN_SEPARATION_DEGREE = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
-"""Minimum distance between the groups for each word."""
+_CONFIDENCE_BY_SEPARATION_DEGREE = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
+"""Minimum separation of the groups for each word."""
 
 SEPARATION_TEXT_KEY = "separation"
 """Key in a finding's details: a clause about the metric that separates the two groups."""
@@ -73,7 +73,7 @@ class ModeSplit:
     separating_metrics: tuple[MetricSeparation, ...]
     """Metrics that separate the groups significantly, placement metrics first."""
     separation_degree: float
-    """Separation of the groups by the first metric: 0 none, 1 complete."""
+    """Of the groups by the first separating metric; of a split by placement by the deciding metric."""
     p_value: float
     is_by_placement: bool = False
     """True if placement defines the groups and the deciding metric itself shows no modes."""
@@ -111,8 +111,8 @@ def _split_by_modes(
     if len(points) < MIN_TRIALS_FOR_MODES and not separating:
         return None
     low, high = (mode.value for mode in estimate.modes)
-    distance, p_value = (separating[0].separation_degree, separating[0].p_value) if separating else (0.0, 1.0)
-    return ModeSplit(treatment, points, tuple(is_upper), low, high, tuple(separating), distance, p_value)
+    degree, p_value = (separating[0].separation_degree, separating[0].p_value) if separating else (0.0, 1.0)
+    return ModeSplit(treatment, points, tuple(is_upper), low, high, tuple(separating), degree, p_value)
 
 
 def _split_by_placement(
@@ -242,7 +242,8 @@ def _significant_separations(separations: Sequence[MetricSeparation]) -> list[Me
     placement = [
         each
         for each in significant
-        if each.metric in PLACEMENT_METRIC_NAMES and each.separation_degree >= best - _SEPARATION_DEGREE_TIE_MARGIN
+        if each.metric in PLACEMENT_METRIC_NAMES
+        and each.separation_degree >= best - _SEPARATION_DEGREE_TIE_MARGIN
     ]
     placement.sort(key=lambda each: PLACEMENT_METRIC_NAMES.index(each.metric))
     return [*placement, *(each for each in significant if each not in placement)]
@@ -340,7 +341,9 @@ def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCau
     return CandidateCause(
         cause=cause,
         score=split.separation_degree if split.separating_metrics else 0.5,
-        confidence=next(word for least, word in _CONFIDENCE_BY_MIN_SEPARATION_DEGREE if split.separation_degree >= least),
+        confidence=next(
+            word for least, word in _CONFIDENCE_BY_SEPARATION_DEGREE if split.separation_degree >= least
+        ),
         evidence=tuple(
             _evidence_item_of_lower_group(split, each)
             for each in split.separating_metrics[:_MAX_EVIDENCE_ITEMS]

@@ -83,7 +83,9 @@ def find_outliers(summary: CampaignSummary) -> tuple[OutlierTreatment, ...]:
     total, removed = len(cells), []
     last_significant = 0
     for number in range(1, min(_MAX_OUTLIERS, max(1, int(_MAX_OUTLIERS_PER_TREATMENT * total))) + 1):
-        extreme = _treatment_with_largest_residual(cells, factors, total, summary.required_precision.confidence)
+        extreme = _treatment_with_largest_residual(
+            cells, factors, total, summary.required_precision.confidence
+        )
         if extreme is None:
             break
         removed.append(extreme)
@@ -102,7 +104,7 @@ def find_contradictions(summary: CampaignSummary) -> tuple[ResourceContradiction
             factor.name, less, more, combine_paired_ratios([pair], summary.required_precision.confidence)
         )
         for factor in summary.factors
-        for less, more in _more_is_better_neighbour_pairs(summary, factor.name)
+        for less, more in _higher_level_neighbour_pairs(summary, factor.name)
         if (pair := compare_treatments(less, more, summary.deciding_metric)) is not None
     ]
     ratios = adjust_p_values([each.ratio for each in compared])
@@ -223,7 +225,7 @@ def _is_beyond_precision(summary: CampaignSummary, ratio: Ratio) -> bool:
     return low > 1 + summary.required_precision.half_width or high < 1 - summary.required_precision.half_width
 
 
-def _more_is_better_neighbour_pairs(
+def _higher_level_neighbour_pairs(
     summary: CampaignSummary, factor: str
 ) -> Iterator[tuple[TreatmentSummary, TreatmentSummary]]:
     """Yield treatments that differ in this factor only, at neighbouring levels, lower level first."""
@@ -275,7 +277,7 @@ def _contradiction_finding(
         level_phrase(factor, each.factors[factor])
         for each in (worst.lower_level_treatment, worst.higher_level_treatment)
     )
-    pair_count = len(list(_more_is_better_neighbour_pairs(summary, factor)))
+    pair_count = len(list(_higher_level_neighbour_pairs(summary, factor)))
     others = other_factors_phrase(summary, worst.lower_level_treatment, factor)
     where = f" ({others})" if others and len(contradictions) < pair_count else ""
     text = (

@@ -77,7 +77,7 @@ def cubic_rate_bps(mss_bytes: float, rtt_us: float, loss_ratio: float) -> float:
 def is_rate_consistent_with_loss(
     goodput_bps: float, mss_bytes: float, rtt_us: float, loss_ratio: float
 ) -> bool:
-    """Return whether a goodput is within MAX_RATIO of reno's or cubic's rate at this loss ratio."""
+    """Return whether reno's or cubic's rate is within MAX_CONSISTENT_RATE_RATIO of the goodput."""
     rates = (padhye_rate_bps(mss_bytes, rtt_us, loss_ratio), cubic_rate_bps(mss_bytes, rtt_us, loss_ratio))
     return min(rates) / MAX_CONSISTENT_RATE_RATIO <= goodput_bps <= max(rates) * MAX_CONSISTENT_RATE_RATIO
 

@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,14 @@ _FREE_PARAMETER_MASKS = np.array(
     [mask for mask in itertools.product((0.0, 1.0), repeat=PARAMETER_COUNT) if any(mask)]
 )
 """Masks of free parameters, one per row: 1 is free, 0 is held at zero."""
+
+
+class CoefficientsOverGamma(NamedTuple):
+    """Coefficients of n / X(n), one element per fitted row of values."""
+
+    one_over_gamma: FloatArray
+    sigma_over_gamma: FloatArray
+    kappa_over_gamma: FloatArray
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ class ScalabilityFit:
 def fit_scalability_law(
     worker_counts: Sequence[float], values: Sequence[float], confidence: float = 0.95
 ) -> ScalabilityFit:
-    """Fit the law by `fit_coefficients` and return it with its intervals.
+    """Fit the law by `fit_coefficients_over_gamma` and return it with its intervals.
 
     The intervals are Student's, for the linear approximation at the fit. The interval of a parameter at its
     bound of zero starts at zero.
@@ -67,7 +76,9 @@ def fit_scalability_law(
         ValueError: there are fewer than three different n, an n is below 1, or a value is not positive.
     """
     n_array, value_array = _check_fit_input(worker_counts, values)
-    alone, contention, crosstalk = (float(part) for (part,) in fit_coefficients_over_gamma(n_array, value_array[None]))
+    alone, contention, crosstalk = (
+        float(part) for (part,) in fit_coefficients_over_gamma(n_array, value_array[None])
+    )
     sigma, kappa = contention / alone, crosstalk / alone
     law = ScalabilityFit(1 / alone, sigma, kappa, _peak_worker_count(sigma, kappa))
     if len(n_array) <= PARAMETER_COUNT:
@@ -75,9 +86,7 @@ def fit_scalability_law(
     return replace(law, interval_by_parameter=_parameter_intervals(law, n_array, value_array, confidence))
 
 
-def fit_coefficients_over_gamma(
-    worker_counts: FloatArray, values: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def fit_coefficients_over_gamma(worker_counts: FloatArray, values: FloatArray) -> CoefficientsOverGamma:
     """Fit 1/γ, σ/γ and κ/γ to each row of values by least squares of relative errors, without negative ones.
 
     n / X(n) is linear in the three coefficients, so the best fit is unique and needs no starting point. It is
@@ -104,7 +113,8 @@ def fit_coefficients_over_gamma(
     best = np.argmax(np.where(is_allowed, (solved * targets).sum(axis=-1), -np.inf), axis=0)
     alone, contention, crosstalk = (solved[best, np.arange(len(values))] / sizes).T
     # Values that grow faster than n would give one worker no throughput.
-    return np.maximum(alone, 1e-9 * (worker_counts / values).max(axis=1)), contention, crosstalk
+    one_over_gamma = np.maximum(alone, 1e-9 * (worker_counts / values).max(axis=1))
+    return CoefficientsOverGamma(one_over_gamma, contention, crosstalk)
 
 
 def _check_fit_input(n: Sequence[float], values: Sequence[float]) -> tuple[FloatArray, FloatArray]:

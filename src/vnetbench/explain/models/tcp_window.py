@@ -17,6 +17,6 @@ def max_goodput_bps(window_bytes: float, rtt_us: float) -> float:
 def is_goodput_consistent_with_window(
     goodput_bps: float, window_bytes: float, rtt_us: float, relative_tolerance: float = 0.2
 ) -> bool:
-    """Return whether a goodput is within a share `within` of the model."""
+    """Return whether a goodput is within `relative_tolerance` of the model."""
     model = max_goodput_bps(window_bytes, rtt_us)
     return model > 0 and abs(goodput_bps - model) <= relative_tolerance * model

@@ -24,7 +24,7 @@ MAX_WORKBOOK_BYTES = 2**28
 """Limit for the parts of a workbook: all of its texts are in memory, and a small file may contain large
 ones."""
 
-_MAX_IN_MEMORY_BYTES, _CHUNK_BYTES = 2**24, 2**16
+_SPOOL_TO_DISK_ABOVE_BYTES, _CHUNK_BYTES = 2**24, 2**16
 _WORKBOOK_ERRORS = (
     OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError, SyntaxError,
     ValueError, TypeError, LookupError, AttributeError,
@@ -100,7 +100,7 @@ def _prepend_line(first: str, rest: Iterable[str]) -> Iterator[str]:
 
 def _read_workbook_rows(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
     # The list of parts is at the end of a workbook, and not every stream can seek there.
-    with SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES) as spooled:
+    with SpooledTemporaryFile(_SPOOL_TO_DISK_ABOVE_BYTES) as spooled:
         while chunk := stream.read(_CHUNK_BYTES):
             spooled.write(chunk)
         try:

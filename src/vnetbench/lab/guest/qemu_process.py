@@ -33,9 +33,13 @@ class QemuProcess:
     """A running QEMU. Close it after use."""
 
     def __init__(
-        self, command: Sequence[str], files: QemuRuntimeFiles, testbed_name: str, descriptors: Sequence[int] = ()
+        self,
+        command: Sequence[str],
+        files: QemuRuntimeFiles,
+        testbed_name: str,
+        descriptors: Sequence[int] = (),
     ) -> None:
-        """Start `command`; `label` is the testbed's name. Raises QemuEnded or BenchError."""
+        """Start `command`, whose process carries the testbed's name. Raises QemuEnded or BenchError."""
         self.files = files
         self._kill_reason = ""
         try:

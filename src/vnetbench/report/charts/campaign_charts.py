@@ -20,7 +20,11 @@ from vnetbench.report.charts.chart_specs import (
 )
 from vnetbench.report.charts.factor_layout import FactorLayout, lay_out_factors
 from vnetbench.report.charts.file_comparison import published_charts
-from vnetbench.report.charts.frame_charts import published_and_additional_charts, frame_size_chart, is_frame_rate_by_size
+from vnetbench.report.charts.frame_charts import (
+    frame_size_chart,
+    is_frame_rate_by_size,
+    published_and_additional_charts,
+)
 from vnetbench.report.charts.trial_specs import latency_spec, time_series_spec, trial_deviation_spec
 from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES, WORKLOADS
 from vnetbench.wording.estimate_text import (

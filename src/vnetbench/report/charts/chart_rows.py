@@ -204,12 +204,12 @@ def latency_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRo
                 "treatment": treatment_phrase(treatment.factors, factor_names(layout.varying)),
                 "colour": treatment_phrase(treatment.factors, colour_factors),
                 "dash": dash_label,
-                "beyond": round_for_chart(beyond),
-                "percentile": f"{100 * (1 - beyond):.6g} %",
-                "latency": round_for_chart(latency_us),
+                "beyond": round_for_chart(point.share_above),
+                "percentile": f"{100 * (1 - point.share_above):.6g} %",
+                "latency": round_for_chart(point.latency_us),
             }
             for dash_label, histogram in curves
-            for beyond, latency_us in latency_tail_curve(histogram)
+            for point in latency_tail_curve(histogram)
         ]
     return rows
 

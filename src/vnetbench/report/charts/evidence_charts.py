@@ -103,7 +103,9 @@ def _bullet_spec(rows: Sequence[ChartRow]) -> VegaSpec:
 def _block_medians_spec(chart: EvidenceChart) -> VegaSpec:
     """Return a line per series over the blocks of a campaign."""
     x = alt.X("x:Q", title=_wrap_x_title(chart.x_label), axis=alt.Axis(tickCount=5))
-    lines = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour_encoding(chart), detail="series:N")
+    lines = alt.Chart(DATASET).encode(
+        x=x, y=_y_axis(chart), **_series_colour_encoding(chart), detail="series:N"
+    )
     return _to_sized_spec(alt.layer(lines.mark_line(strokeWidth=1.4, opacity=0.8), *_threshold_rule(chart)))
 
 

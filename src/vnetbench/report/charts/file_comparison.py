@@ -12,7 +12,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import Scale, format_exact_share
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import ChartRow, round_for_chart
-from vnetbench.report.charts.factor_layout import choose_x_factor, axis_position_by_level
+from vnetbench.report.charts.factor_layout import axis_position_by_level, choose_x_factor
 from vnetbench.report.charts.file_comparison_specs import ComparisonLayout, file_comparison_spec
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.notes import legend
@@ -219,9 +219,7 @@ def _group_by_metric(
     )
 
 
-def _specified_levels(
-    summary: CampaignSummary, treatment: TreatmentSummary
-) -> dict[str, Level]:
+def _specified_levels(summary: CampaignSummary, treatment: TreatmentSummary) -> dict[str, Level]:
     levels = all_levels(summary, treatment)
     return {name: level for name, level in levels.items() if level != UNSPECIFIED}
 

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -184,7 +185,9 @@ def published_comparison_rows_and_heading(comparison: PublishedComparison) -> tu
     rows = []
     for treatment in comparison.treatments:
         sources = [("measured", "", treatment.measured_by_direction)]
-        sources += [("published", setting, ranges) for setting, ranges in treatment.published_by_setting.items()]
+        sources += [
+            ("published", setting, ranges) for setting, ranges in treatment.published_by_setting.items()
+        ]
         for origin, setting, ranges in sources:
             for direction, value_range in ranges.items():
                 rows.append(

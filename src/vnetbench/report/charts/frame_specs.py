@@ -33,7 +33,9 @@ def frame_size_spec(summary: CampaignSummary, layout: FactorLayout, metric: str,
     """Return rates by frame size with line rates and packet limits, up to `y_max`."""
     rows = alt.Chart(DATASET).encode(x="x:Q", y="value:Q")
     line_rates = rows.transform_filter("datum.kind == 'line rate'")
-    packet_limits = rows.transform_filter("datum.kind == 'packet limit'").encode(**series_colour_encoding(layout))
+    packet_limits = rows.transform_filter("datum.kind == 'packet limit'").encode(
+        **series_colour_encoding(layout)
+    )
     background_layers = (
         line_rates.mark_line(strokeWidth=1.2, strokeDash=[2, 3], clip=True, style="soft").encode(
             detail="rate:N"

@@ -71,7 +71,9 @@ def _evidence_fields(evidence: StatementEvidence) -> JsonObject:
         "unit": "1" if is_ratio else find_metric(evidence.metric).unit,
         "modes": [] if isinstance(value, Ratio) else [asdict(mode) for mode in value.modes],
         "base": None if evidence.differing_base_levels is None else dict(evidence.differing_base_levels),
-        "level": None if evidence.differing_compared_levels is None else dict(evidence.differing_compared_levels),
+        "level": None
+        if evidence.differing_compared_levels is None
+        else dict(evidence.differing_compared_levels),
         "state": evidence.state or None,
         "note": evidence.note or None,
     }

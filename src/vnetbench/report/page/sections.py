@@ -138,7 +138,9 @@ def to_image_url(chart: Chart) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(render_svg(chart).encode()).decode()}"
 
 
-def _published_table_section(section_id: str, summary: CampaignSummary, source: PublishedTable) -> CampaignSection:
+def _published_table_section(
+    section_id: str, summary: CampaignSummary, source: PublishedTable
+) -> CampaignSection:
     """Return the section of a published table, which has no answer, method and environment."""
     rows = summary.treatments
     metrics = metric_columns(rows, summary.deciding_metric)

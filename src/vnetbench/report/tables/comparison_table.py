@@ -28,8 +28,8 @@ from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
     find_metric,
-    format_estimate_lines,
     format_compact_ratio_with_interval,
+    format_estimate_lines,
     metric_noun,
 )
 from vnetbench.wording.factor_text import (
@@ -148,7 +148,9 @@ def _comparison_columns(
     ]
     ratios = tuple((format_compact_ratio_with_interval(change.ratio),) for change in changes)
     columns.append(Column("ratio", "Ratio", "", ratios, True))
-    columns.append(Column("symbol", "", "", tuple((_rise_or_fall_symbol(change),) for change in changes), False))
+    columns.append(
+        Column("symbol", "", "", tuple((_rise_or_fall_symbol(change),) for change in changes), False)
+    )
     factor_part = factor_columns(before, factors)
     if not factor_part or columns_width([*factor_part, *columns]) > width:
         factor_part = [

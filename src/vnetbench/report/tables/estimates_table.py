@@ -158,8 +158,8 @@ def _fit_columns(
 ) -> list[Column]:
     """Return the columns that fit, in display order.
 
-    Factors, the deciding metric, baseline ratios and trials always stay. If they do not fit, the factors fold into
-    one column.
+    Factors, the deciding metric, baseline ratios and trials always stay. If they do not fit, the factors fold
+    into one column.
     """
     first, *metrics = metric_columns(rows, deciding_metric)
     chosen = [first, *([baseline_ratios] if baseline_ratios else []), trials_column(rows)]
@@ -170,12 +170,16 @@ def _fit_columns(
         ]
     available = width - columns_width([*factor_part, *chosen])
     optional = [*search_columns(rows), stop_reason_column(rows), *metrics]
-    available -= _append_columns_and_count_characters(chosen, optional[:_MIN_METRIC_COLUMNS_BEFORE_BAR], available)
+    available -= _append_columns_and_count_characters(
+        chosen, optional[:_MIN_METRIC_COLUMNS_BEFORE_BAR], available
+    )
     min_bar_width, max_bar_width = _MIN_AND_MAX_BAR_WIDTH
     has_bar = available >= min_bar_width + COLUMN_GAP_CHARACTERS
     if has_bar:
         available -= min_bar_width + COLUMN_GAP_CHARACTERS
-    available -= _append_columns_and_count_characters(chosen, optional[_MIN_METRIC_COLUMNS_BEFORE_BAR:], available)
+    available -= _append_columns_and_count_characters(
+        chosen, optional[_MIN_METRIC_COLUMNS_BEFORE_BAR:], available
+    )
     if has_bar:
         bar_width = min(max_bar_width, min_bar_width + available)
         bars = tuple((bar.ljust(bar_width),) for bar in _draw_bars(rows, deciding_metric, bar_width))
@@ -183,7 +187,9 @@ def _fit_columns(
     return [*factor_part, *chosen]
 
 
-def _append_columns_and_count_characters(chosen: list[Column], columns: Sequence[Column], available_characters: int) -> int:
+def _append_columns_and_count_characters(
+    chosen: list[Column], columns: Sequence[Column], available_characters: int
+) -> int:
     """Append the columns that fit into `available_characters`; return the characters used."""
     used = 0
     for column in columns:

@@ -57,10 +57,7 @@ def compare_with_published(summary: CampaignSummary) -> PublishedComparison | No
         ComparedTreatment(
             name,
             {factor: group[0].factors[factor] for factor in names if factor in group[0].factors},
-            {
-                str(each.factors[_DIRECTION]): _trial_mean_with_range(each, source.metric)
-                for each in group
-            },
+            {str(each.factors[_DIRECTION]): _trial_mean_with_range(each, source.metric) for each in group},
             _published_values_by_setting(group[0].factors, source),
         )
         for name, group in groups.items()
@@ -83,7 +80,9 @@ def bidirectional_ratio(values_by_direction: ValuesByDirection) -> float | None:
 def comparison_scale(comparison: PublishedComparison) -> Scale:
     """Return one unit for all measured and published values."""
     by_direction = [
-        ranges for each in comparison.treatments for ranges in (each.measured_by_direction, *each.published_by_setting.values())
+        ranges
+        for each in comparison.treatments
+        for ranges in (each.measured_by_direction, *each.published_by_setting.values())
     ]
     values = [each for ranges in by_direction for each in ranges.values()]
     largest = max((each.value if each.maximum is None else each.maximum for each in values), default=0.0)
@@ -104,7 +103,8 @@ def comparison_columns(comparison: PublishedComparison) -> list[Column]:
             directions.append(label)
             measured.append(_value_with_range_text(each.measured_by_direction.get(direction), scale))
             texts = (
-                _value_with_range_text(ranges.get(direction), scale) for ranges in each.published_by_setting.values()
+                _value_with_range_text(ranges.get(direction), scale)
+                for ranges in each.published_by_setting.values()
             )
             published.append(tuple(texts) or ("–",))
         names.append("")
@@ -119,7 +119,9 @@ def comparison_columns(comparison: PublishedComparison) -> list[Column]:
         Column("published", "Published", scale.unit, tuple(published), True),
     ]
     if any(map(any, settings)):
-        columns.append(Column("setting", comparison.source.non_factor_column_titles, "", tuple(settings), False))
+        columns.append(
+            Column("setting", comparison.source.non_factor_column_titles, "", tuple(settings), False)
+        )
     return columns
 
 
@@ -137,7 +139,9 @@ def _published_values_by_setting(
     preferred = [row for row in matching if _has_same_levels(row, levels, source.preferred_factors)]
     by_setting: dict[str, dict[str, ValueWithRange]] = {}
     for row in preferred or matching:
-        by_setting.setdefault(row.non_factor_cells, {})[str(row.levels[_DIRECTION])] = row.values[source.metric]
+        by_setting.setdefault(row.non_factor_cells, {})[str(row.levels[_DIRECTION])] = row.values[
+            source.metric
+        ]
     return dict(by_setting)
 
 

@@ -81,5 +81,10 @@ def _interval_confidence_text(estimate: Estimate) -> str:
 
 
 def _summed_directions_note(summary: CampaignSummary) -> str:
-    counts = {int(p.search_result["direction_count"]) for t in summary.treatments for p in t.points if p.search_result}
+    counts = {
+        int(p.search_result["direction_count"])
+        for t in summary.treatments
+        for p in t.points
+        if p.search_result
+    }
     return "Throughputs are sums over all directions and pairs." if max(counts, default=1) > 1 else ""

@@ -210,7 +210,10 @@ def _target_precision_sentences(
     elif total > 1:
         yield f"{reached} of {total} treatments reached the requested precision of {target}."
     for reason, count_stopped in Counter(each.state for each in imprecise).items():
-        subject, verb = format_count_with_noun(count_stopped, "treatment"), _stop_phrase(reason, count_stopped)
+        subject, verb = (
+            format_count_with_noun(count_stopped, "treatment"),
+            _stop_phrase(reason, count_stopped),
+        )
         yield f"{subject} {verb} before reaching {target}."
     widths = [
         half_width

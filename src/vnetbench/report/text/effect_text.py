@@ -145,8 +145,14 @@ def _multi_level_sentence(effects: Sequence[Effect], noun: str) -> str:
     name = effects[0].factor
     levels = []
     for effect in effects:
-        note = f" ({_NO_DIFFERENCE_TEXT})" if _higher_or_lower_verdict(effect.ratio) == _NO_DIFFERENCE_TEXT else ""
-        levels.append(f"×{format_compact_ratio_with_interval(effect.ratio)} with {level_phrase(name, effect.level)}{note}")
+        note = (
+            f" ({_NO_DIFFERENCE_TEXT})"
+            if _higher_or_lower_verdict(effect.ratio) == _NO_DIFFERENCE_TEXT
+            else ""
+        )
+        levels.append(
+            f"×{format_compact_ratio_with_interval(effect.ratio)} with {level_phrase(name, effect.level)}{note}"
+        )
     base = level_phrase(name, effects[0].base_level)
     pair_count = max(effect.pair_count for effect in effects)
     pairs = (
@@ -178,6 +184,8 @@ def _conditional_effect_sentence(
     base, level = (level_phrase(factor.name, level) for level in factor.levels)
     by_verdict: dict[str, list[str]] = {}
     for phrase, ratio in ratios:
-        by_verdict.setdefault(_higher_or_lower_verdict(ratio), []).append(f"{phrase} ×{format_compact_ratio_with_interval(ratio)}")
+        by_verdict.setdefault(_higher_or_lower_verdict(ratio), []).append(
+            f"{phrase} ×{format_compact_ratio_with_interval(ratio)}"
+        )
     verdicts = "; ".join(f"{verdict} with {', '.join(levels)}" for verdict, levels in by_verdict.items())
     return f"{level} compared with {base}, by {factor_noun(other.name)}: {verdicts}."

@@ -1,4 +1,4 @@
-"""Levels of the factor `direction`: the shares of a pair's streams in each direction."""
+"""Levels of the factor `direction`: how many streams each direction of a pair gets."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MAX_ENDPOINT_STREAMS = 1024
 def canonicalize_direction_mix(text: str) -> str:
     """Return the canonical form of a mix such as "3/1"; "1/1" becomes "both". Raises WrongValue."""
     mix = re.fullmatch(r"\s*([0-9]{1,5})\s*/\s*([0-9]{1,5})\s*", text)
-    if mix is None or not all(1 <= int(share) <= MAX_STREAM_MULTIPLIER for share in mix.groups()):
+    if mix is None or not all(1 <= int(number) <= MAX_STREAM_MULTIPLIER for number in mix.groups()):
         raise WrongValue(
             f'"{text.strip()}" is not a mix of directions',
             fix=f'write the forward and reverse streams, each from 1 to {MAX_STREAM_MULTIPLIER}, such as "3/1"',
         )
-    forward, reverse = (int(share) for share in mix.groups())
+    forward, reverse = (int(number) for number in mix.groups())
     return "both" if (forward, reverse) == STREAM_MULTIPLIERS_BY_DIRECTION["both"] else f"{forward}/{reverse}"
 
 
 def parse_stream_multipliers(level: str) -> tuple[int, int]:
-    """Return the shares of forward and reverse streams: (3, 1) for "3/1"."""
+    """Return the forward and reverse streams for each of `streams`: (3, 1) for "3/1"."""
     if level in STREAM_MULTIPLIERS_BY_DIRECTION:
         return STREAM_MULTIPLIERS_BY_DIRECTION[level]
-    forward, reverse = (int(share) for share in level.split("/"))
+    forward, reverse = (int(number) for number in level.split("/"))
     return forward, reverse

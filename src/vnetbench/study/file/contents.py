@@ -48,8 +48,10 @@ class StudyContents:
     """Values of a study file or of all `--set` arguments, with their problems."""
 
     has_every_source_line: bool = True
-    """Whether no line was skipped; otherwise a missing key is no problem, because that line may have it."""
-    field_values_by_section: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
+    """Whether no line was skipped for a syntax error; otherwise a missing key is no problem, because that line may have it."""
+    field_values_by_section: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {name: {} for name in SECTIONS}
+    )
     """Values that each section sets, by their fields in `study.model`."""
     factors: LevelTable = field(default_factory=dict)
     tables_by_heading_and_number: dict[str, dict[int, LevelTable]] = field(

@@ -41,7 +41,7 @@ class TomlDocument:
     values: Mapping[str, object]
     problems: tuple[Problem, ...]
     parsed_text: str
-    """Text that `values` was parsed from."""
+    """Text that `values` was parsed from: the file without the lines with syntax errors."""
     name_in_messages: str
     """Name of the file in error messages."""
 
@@ -98,7 +98,7 @@ def read_document(text: str, file_path: str | None) -> TomlDocument:
 
 
 def _find_line_refused_before_parsing(text: str) -> tuple[int, WrongValue] | None:
-    """Return the line and the error of a text that is too large or not UTF-8."""
+    """Return the first line that is too long or not UTF-8, and its error; line 1 for a text that is too long."""
     if len(text) > MAX_CHARACTERS:
         return 1, WrongValue(
             f"the file has {len(text)} characters, which is too many",

@@ -28,7 +28,7 @@ _BUILT_TESTBED_KEYS = ("uplink", "shaper", "vswitch_mtu", "vf_interface")
 
 _IPERF3_WORKLOADS = " or ".join(f'"{name}"' for name, each in WORKLOADS.items() if each.can_use_iperf3)
 
-_EQUIVALENT_FACTORS = {VM_PAIRS.name: GUEST_PAIRS.name, GUEST_PAIRS.name: VM_PAIRS.name}
+_FACTORS_OF_OTHER_LAB = {VM_PAIRS.name: GUEST_PAIRS.name, GUEST_PAIRS.name: VM_PAIRS.name}
 """Factors that take each other's place in another lab."""
 
 
@@ -87,7 +87,8 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
             )
         if host.ssh_destination and destinations[host.ssh_destination] > 1 and not has_frames:
             yield locate("testbed", "host", number, "ssh").make_problem(
-                f"another host has the same destination, {host.ssh_destination}", fix="name every machine only once"
+                f"another host has the same destination, {host.ssh_destination}",
+                fix="name every machine only once",
             )
         is_shared = has_frames and machines[host.machine_key] > 1
         if is_shared and (host.interface is None or ports[host.machine_key, host.interface] > 1):
@@ -156,7 +157,7 @@ def _check_factors(study: Study, locate: KeyLocator) -> Iterator[Problem]:
         if factor.name in available:
             continue
         other_labs = [lab for lab in LABS if lab != testbed.lab and backend_has_factor(lab, factor.name)]
-        if (equivalent := _EQUIVALENT_FACTORS.get(factor.name)) in available:
+        if (equivalent := _FACTORS_OF_OTHER_LAB.get(factor.name)) in available:
             fix = f'did you mean "{equivalent}"?'
         elif other_labs and not testbed.hosts:
             choices = " or ".join(f'"{lab}"' for lab in other_labs)

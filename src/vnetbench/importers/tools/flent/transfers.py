@@ -31,7 +31,7 @@ _BITS_PER_MEGABIT = 1e6
 _MIN_COVERED_LOAD_SHARE = 0.5
 """Share of the load that all transfers of a direction must cover for it to have intervals."""
 _TIME_DECIMALS = 3
-_HALF_RATE_DIGIT, _HALF_TIME_DIGIT_S = 0.005, 0.0005
+_HALF_RATE_DIGIT_MBPS, _HALF_TIME_DIGIT_S = 0.005, 0.0005
 """Half of the last decimal of netperf's rates and times. `_DECIMALS` is the number of decimals of its
 times."""
 
@@ -98,7 +98,7 @@ def goodput_metrics(transfers: Sequence[Transfer]) -> dict[str, RoundedValue]:
     metrics = {}
     for name, included in names.items():
         rates = [t.reported_rate_mbps or 0.0 for t in transfers if t.direction in included]
-        half_digit = _HALF_RATE_DIGIT * len(rates)
+        half_digit = _HALF_RATE_DIGIT_MBPS * len(rates)
         value = sum(rates)
         metrics[name] = RoundedValue(
             *(each * _BITS_PER_MEGABIT for each in (value, max(0.0, value - half_digit), value + half_digit))
@@ -168,7 +168,7 @@ def _bytes_arrived_until(
 
 
 def _interval_bytes(length_s: float, rate_mbps: float) -> RoundedValue:
-    rates = (rate_mbps, max(0.0, rate_mbps - _HALF_RATE_DIGIT), rate_mbps + _HALF_RATE_DIGIT)
+    rates = (rate_mbps, max(0.0, rate_mbps - _HALF_RATE_DIGIT_MBPS), rate_mbps + _HALF_RATE_DIGIT_MBPS)
     lengths = (length_s, max(0.0, length_s - _HALF_TIME_DIGIT_S), length_s + _HALF_TIME_DIGIT_S)
     return RoundedValue(*(r * _BITS_PER_MEGABIT / 8 * s for r, s in zip(rates, lengths, strict=True)))
 

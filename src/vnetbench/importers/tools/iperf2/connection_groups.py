@@ -87,7 +87,7 @@ class ConnectionGroup:
         }
 
     @property
-    def is_reverse_values(self) -> list[bool]:
+    def is_reverse_of_used_directions(self) -> list[bool]:
         """The directions in use, as `is_reverse`: one of them or both."""
         return sorted({is_reverse for _, is_reverse in self.rows_of_streams_or_sum})
 

@@ -30,7 +30,7 @@ def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
     """Return the run. It has a failure if a stream lacks the row of its whole run."""
     workload = _detect_workload(group, header)
     totals = {
-        is_reverse: _find_whole_run_rows(group, header, is_reverse) for is_reverse in group.is_reverse_values
+        is_reverse: _find_whole_run_rows(group, header, is_reverse) for is_reverse in group.is_reverse_of_used_directions
     }
     is_complete = group.has_all_whole_run_rows and all(
         len(rows) == len(group.find_stream_rows(is_reverse)) for is_reverse, rows in totals.items()
@@ -72,9 +72,9 @@ def _detect_workload(group: ConnectionGroup, header: ReportHeader) -> str:
 
 def _detect_reporting_endpoint(group: ConnectionGroup, header: ReportHeader) -> SenderOrReceiver:
     has_receiver_report = any(stream.receiver_report_row for stream in group.rows_of_streams_or_sum.values())
-    if len(group.is_reverse_values) != 1 or has_receiver_report or not header.is_endpoint_known:
+    if len(group.is_reverse_of_used_directions) != 1 or has_receiver_report or not header.is_endpoint_known:
         return ""
-    return "sender" if header.is_client != group.is_reverse_values[0] else "receiver"
+    return "sender" if header.is_client != group.is_reverse_of_used_directions[0] else "receiver"
 
 
 def _find_whole_run_rows(group: ConnectionGroup, header: ReportHeader, is_reverse: bool) -> list[ReportRow]:
@@ -108,7 +108,7 @@ def _build_factors(group: ConnectionGroup, header: ReportHeader, workload: str) 
     if load.has_requests:
         size = header.size_bytes_by_factor.get("request_size")
         factors = {"request_size": size, "response_size": size} if size else {}
-    directions = group.is_reverse_values
+    directions = group.is_reverse_of_used_directions
     direction = "both" if len(directions) == 2 else REVERSE if directions == [True] else FORWARD
     single = sum(
         name.isdigit() and is_reverse == directions[0]
@@ -205,8 +205,8 @@ def _is_from_receiver(row: ReportRow, header: ReportHeader, is_reverse: bool) ->
 
 def _build_intervals(group: ConnectionGroup, header: ReportHeader, workload: str) -> Iterable[ReportInterval]:
     load = WORKLOADS[workload]
-    for is_reverse in group.is_reverse_values:
-        has_sums = group.all_streams_rows is not None and len(group.is_reverse_values) == 1
+    for is_reverse in group.is_reverse_of_used_directions:
+        has_sums = group.all_streams_rows is not None and len(group.is_reverse_of_used_directions) == 1
         streams = (
             [group.all_streams_rows]
             if has_sums and group.all_streams_rows

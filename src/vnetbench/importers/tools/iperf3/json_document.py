@@ -226,7 +226,7 @@ class DocumentRunBuilder:
             lost_datagrams=int(sum(lost)),
             jitter_us=RoundedValue.exact(1e3 * sum(jitters) / len(jitters)),
         )
-        size = as_number(self.collector.test.get("blksize"))
+        size = as_number(self.collector.test_start.get("blksize"))
         yield from split_udp_result(
             combined,
             direction,
@@ -235,7 +235,7 @@ class DocumentRunBuilder:
         )
 
     def _build_factors(self, end: JsonObject) -> dict[str, Level]:
-        start, test = self.start, self.collector.test
+        start, test = self.start, self.collector.test_start
         size = as_number(test.get("blksize"))
         hosts = [scalar_text_or_empty(each.get("local_host")) for each in as_objects(start.get("connected"))]
         raw_levels: dict[str, object] = {
@@ -294,7 +294,7 @@ class DocumentRunBuilder:
         results = {name: self.start.get(name) for name in _OTHER_RESULT_KEYS}
         results |= {"title": self.other_parts.get("title"), "extra_data": self.other_parts.get("extra_data")}
         results |= {"receiver_tcp_congestion": end.get("receiver_tcp_congestion")}
-        results |= {"tos": as_number(self.collector.test.get("tos")) or None}
+        results |= {"tos": as_number(self.collector.test_start.get("tos")) or None}
         return {name: scalar_text_or_empty(value) for name, value in results.items() if value is not None}
 
 

@@ -21,10 +21,10 @@ class IntervalCollector:
     def __init__(self, start: JsonObject) -> None:
         self.intervals = PackedIntervals()
         self.omitted_s = 0.0
-        self.test = as_object(start.get("test_start"))
+        self.test_start = as_object(start.get("test_start"))
         self.role = SERVER if "accepted_connection" in start else CLIENT
-        self.workload = UDP_STREAM if self.test.get("protocol") == "UDP" else TCP_STREAM
-        self.is_bidirectional = bool(as_number(self.test.get("bidir")))
+        self.workload = UDP_STREAM if self.test_start.get("protocol") == "UDP" else TCP_STREAM
+        self.is_bidirectional = bool(as_number(self.test_start.get("bidir")))
         """Up to 3.15 only the intervals reveal this."""
 
     @property
@@ -32,7 +32,7 @@ class IntervalCollector:
         """The level of the factor `direction`."""
         if self.is_bidirectional:
             return "both"
-        return "reverse" if as_number(self.test.get("reverse")) else "forward"
+        return "reverse" if as_number(self.test_start.get("reverse")) else "forward"
 
     def stream_direction(self, stream: JsonObject) -> str:
         """Return the direction of a stream or of one of its endpoints.

@@ -97,7 +97,7 @@ def parse_client_command(command: CommandLine) -> RequestedOptions | None:
     workload = UDP_STREAM if "udp" in options else TCP_STREAM
     factors = {
         name: parse_level_or_none_cached(name, workload, raw)
-        for name, raw in _DEFAULT_LEVELS_BY_WORKLOAD[workload].items()
+        for name, raw in _DEFAULT_RAW_LEVELS_BY_WORKLOAD[workload].items()
     }
     other_results = {}
     for option, value in options.items():
@@ -135,8 +135,8 @@ def is_server_command(command: CommandLine) -> bool:
 
 
 def _find_raw_levels(option: str, value: str, workload: str) -> list[tuple[str, object]]:
-    if option in _LEVELS_BY_SWITCH:
-        return [pair for pair in _LEVELS_BY_SWITCH[option] if FACTORS[pair[0]].has_workload(workload)]
+    if option in _RAW_LEVELS_BY_SWITCH:
+        return [pair for pair in _RAW_LEVELS_BY_SWITCH[option] if FACTORS[pair[0]].has_workload(workload)]
     valued = {**_FACTOR_AND_PARSER_BY_OPTION, **_FACTOR_BY_WORKLOAD_AND_OPTION[workload]}
     if option == "affinity" and "," in value:  # 0,2: the client on CPU 0, the server on CPU 2
         return [("thread_cpus", value.replace(",", "/"))]
@@ -153,7 +153,7 @@ def _parse_number(text: str, thousand: int) -> int | None:
     return int(float(number[1]) * thousand ** max(0, _SUFFIXES_BY_POWER.find(number[2].lower() or " ")))
 
 
-_DEFAULT_LEVELS_BY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
+_DEFAULT_RAW_LEVELS_BY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     TCP_STREAM: {
         "streams": 1,
         "direction": "forward",
@@ -173,7 +173,7 @@ _DEFAULT_LEVELS_BY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
 }
 """Levels that hold if the command line says nothing else (iperf_api.h; iperf.h, `UDP_RATE`)."""
 
-_LEVELS_BY_SWITCH: Mapping[str, tuple[tuple[str, object], ...]] = {
+_RAW_LEVELS_BY_SWITCH: Mapping[str, tuple[tuple[str, object], ...]] = {
     "reverse": (("direction", "reverse"),),
     "bidir": (("direction", "both"),),
     "version4": (("ip_version", 4),),

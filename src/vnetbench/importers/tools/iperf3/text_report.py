@@ -42,7 +42,7 @@ _RANK_BY_START_LINE = {
 }
 """The order of the lines with which a run starts. A line that is out of order starts the next run."""
 _RANK_OF_CONNECTING_LINE = _RANK_BY_START_LINE["is_connecting"]
-_MAX_FOREIGN_LINES = 20
+_MAX_CONSECUTIVE_FOREIGN_LINES = 20
 """Maximum foreign lines within a run: output of `-d`, of the kernel, or of a person."""
 
 
@@ -64,7 +64,7 @@ def read_next_text_report(
     parser.parse()
     if parser.has_no_run:
         return failed
-    if error and parser.is_done:
+    if error and parser.has_done_line:
         return [*failed, parser.build_run(next_line, command)]
     return [parser.build_run(first, command, error)]
 
@@ -99,19 +99,19 @@ class TextRunParser:
         self.rows = TextRows()
         self.facts = TextFacts()
         self._lines, self._starts_run = lines, starts_run
-        self._order = -1
+        self._last_start_line_rank = -1
         self._is_in_summary = False
-        self.is_done = False
+        self.has_done_line = False
         """Whether the client printed its last line."""
         self._error = ""
         self._server_intervals: PackedIntervals | None = None
-        self._foreign_lines: list[int] = []
+        self._foreign_line_numbers: list[int] = []
         """Numbers of lines within the run that are foreign or broken."""
 
     def parse(self) -> None:
         """Take the lines of the run, and none after it."""
         is_row = line_patterns.ROW_PATTERN.search
-        while not (self._error or self.is_done) and (line := self._lines.peek_line()) is not None:
+        while not (self._error or self.has_done_line) and (line := self._lines.peek_line()) is not None:
             row = is_row(line)
             if row is not None:
                 self._lines.take_line()
@@ -131,7 +131,7 @@ class TextRunParser:
     def has_no_run(self) -> bool:
         """Whether no client connected and the only error is that the server was stopped."""
         is_idle = (
-            self._order < _RANK_OF_CONNECTING_LINE
+            self._last_start_line_rank < _RANK_OF_CONNECTING_LINE
             and not self._is_in_summary
             and not len(self.rows.intervals)
         )
@@ -143,7 +143,7 @@ class TextRunParser:
 
         An interrupted client prints a summary with zeros for the receiver, and no last line.
         """
-        is_ended = self.is_done or self.facts.role == SERVER or not self.rows.has_only_sender
+        is_ended = self.has_done_line or self.facts.role == SERVER or not self.rows.has_only_sender
         return not self._error and self._has_summary_of_required_endpoints and is_ended
 
     def build_run(self, first_line: int, command: CommandLine | None = None, error: str = "") -> Run:
@@ -193,20 +193,20 @@ class TextRunParser:
         if self._is_in_summary:
             self.rows.add_summary(row)
         elif not self.rows.add_interval(groups):
-            self._foreign_lines.append(self._lines.last_taken_number)
+            self._foreign_line_numbers.append(self._lines.last_taken_number)
 
     def _belongs_to_run(self, match: re.Match[str]) -> bool:
         """Return whether a line of iperf3 belongs to this run and not to the next one."""
         name = str(match.lastgroup)
         if name == "is_dashes":
-            return self._order < _RANK_OF_CONNECTING_LINE
+            return self._last_start_line_rank < _RANK_OF_CONNECTING_LINE
         if name == "is_done":
             return self.facts.role != SERVER
         if name == "is_header":
             return not (self._is_in_summary and self._has_summary_of_required_endpoints)
         if name == "is_connected":
-            return self._order <= _RANK_BY_START_LINE[name] and not len(self.rows.intervals)
-        return name not in _RANK_BY_START_LINE or _RANK_BY_START_LINE[name] > self._order
+            return self._last_start_line_rank <= _RANK_BY_START_LINE[name] and not len(self.rows.intervals)
+        return name not in _RANK_BY_START_LINE or _RANK_BY_START_LINE[name] > self._last_start_line_rank
 
     def _take_start(self, start: re.Match[str]) -> None:
         name = str(start.lastgroup)
@@ -214,9 +214,9 @@ class TextRunParser:
             self._error = take_errors(self._lines)
             return
         self._lines.take_line()
-        self._order = _RANK_BY_START_LINE.get(name, self._order)
+        self._last_start_line_rank = _RANK_BY_START_LINE.get(name, self._last_start_line_rank)
         self.facts.add_start(name, start)
-        self.rows.counts_datagrams |= self.facts.protocol == "UDP"
+        self.rows.is_lone_count_of_datagrams |= self.facts.protocol == "UDP"
         system = self._lines.peek_line()
         if (
             name == "is_version"
@@ -231,9 +231,9 @@ class TextRunParser:
         self._lines.take_line()
         self.facts.add_note(name, note)
         if name == "is_broken":
-            self._foreign_lines.append(self._lines.last_taken_number)
+            self._foreign_line_numbers.append(self._lines.last_taken_number)
         if name == "is_done":
-            self.is_done = True
+            self.has_done_line = True
         elif name == "is_separator":
             self._is_in_summary |= _next_line_starts_run(self._lines, "is_header")
         elif name == "is_servers_output":
@@ -249,7 +249,7 @@ class TextRunParser:
         try:
             self._server_intervals = read_intervals(buffer.parse())
         except ValueError:
-            self._foreign_lines.append(self._lines.last_taken_number)
+            self._foreign_line_numbers.append(self._lines.last_taken_number)
 
     def _take_foreign_line_inside_run(self, line: str) -> bool:
         """Take a line that is not iperf3's. Return False if the run does not continue after it."""
@@ -257,12 +257,12 @@ class TextRunParser:
             return False
         self._lines.take_line()
         if not self.facts.is_blank(line):
-            self._foreign_lines.append(self._lines.last_taken_number)
+            self._foreign_line_numbers.append(self._lines.last_taken_number)
         return True
 
     def _continues_after_foreign_lines(self) -> bool:
         """Return whether one of the lines after the next one belongs to this run."""
-        for ahead in range(1, _MAX_FOREIGN_LINES + 1):
+        for ahead in range(1, _MAX_CONSECUTIVE_FOREIGN_LINES + 1):
             line = self._lines.peek_line(ahead)
             if line is None:
                 return False
@@ -335,9 +335,9 @@ class TextRunParser:
         yield from self.facts.remarks
         if self._server_intervals:
             yield SERVER_INTERVALS_REMARK
-        if self._foreign_lines:
-            first = self._foreign_lines[0]
-            yield f"The run has {len(self._foreign_lines)} unreadable lines. The first is line {first}."
+        if self._foreign_line_numbers:
+            first = self._foreign_line_numbers[0]
+            yield f"The run has {len(self._foreign_line_numbers)} unreadable lines. The first is line {first}."
 
 
 def _next_line_starts_run(lines: LogLines, *start_line_names: str) -> bool:

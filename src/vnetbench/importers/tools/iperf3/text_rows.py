@@ -60,7 +60,7 @@ class _SummaryRow:
     jitter_us: RoundedValue | None
     lost_datagrams: int | None
     total_datagrams: int | None
-    count: int | None
+    retransmits_or_datagrams: int | None
 
 
 class TextRows:
@@ -69,7 +69,7 @@ class TextRows:
     def __init__(self) -> None:
         self.intervals = PackedIntervals()
         self.omitted_s = 0.0
-        self.counts_datagrams = False
+        self.is_lone_count_of_datagrams = False
         """Whether a lone number behind the bit rate counts datagrams. The header reveals it."""
         self._summary: dict[tuple[str, str, str], _SummaryRow] = {}
         self._format_index_by_columns: dict[tuple[str, str | None, str | None, tuple[str, ...]], int] = {}
@@ -95,7 +95,7 @@ class TextRows:
             names = _RECEIVER_ROW_VALUE_NAMES
         elif count is None:
             numbers, names = _pack_rounded_bytes(transfer, unit), _BYTES_ROW_VALUE_NAMES
-        elif self.counts_datagrams:
+        elif self.is_lone_count_of_datagrams:
             numbers, names = _pack_exact_count(count), _UDP_SENDER_ROW_VALUE_NAMES
         elif cwnd is None:
             numbers, names = (
@@ -199,7 +199,7 @@ class TextRows:
                 if row is not None and mark:
                     endpoint_results[direction, mark] = _to_endpoint_result(row, mark)
                 elif row is not None:
-                    endpoint_results.update(self._split_old_result(row, direction, datagram_bytes, role))
+                    endpoint_results.update(self._split_old_udp_summary(row, direction, datagram_bytes, role))
         return endpoint_results
 
     def _find_all_streams_row(self, direction: str, mark: str) -> _SummaryRow | None:
@@ -209,7 +209,7 @@ class TextRows:
         )
         return self._summary.get((direction, name, mark))
 
-    def _split_old_result(
+    def _split_old_udp_summary(
         self, row: _SummaryRow, direction: str, datagram_bytes: int | None, role: str
     ) -> Iterator[tuple[DirectionAndEndpoint, EndpointResult]]:
         local = sender_or_receiver(role or CLIENT, direction)
@@ -260,7 +260,7 @@ def _to_endpoint_result(row: _SummaryRow, end: str) -> EndpointResult:
         return EndpointResult(
             row.duration_s, row.bits_per_s, None, row.total_datagrams, row.lost_datagrams, row.jitter_us
         )
-    return EndpointResult(row.duration_s, row.bits_per_s, row.count if end == SENDER else None)
+    return EndpointResult(row.duration_s, row.bits_per_s, row.retransmits_or_datagrams if end == SENDER else None)
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)

@@ -121,14 +121,14 @@ class RequestedTest:
 
     def socket_buffer_factor(self) -> dict[str, Level]:
         """Return the levels that no table prints as they were requested."""
-        sizes = {name: _parse_bytes(self.test_options[name]) for name in "sS" if name in self.test_options}
+        sizes = {name: _parse_single_size_bytes(self.test_options[name]) for name in "sS" if name in self.test_options}
         distinct = set(sizes.values())
         if len(sizes) == 2 and len(distinct) == 1 and None not in distinct:
             return {"socket_buffer": distinct.pop() or 0}
         return {}
 
 
-def _parse_bytes(text: str) -> int | None:
+def _parse_single_size_bytes(text: str) -> int | None:
     sizes = {
         int(size[1]) * _MULTIPLIER_BY_SUFFIX[size[2]]
         for each in text.split(",")

@@ -179,7 +179,7 @@ def _build_endpoint_report(document: _EndpointDocument, first_line: int, last_li
         "" if document.is_from_linux else document.version,
         throughput_bps=parse_rounded(throughput, 1e6) if throughput else None,
         datagram_bytes=_find_datagram_bytes(document, requested),
-        metrics=dict(_compute_metrics(document)) if duration else {},
+        endpoint_values_by_name=dict(_compute_metrics(document)) if duration else {},
         other_results=other_results | {"computername": document.computer},
         duration_s=parse_rounded(duration).value if duration else None,
         omitted_s=requested.warm_up_s or 0.0,
@@ -202,9 +202,9 @@ def _combine_samples_as_intervals(
         reports[0],
         throughput_bps=_weighted_mean(rates, lengths),
         metrics={
-            name: _weighted_mean([report.metrics[name] for report in reports], lengths)
-            for name in reports[0].metrics
-            if all(name in report.metrics for report in reports)
+            name: _weighted_mean([report.endpoint_values_by_name[name] for report in reports], lengths)
+            for name in reports[0].endpoint_values_by_name
+            if all(name in report.endpoint_values_by_name for report in reports)
         },
         other_results={"samples": str(len(reports)), "computername": documents[0].computer},
         duration_s=duration_s,

@@ -41,7 +41,7 @@ class EndpointReport:
     """Bits that this endpoint sent or received, over its run time."""
     datagram_bytes: int | None = None
     """Size of a datagram, if each call moved exactly one."""
-    metrics: Mapping[str, RoundedValue] = field(default_factory=dict)
+    endpoint_values_by_name: Mapping[str, RoundedValue] = field(default_factory=dict)
     """Values by the names above."""
     other_results: Mapping[str, str] = field(default_factory=dict)
     duration_s: float | None = None
@@ -58,9 +58,9 @@ def build_run(report: EndpointReport) -> Run:
     if report.duration_s is not None and report.duration_s < 0:
         raise ValueError(f"the duration is {report.duration_s} s")
     factors, unsupported = parse_factors(report.requested.raw_level_by_factor, workload)
-    lacks_cpu_time = "busy_percent" in report.metrics and report.metrics["busy_percent"].high <= 0
+    lacks_cpu_time = "busy_percent" in report.endpoint_values_by_name and report.endpoint_values_by_name["busy_percent"].high <= 0
     metrics, other_results = _split_metrics_and_other_results(
-        _drop_cpu_time_values(report.metrics) if lacks_cpu_time else report.metrics, endpoint
+        _drop_cpu_time_values(report.endpoint_values_by_name) if lacks_cpu_time else report.endpoint_values_by_name, endpoint
     )
     throughput = _compute_throughput_metrics(report, endpoint, workload)
     return Run(

@@ -18,7 +18,7 @@ from vnetbench.importers.tools.ntttcp.endpoint_report import (
     subtract,
 )
 from vnetbench.importers.tools.ntttcp.options import (
-    MAX_FOREIGN_LINES,
+    MAX_CONSECUTIVE_FOREIGN_LINES,
     PROGRAMS,
     RECEIVER,
     SENDER,
@@ -61,7 +61,7 @@ _BITS_PER_S_BY_UNIT = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}
 """format_throughput() counts in powers of 1000."""
 _WARM_UP_LINE_INTERVAL_S = 0.5
 """Time between the lines of the warm-up (THROUGHPUT_INTERVAL_U_SEC)."""
-_MIN_LINE_INTERVAL_S, _MAX_LINE_INTERVAL_S = 0.495, 0.75
+_MIN_REAL_TIME_LINE_INTERVAL_S, _MAX_REAL_TIME_LINE_INTERVAL_S = 0.495, 0.75
 """Time between other lines: 1000 sleeps of 500 µs, each longer by the time that the system needs to wake
 up."""
 
@@ -110,7 +110,7 @@ def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
     """Return the run that starts with the next line."""
     report = _LinuxRunReport(lines.last_taken_number + 1)
     foreign = 0
-    while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_FOREIGN_LINES:
+    while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_CONSECUTIVE_FOREIGN_LINES:
         if not _start_line_belongs_to_run(report, line) and starts_any_run(lines):
             break
         is_own = _record_line(report, lines.take_line())
@@ -205,7 +205,7 @@ def _build_run(report: _LinuxRunReport, last_line: int) -> Run:
         if throughput
         else None,
         datagram_bytes=requested.max_bytes_per_call if requested.endpoint == SENDER else None,
-        metrics=_compute_metrics(totals, duration) if duration else {},
+        endpoint_values_by_name=_compute_endpoint_values(totals, duration) if duration else {},
         other_results={name: "".join(totals[name]) for name in _OTHER_RESULT_NAMES if name in totals},
         duration_s=duration_s,
         omitted_s=omitted_s,
@@ -275,7 +275,7 @@ def _parse_integer(text: str) -> int | None:
     return int(text) if text.isdigit() and len(text) < 16 else None
 
 
-def _compute_metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, RoundedValue]:
+def _compute_endpoint_values(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, RoundedValue]:
     metrics: dict[str, RoundedValue] = {}
     numbers = {name: number for name, (number, _) in totals.items()}
     if {"idle", "iowait"} <= numbers.keys():
@@ -305,7 +305,7 @@ def _build_intervals(
     if not report.real_time_line_rates_bps or not duration_s:
         return omitted
     length_s = duration_s / len(report.real_time_line_rates_bps)
-    if not _MIN_LINE_INTERVAL_S <= length_s <= _MAX_LINE_INTERVAL_S:
+    if not _MIN_REAL_TIME_LINE_INTERVAL_S <= length_s <= _MAX_REAL_TIME_LINE_INTERVAL_S:
         remarks.append("The real-time lines do not cover the run, so the run has no samples.")
         return omitted
     remarks.append(

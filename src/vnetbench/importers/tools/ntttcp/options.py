@@ -21,7 +21,7 @@ PROGRAMS = ("ntttcp", "ntttcps", "ntttcpr", "ntttcp_x64", "ntttcp_x86", "ntttcp_
 LARGEST_DATAGRAM_BYTES = 65535 - 8 - 20
 """ntttcp for Linux reduces larger sizes to this (const.h, MAX_UDP_SEND_SIZE)."""
 
-MAX_FOREIGN_LINES = 60
+MAX_CONSECUTIVE_FOREIGN_LINES = 60
 """Maximum consecutive foreign lines within a run. After more of them the run counts as cut off."""
 
 _MAX_LINES_FROM_COMMAND_TO_OUTPUT = 12

@@ -17,7 +17,7 @@ from vnetbench.importers.tools.ntttcp.endpoint_report import (
     rate_per_second,
 )
 from vnetbench.importers.tools.ntttcp.options import (
-    MAX_FOREIGN_LINES,
+    MAX_CONSECUTIVE_FOREIGN_LINES,
     PROGRAMS,
     RECEIVER,
     SENDER,
@@ -114,7 +114,7 @@ def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
     """Return the run that starts with the next line."""
     report = _WindowsRunReport(lines.last_taken_number + 1)
     foreign, last_line = 0, lines.last_taken_number
-    while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_FOREIGN_LINES:
+    while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_CONSECUTIVE_FOREIGN_LINES:
         if _starts_next_run(report, line) or (
             not _start_line_belongs_to_run(report, line) and starts_any_run(lines)
         ):
@@ -237,7 +237,7 @@ def _build_run(report: _WindowsRunReport, last_line: int) -> Run:
         report.version,
         throughput_bps=_find_throughput(totals),
         datagram_bytes=_find_datagram_bytes(requested, report.tables, remarks),
-        metrics=_compute_metrics(totals, time_text if not requested.has_datagrams else ""),
+        endpoint_values_by_name=_compute_endpoint_values(totals, time_text if not requested.has_datagrams else ""),
         other_results=_collect_other_results(totals, report),
         duration_s=parse_rounded(time_text).value if time_text else None,
         omitted_s=requested.warm_up_s or 0.0,
@@ -281,7 +281,7 @@ def _find_throughput(totals: dict[str, str]) -> RoundedValue | None:
     return None
 
 
-def _compute_metrics(totals: dict[str, str], retransmits_duration_text: str) -> dict[str, RoundedValue]:
+def _compute_endpoint_values(totals: dict[str, str], retransmits_duration_text: str) -> dict[str, RoundedValue]:
     """Return the metrics of one endpoint's machine. `time_text` is empty if there are no retransmissions."""
     metrics = {
         ours: parse_rounded(totals[theirs])
