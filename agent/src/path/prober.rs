@@ -170,11 +170,7 @@ fn send_probe_and_await_answers(
             _ => continue,
         }
         let rtt = sent.elapsed();
-        result.shortest_rtt = Some(
-            result
-                .shortest_rtt
-                .map_or(rtt, |shortest| shortest.min(rtt)),
-        );
+        result.shortest_rtt = Some(result.shortest_rtt.unwrap_or(rtt).min(rtt));
     }
     Ok(())
 }

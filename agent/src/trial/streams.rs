@@ -122,7 +122,7 @@ impl Streams {
             pacing.schedule.set_start_once(start);
         }
         for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
-            frames.set_start(start);
+            frames.set_source_start(start);
         }
         if let Some(observer) = &self.port_observer {
             observer.take_baseline_once();

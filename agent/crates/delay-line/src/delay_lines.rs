@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::direction::Direction;
+use crate::direction::RunningDirection;
 use crate::impairments::Impairments;
 use crate::ports::TapPort;
 use vnetbench_system::error::{Error, Result};
@@ -61,7 +61,7 @@ struct DelayLineTable {
 
 struct DelayLine {
     ports: [Arc<TapPort>; 2],
-    directions: [Direction; 2],
+    directions: [RunningDirection; 2],
     queue_bytes: usize,
 }
 
@@ -168,7 +168,7 @@ impl DelayLine {
         );
         let start = |index: usize, name, from: &Arc<TapPort>, to: &Arc<TapPort>, impairments| {
             let ports = [Arc::clone(from), Arc::clone(to)];
-            Direction::start(
+            RunningDirection::start(
                 name,
                 ports,
                 queue_bytes,

@@ -45,7 +45,7 @@ struct SharedState {
 }
 
 /// A running direction of a delay line.
-pub struct Direction {
+pub struct RunningDirection {
     /// `forward` or `reverse`.
     pub name: &'static str,
     tid: Pid,
@@ -55,7 +55,7 @@ pub struct Direction {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Direction {
+impl RunningDirection {
     /// Starts the thread that forwards frames from the first port to the second.
     pub fn start(
         name: &'static str,
@@ -180,7 +180,7 @@ impl Direction {
     }
 }
 
-impl Drop for Direction {
+impl Drop for RunningDirection {
     fn drop(&mut self) {
         self.shared.is_stopping.store(true, Ordering::Release);
         self.shared.waker.wake();

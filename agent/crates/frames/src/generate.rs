@@ -274,7 +274,7 @@ impl XdpSource {
 }
 
 impl FrameEndpoint for XdpSource {
-    fn set_start(&self, at: Instant) {
+    fn set_source_start(&self, at: Instant) {
         if let Some((schedule, _)) = &self.pacing {
             schedule.set_start_once(at);
             // The program's clock is CLOCK_MONOTONIC too.

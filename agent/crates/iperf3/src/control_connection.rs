@@ -143,7 +143,7 @@ impl ControlConnection {
     }
 
     /// Shuts the connection down, which ends every wait for the peer.
-    pub fn close(&self) {
+    pub fn shut_down(&self) {
         // Fails only on a closed connection.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }

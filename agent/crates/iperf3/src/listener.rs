@@ -56,7 +56,7 @@ impl Listener {
     pub fn bind(address: SocketAddr, cookie_timeout: Duration) -> io::Result<Self> {
         let tcp = open_socket(Transport::Tcp, &address)?;
         tcp.set_reuse_address(true)?;
-        enable_dual_stack(&tcp, &address)?;
+        enable_dual_stack_if_ipv6(&tcp, &address)?;
         tcp.set_nonblocking(true)?;
         tcp.bind(&SockAddr::from(address))?;
         tcp.listen(LISTEN_BACKLOG)?;
@@ -65,7 +65,7 @@ impl Listener {
             .as_socket()
             .ok_or(io::ErrorKind::Unsupported)?;
         let udp = open_socket(Transport::Udp, &address)?;
-        enable_dual_stack(&udp, &address)?;
+        enable_dual_stack_if_ipv6(&udp, &address)?;
         udp.bind(&SockAddr::from(address))?;
         // Set after `bind`: otherwise `bind` would succeed although another server has the port.
         udp.set_reuse_address(true)?;
@@ -205,7 +205,7 @@ impl Listener {
             // Bind the new socket before connecting the old one, so that no connect message is lost.
             let next_socket = open_socket(Transport::Udp, &self.address)?;
             next_socket.set_reuse_address(true)?;
-            enable_dual_stack(&next_socket, &self.address)?;
+            enable_dual_stack_if_ipv6(&next_socket, &self.address)?;
             next_socket.set_nonblocking(true)?;
             next_socket.bind(&SockAddr::from(self.address))?;
             let stream = std::mem::replace(&mut self.udp, next_socket);
@@ -223,7 +223,7 @@ impl Listener {
     }
 }
 
-fn enable_dual_stack(socket: &Socket, address: &SocketAddr) -> io::Result<()> {
+fn enable_dual_stack_if_ipv6(socket: &Socket, address: &SocketAddr) -> io::Result<()> {
     if address.is_ipv6() {
         socket.set_only_v6(false)
     } else {

@@ -71,7 +71,7 @@ impl LoadThreads {
     }
 
     /// Closes the sending direction. Otherwise a stock client waits forever for the rest of a block.
-    pub fn close_sources(&self) {
+    pub fn shut_down_source_sockets(&self) {
         for stream in self
             .streams
             .iter()

@@ -191,7 +191,7 @@ impl TestRecord {
     }
 
     /// Restarts totals and time at the end of the last closed interval.
-    pub fn reset_baseline(&mut self) {
+    pub fn restart_at_last_closed_interval(&mut self) {
         self.baseline.clone_from(&self.last_readings);
         self.started = self.last_closed_at;
     }

@@ -12,7 +12,7 @@ use crate::printer::Printer;
 use crate::record::TestRecord;
 use crate::report::{FinalReport, StreamLabel};
 use crate::results::TestResults;
-use crate::schedule::Schedule;
+use crate::schedule::TestSchedule;
 use crate::session_options::SessionOptions;
 use crate::sockets::read_congestion_control;
 use crate::states::{ErrorCode, TestError};
@@ -99,7 +99,7 @@ impl RunningTest {
         self.started = Instant::now();
         self.cpu_at_start = CpuTime::current_thread();
         self.load.start();
-        let mut schedule = Schedule::new(
+        let mut schedule = TestSchedule::new(
             &self.parameters,
             self.options.line_interval(),
             self.is_client,
@@ -141,7 +141,7 @@ impl RunningTest {
     /// Performs the actions that are due; returns whether the test is over.
     fn run_due_actions(
         &mut self,
-        schedule: &mut Schedule,
+        schedule: &mut TestSchedule,
         now: Instant,
         printer: &mut Printer,
     ) -> Result<bool, TestError> {
@@ -151,7 +151,7 @@ impl RunningTest {
         }
         if is_due(schedule.omit_end) {
             self.close_interval(now, true, printer);
-            self.record.reset_baseline();
+            self.record.restart_at_last_closed_interval();
             self.load.shared.start_counting_quota();
             schedule.omit_end = None;
             schedule.interval_end = self.options.line_interval().map(|interval| now + interval);
@@ -347,7 +347,7 @@ mod tests {
             is_silent: true,
             transcript: None,
         };
-        let mut schedule = Schedule::new(&parameters, options.line_interval(), true, test.started);
+        let mut schedule = TestSchedule::new(&parameters, options.line_interval(), true, test.started);
         let wakeups = [0.4, 1.0, 1.5, 2.5, 3.7, 6.2, 11.5].map(|at| {
             let now = test.started + seconds(at);
             let is_over = test

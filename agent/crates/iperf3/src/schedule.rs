@@ -11,7 +11,7 @@ const PROGRESS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_CLIENT_OVERTIME: Duration = Duration::from_secs(30);
 
 /// The next times at which a running test must act.
-pub struct Schedule {
+pub struct TestSchedule {
     /// This host ends the test; `None` if the peer or the load ends it.
     pub end: Option<Instant>,
     /// This host aborts the test.
@@ -24,7 +24,7 @@ pub struct Schedule {
     pub failure_deadline: Option<Instant>,
 }
 
-impl Schedule {
+impl TestSchedule {
     /// Creates the schedule of a test that starts now; `interval` is the time between interval lines.
     pub fn new(
         parameters: &TestParameters,

@@ -171,7 +171,7 @@ impl<'a> Session<'a> {
         let load_end = Instant::now();
         running_test.load.stop_sending();
         if !parameters.is_udp() {
-            running_test.load.close_sources();
+            running_test.load.shut_down_source_sockets();
         }
         self.control.send_state(State::ExchangeResults)?;
         let peer_results = match self.next_message("send its results")? {
@@ -244,7 +244,7 @@ impl<'a> Session<'a> {
         })?;
         apply_parameters(&socket, parameters, &address)?;
         if !parameters.server_cpus.is_empty() {
-            check_cpus(&parameters.server_cpus)?;
+            check_cpus_on_new_thread(&parameters.server_cpus)?;
         }
         Ok(())
     }
@@ -334,7 +334,7 @@ impl<'a> Session<'a> {
 }
 
 /// Checks the CPUs on a new thread: the session's thread keeps its affinity.
-fn check_cpus(cpus: &CpuList) -> Result<(), TestError> {
+fn check_cpus_on_new_thread(cpus: &CpuList) -> Result<(), TestError> {
     let cpus = cpus.clone();
     let result = std::thread::spawn(move || cpus.apply_to(None)).join();
     match result {

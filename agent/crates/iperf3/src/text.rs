@@ -27,7 +27,7 @@ pub struct ReportLayout {
 pub const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 
 impl ReportLayout {
-    fn has_sender(&self) -> bool {
+    fn has_sending_stream(&self) -> bool {
         self.streams.iter().any(|stream| stream.is_sender)
     }
 
@@ -52,7 +52,7 @@ impl ReportLayout {
     /// Returns the column headings of the intervals.
     pub fn interval_header(&self) -> String {
         self.format_header(
-            match (self.is_udp, self.has_sender(), self.is_bidirectional) {
+            match (self.is_udp, self.has_sending_stream(), self.is_bidirectional) {
                 (false, true, _) => "Retr  Cwnd",
                 (false, false, _) => "",
                 (true, true, false) => "Total Datagrams",

@@ -200,7 +200,7 @@ impl RemoteServerTest {
         if !self.is_finished() {
             // Fails only if the server is gone.
             let _ = self.control.send_state(State::ClientTerminated);
-            self.control.close();
+            self.control.shut_down();
         }
         // A thread that panicked leaves no outcome.
         let _ = self.thread.join();
@@ -241,7 +241,7 @@ impl ControlThread {
             .exchange_results(&local_results, if is_sender { 1 } else { -1 })?;
         self.control.send_final_state()?;
         // `RemoteServerTest` still holds the connection, and a server may keep its streams until it closes.
-        control.close();
+        control.shut_down();
         if peer_results.streams.len() == local_results.streams.len() {
             return Ok(peer_results);
         }

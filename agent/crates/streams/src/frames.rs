@@ -73,7 +73,7 @@ pub trait FrameEndpoint: Debug + Send + Sync {
     fn counts(&self) -> FrameCounts;
 
     /// Sets the time of the start, from which frames are due.
-    fn set_start(&self, _at: Instant) {}
+    fn set_source_start(&self, _at: Instant) {}
 
     /// Returns the one-way delays at the port, from its first sink; `None` for others or if a clock differs.
     fn port_one_way_delays(&self) -> Option<histogram::HistogramCounts> {

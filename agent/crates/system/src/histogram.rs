@@ -151,9 +151,9 @@ impl HistogramCounts {
 
     /// Returns the durations recorded since an earlier reading.
     pub fn since(&self, earlier: &Self) -> DurationDistribution {
-        let buckets: Vec<BucketCount> = (0..BUCKET_COUNT)
+        let buckets: Vec<BucketMidpointCount> = (0..BUCKET_COUNT)
             .filter(|bucket| self.0[*bucket] > earlier.0[*bucket])
-            .map(|bucket| BucketCount {
+            .map(|bucket| BucketMidpointCount {
                 midpoint_nanos: bucket_midpoint(bucket),
                 count: self.0[bucket] - earlier.0[bucket],
             })
@@ -165,15 +165,15 @@ impl HistogramCounts {
 /// A nonempty bucket: an array of two numbers in the agent's protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(into = "(u64, u64)")]
-pub struct BucketCount {
+pub struct BucketMidpointCount {
     /// The middle of the bucket's range of durations.
     pub midpoint_nanos: u64,
     /// Number of durations in this range.
     pub count: u64,
 }
 
-impl From<BucketCount> for (u64, u64) {
-    fn from(bucket: BucketCount) -> Self {
+impl From<BucketMidpointCount> for (u64, u64) {
+    fn from(bucket: BucketMidpointCount) -> Self {
         (bucket.midpoint_nanos, bucket.count)
     }
 }
@@ -190,11 +190,11 @@ pub struct DurationDistribution {
     /// Maximum.
     pub max_us: Option<f64>,
     /// The nonempty buckets, by duration.
-    pub buckets: Vec<BucketCount>,
+    pub buckets: Vec<BucketMidpointCount>,
 }
 
 impl DurationDistribution {
-    fn from_buckets(buckets: Vec<BucketCount>) -> Self {
+    fn from_buckets(buckets: Vec<BucketMidpointCount>) -> Self {
         let count = buckets.iter().map(|bucket| bucket.count).sum();
         Self {
             count,
@@ -207,7 +207,7 @@ impl DurationDistribution {
 }
 
 /// Returns the nearest-rank quantile, or `None` without values.
-fn quantile_us(buckets: &[BucketCount], count: u64, share: f64) -> Option<f64> {
+fn quantile_us(buckets: &[BucketMidpointCount], count: u64, share: f64) -> Option<f64> {
     let rank = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));
     let mut below = 0;
     buckets.iter().find_map(|bucket| {
@@ -295,7 +295,7 @@ mod tests {
         let distribution = HistogramCounts::sum(std::iter::once(&histogram)).since(&earlier);
         assert_eq!(
             distribution.buckets,
-            [BucketCount {
+            [BucketMidpointCount {
                 midpoint_nanos: bucket_midpoint(bucket_index(2_000)),
                 count: 1
             }]
@@ -317,7 +317,7 @@ mod tests {
         let histogram = filled_histogram(&[u64::MAX, 1 << 40]);
         let distribution =
             HistogramCounts::sum(std::iter::once(&histogram)).since(&HistogramCounts::empty());
-        let last = BucketCount {
+        let last = BucketMidpointCount {
             midpoint_nanos: bucket_midpoint(BUCKET_COUNT - 1),
             count: 2,
         };

@@ -87,7 +87,7 @@ pub(crate) fn start(
                 Some(_) => SessionRole::Requester(Requester::new(&request, options.response_bytes)),
                 None => SessionRole::Responder(Responder::new(&response, options.request_bytes)),
             };
-            sessions.push(Session {
+            sessions.push(ExchangeSession {
                 stream: Arc::clone(stream),
                 role,
                 buffer: vec![0; MAX_RECEIVE_BYTES],
@@ -101,7 +101,7 @@ pub(crate) fn start(
 }
 
 /// Drives the sessions until all have ended; `is_spinning` to poll continuously.
-fn run_sessions(mut sessions: Vec<Session>, is_spinning: bool, commands: &Commands) {
+fn run_sessions(mut sessions: Vec<ExchangeSession>, is_spinning: bool, commands: &Commands) {
     // Otherwise, the kernel may wake this thread 50 µs after a request is due.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut polled = Vec::with_capacity(sessions.len());
@@ -121,7 +121,7 @@ fn run_sessions(mut sessions: Vec<Session>, is_spinning: bool, commands: &Comman
 /// Sleeps until a session can advance or has a due request.
 ///
 /// The end of the load shuts the connections down, which wakes the thread.
-fn wait_for_any_session(sessions: &[Session], polled: &mut Vec<libc::pollfd>, commands: &Commands) {
+fn wait_for_any_session(sessions: &[ExchangeSession], polled: &mut Vec<libc::pollfd>, commands: &Commands) {
     polled.clear();
     polled.extend(sessions.iter().map(|session| libc::pollfd {
         fd: session.stream.socket.as_raw_fd(),
@@ -159,7 +159,7 @@ enum SessionRole {
 }
 
 /// A running connection; dropping it ends the stream.
-struct Session {
+struct ExchangeSession {
     stream: Arc<Stream>,
     role: SessionRole,
     buffer: Vec<u8>,
@@ -168,7 +168,7 @@ struct Session {
     _guard: EndGuard,
 }
 
-impl Session {
+impl ExchangeSession {
     /// Advances the session once.
     fn advance(&mut self, commands: &Commands) -> StepOutcome {
         let outcome = match &mut self.role {

@@ -116,7 +116,7 @@ impl ReceiveRing {
     }
 
     /// Waits until the kernel hands over a block, at most `timeout`, which must be below one second.
-    pub fn wait(&self, timeout: Duration) -> io::Result<()> {
+    pub fn wait_for_block(&self, timeout: Duration) -> io::Result<()> {
         let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: i64::from(timeout.subsec_nanos()),

@@ -45,14 +45,14 @@ pub struct PacketSink {
 struct PortCounters {
     secret: u32,
     stream_roles: Vec<u16>,
-    streams: Vec<StreamCounters>,
+    streams: Vec<SinkStreamState>,
     delay: Histogram,
     foreign_frames: ForeignFrames,
     dropped: u64,
 }
 
 #[derive(Debug)]
-struct StreamCounters {
+struct SinkStreamState {
     sequence: SequenceTracker,
     jitter: JitterEstimator,
     bytes: u64,
@@ -144,7 +144,7 @@ fn lock_counters(counters: &Mutex<PortCounters>) -> MutexGuard<'_, PortCounters>
 fn count_frames(mut ring: ReceiveRing, counters: &Mutex<PortCounters>, is_stopping: &AtomicBool) {
     while !is_stopping.load(Ordering::Relaxed) {
         // This fails only for lack of memory; the next turn tries again.
-        let _ = ring.wait(STOP_CHECK_INTERVAL);
+        let _ = ring.wait_for_block(STOP_CHECK_INTERVAL);
         loop {
             // Computed for each block, because CLOCK_REALTIME may be set at any time.
             let offset_nanos = measure_realtime_offset_nanos();
@@ -178,7 +178,7 @@ fn measure_realtime_offset_nanos() -> u64 {
 
 impl PortCounters {
     fn new(filter: &TrialFrameFilter) -> Self {
-        let stream = |_: &u32| StreamCounters {
+        let stream = |_: &u32| SinkStreamState {
             sequence: SequenceTracker::new(SEQUENCE_WINDOW_FRAMES),
             jitter: JitterEstimator::default(),
             bytes: 0,

@@ -192,7 +192,7 @@ fn increment(count: &AtomicU64, amount: u64) {
 }
 
 impl FrameEndpoint for PacketSource {
-    fn set_start(&self, at: Instant) {
+    fn set_source_start(&self, at: Instant) {
         if let Some(paced) = &self.pacing {
             paced.schedule.set_start_once(at);
         }
