@@ -151,7 +151,7 @@ impl ControlConnection {
     /// Closes the connection after the peer has read all data.
     ///
     /// Closing a socket with unread bytes makes the kernel reset the connection and discard the data sent before.
-    pub fn close_gracefully(&self) {
+    pub fn close_after_peer_reads(&self) {
         let deadline = Instant::now() + REFUSED_PEER_CLOSE_TIMEOUT;
         // Not interruptible: the wait is short and the last step of a test.
         let Ok(waker) = Waker::new() else {

@@ -252,7 +252,7 @@ impl RunningTest {
                         .and_then(|stream| read_congestion_control(&stream.socket))
                 })
                 .flatten(),
-            streams: self.record.stream_results(),
+            streams: self.record.closed_interval_results(),
             server_text: None,
             server_json: None,
         }
@@ -281,7 +281,7 @@ impl RunningTest {
             local_results,
             peer,
             &self.record.extremes,
-            &self.record.out_of_order_counts(),
+            &self.record.closed_interval_out_of_order(),
         )
     }
 
@@ -347,7 +347,8 @@ mod tests {
             is_silent: true,
             transcript: None,
         };
-        let mut schedule = TestSchedule::new(&parameters, options.line_interval(), true, test.started);
+        let mut schedule =
+            TestSchedule::new(&parameters, options.line_interval(), true, test.started);
         let wakeups = [0.4, 1.0, 1.5, 2.5, 3.7, 6.2, 11.5].map(|at| {
             let now = test.started + seconds(at);
             let is_over = test

@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
                 .expect("the document serialises: it holds only JSON values");
             write_stdout(&format!("{text}\n"));
         }
-        self.control.close_gracefully();
+        self.control.close_after_peer_reads();
         // Close the streams last: otherwise the client reports broken streams instead of this error.
         drop(running_test);
         outcome.is_ok()
@@ -386,6 +386,6 @@ pub fn format_connection_line(label: u32, stream: &TestStream) -> String {
 /// Informs a client that the server is busy.
 pub fn deny_access(control: &ControlConnection) -> Result<(), TestError> {
     control.send_state(State::AccessDenied)?;
-    control.close_gracefully();
+    control.close_after_peer_reads();
     Ok(())
 }

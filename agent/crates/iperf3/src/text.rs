@@ -52,7 +52,11 @@ impl ReportLayout {
     /// Returns the column headings of the intervals.
     pub fn interval_header(&self) -> String {
         self.format_header(
-            match (self.is_udp, self.has_sending_stream(), self.is_bidirectional) {
+            match (
+                self.is_udp,
+                self.has_sending_stream(),
+                self.is_bidirectional,
+            ) {
                 (false, true, _) => "Retr  Cwnd",
                 (false, false, _) => "",
                 (true, true, false) => "Total Datagrams",

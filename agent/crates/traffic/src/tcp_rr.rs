@@ -121,7 +121,11 @@ fn run_sessions(mut sessions: Vec<ExchangeSession>, is_spinning: bool, commands:
 /// Sleeps until a session can advance or has a due request.
 ///
 /// The end of the load shuts the connections down, which wakes the thread.
-fn wait_for_any_session(sessions: &[ExchangeSession], polled: &mut Vec<libc::pollfd>, commands: &Commands) {
+fn wait_for_any_session(
+    sessions: &[ExchangeSession],
+    polled: &mut Vec<libc::pollfd>,
+    commands: &Commands,
+) {
     polled.clear();
     polled.extend(sessions.iter().map(|session| libc::pollfd {
         fd: session.stream.socket.as_raw_fd(),
