@@ -61,7 +61,7 @@ class PeerTestbed:
 
     def assign_cpus(self, cpus: str, **levels: Level) -> None:
         """Assign CPUs to the two VMs ("0/1", as for the factor `cpus`) and set further knobs."""
-        self.testbed.apply(complete_levels({"cpus": cpus, **levels}), TestbedSpec())
+        self.testbed.set_knobs_and_prove_paths(complete_levels({"cpus": cpus, **levels}), TestbedSpec())
         first, _, second = cpus.partition("/")
         self._cpus = {self.source.name: first, self.sink.name: second or first}
         for endpoint in (self.source, self.sink):

@@ -53,9 +53,9 @@ def check_nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[Non
 
 def _find_leftovers() -> set[tuple[str, str]]:
     """Return the testbed and the namespace or entry of everything that no running process uses."""
-    used = {entry.name for entry in registry.list_testbeds() if entry.is_in_use}
+    used = {entry.name for entry in registry.list_registered_and_leftover_testbeds() if entry.is_in_use}
     namespaces = {
         (n.split(".")[1], n) for n in netlink.list_namespaces() if n.startswith(registry.NAMESPACE_PREFIX)
     }
-    entries = {(entry.name, f"entry of {entry.owner}") for entry in registry.list_testbeds()}
+    entries = {(entry.name, f"entry of {entry.owner}") for entry in registry.list_registered_and_leftover_testbeds()}
     return {(testbed, what) for testbed, what in namespaces | entries if testbed not in used}

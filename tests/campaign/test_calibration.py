@@ -20,7 +20,10 @@ def simulate_modes(seed: int, noise: float, **speed_ups: float) -> Callable[[str
 def test_a_significantly_faster_mode_is_chosen() -> None:
     calibration = choose_send_mode(simulate_modes(1, 0.03, splice=1.5, sendfile=1.2))
     assert calibration.send_mode == "splice"
-    assert calibration.other_to_copy_ratio_interval is not None and calibration.other_to_copy_ratio_interval[0] > 1.3
+    assert (
+        calibration.other_to_copy_ratio_interval is not None
+        and calibration.other_to_copy_ratio_interval[0] > 1.3
+    )
 
 
 def test_equally_fast_modes_leave_the_default() -> None:

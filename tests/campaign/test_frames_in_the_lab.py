@@ -45,8 +45,10 @@ class BrokenTestbed(NetnsTestbed):
 
     sabotage: Sabotage
 
-    def apply(self, factors: Mapping[str, Level], testbed_spec: TestbedSpec) -> dict[str, Any]:
-        effective = super().apply(factors, testbed_spec)
+    def set_knobs_and_prove_paths(
+        self, factors: Mapping[str, Level], testbed_spec: TestbedSpec
+    ) -> dict[str, Any]:
+        effective = super().set_knobs_and_prove_paths(factors, testbed_spec)
         self.sabotage(self)
         return effective
 

@@ -44,7 +44,9 @@ def run(path: Path, study: Study, ports: SimulatedPorts) -> tuple[CampaignSummar
     file = ResultsFile.open_to_write(path) if path.exists() else ResultsFile.create(path, study, plan)
     messages: list[str] = []
     try:
-        campaign = CampaignSession(file, study, plan, ports, lambda text, _: messages.append(text), lambda: None)
+        campaign = CampaignSession(
+            file, study, plan, ports, lambda text, _: messages.append(text), lambda: None
+        )
         with Interrupts() as interrupts:
             campaign.run(interrupts)
         return summarize(file), messages

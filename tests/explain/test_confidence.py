@@ -31,13 +31,13 @@ def test_each_demotion_lowers_the_confidence_down_to_the_last_word() -> None:
 
 
 def test_every_confidence_word_has_an_accuracy() -> None:
-    assert all(0 < step.correct_corpus_run_count <= step.corpus_run_count for step in load_confidence_levels())
+    assert all(
+        0 < step.correct_corpus_run_count <= step.corpus_run_count for step in load_confidence_levels()
+    )
 
 
 def test_the_documentation_has_the_confidence_table() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for step in load_confidence_levels():
-        assert (
-            f"| {step.word} | {step.min_score:g} | {step.correct_corpus_run_count} of {step.corpus_run_count} |"
-            in page
-        )
+        runs = f"{step.correct_corpus_run_count} of {step.corpus_run_count}"
+        assert f"| {step.word} | {step.min_score:g} | {runs} |" in page

@@ -12,7 +12,11 @@ from rich.console import Console
 from tests import fixtures
 from tests.report.explanations import RECEIVER
 from vnetbench.commands import proof
-from vnetbench.commands.summaries import proof_file_path, read_summary_with_experiments, read_summary_without_experiments
+from vnetbench.commands.summaries import (
+    proof_file_path,
+    read_summary_with_experiments,
+    read_summary_without_experiments,
+)
 from vnetbench.explain.model import CandidateCause, Explanation, Finding
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
@@ -42,7 +46,10 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
     monkeypatch.setattr(proof, "explain", lambda _: Explanation((), (finding,)))
 
     out = io.StringIO()
-    assert proof.run_proof(results, read_summary_with_experiments(results), (), Console(file=out, width=200)) == "finished"
+    assert (
+        proof.run_proof(results, read_summary_with_experiments(results), (), Console(file=out, width=200))
+        == "finished"
+    )
     assert "Comparing link rate none and 1 MiB socket buffer with the original treatment" in out.getvalue()
     recorded = read_summary_without_experiments(proof_file_path(results))
     assert [each.trial_count for each in recorded.treatments] == [8, 8, 8]
@@ -56,5 +63,8 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
     assert buffer.ratio.high is not None and buffer.ratio.high < 2
 
     # A second call does not run it again.
-    assert proof.run_proof(results, read_summary_with_experiments(results), (), Console(file=out, width=200)) == "finished"
+    assert (
+        proof.run_proof(results, read_summary_with_experiments(results), (), Console(file=out, width=200))
+        == "finished"
+    )
     assert "already has the proof" in out.getvalue()

@@ -44,7 +44,9 @@ def finding(*settings: dict[str, Level], typical: int = 0) -> Finding:
 
 
 def test_the_plan_has_the_treatment_and_a_variant_per_candidate(measured: CampaignSummary) -> None:
-    plan = plan_first_possible_experiment(measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})])
+    plan = plan_first_possible_experiment(
+        measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})]
+    )
     assert plan is not None
     base, first, second = (dict(each.factors) for each in plan.plan.treatments)
     assert {**base, "streams": 4} == first and {**base, "socket_buffer": 1048576} == second
@@ -62,7 +64,9 @@ def test_the_plan_has_at_least_six_short_trials_of_the_same_study(measured: Camp
 
 def test_a_cpu_list_can_be_compared_with_a_word() -> None:
     study = 'title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n'
-    plan = plan_first_possible_experiment(campaign(study, SimulatedTreatment()), [finding({"irq_cpus": "apart"})])
+    plan = plan_first_possible_experiment(
+        campaign(study, SimulatedTreatment()), [finding({"irq_cpus": "apart"})]
+    )
     assert plan is not None
     assert [each.factors["irq_cpus"] for each in plan.plan.treatments] == ["1", "apart"]
 
@@ -106,7 +110,9 @@ def test_the_first_of_two_contradictory_settings_is_tested(measured: CampaignSum
 
 
 def test_a_setting_shared_by_two_candidates_runs_once(measured: CampaignSummary) -> None:
-    plan = plan_first_possible_experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
+    plan = plan_first_possible_experiment(
+        measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})]
+    )
     assert plan is not None
     assert [each.cause.experiment_levels for each in plan.candidates] == [
         {"streams": 4},

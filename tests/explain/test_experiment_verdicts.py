@@ -107,4 +107,6 @@ def test_an_experiment_with_another_treatment_or_setting_is_ignored() -> None:
         replace(tried(1.9, 0.1), changed_levels={"streams": 8}),
     ):
         assert apply_experiment_verdicts(candidates(), LEVELS, [other]) == candidates()
-    assert has_experiment_on_levels(LEVELS, [TRIED]) and not has_experiment_on_levels({**LEVELS, "mtu": 9000}, [TRIED])
+    assert has_experiment_on_levels(LEVELS, [TRIED]) and not has_experiment_on_levels(
+        {**LEVELS, "mtu": 9000}, [TRIED]
+    )

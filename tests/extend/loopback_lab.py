@@ -33,7 +33,7 @@ class LoopbackTestbed:
             self.close()
             raise
 
-    def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+    def set_knobs_and_prove_paths(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         """Refuse every MTU but the loopback's own, and read that back."""
         knobs = self.agents["a1"].call("knob.get", interface="lo", knobs=["mtu"])["values"]
         if factors.get("mtu", LOOPBACK_MTU) != knobs["mtu"]:

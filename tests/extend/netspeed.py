@@ -69,7 +69,7 @@ class NetspeedReport(LineReport):
             factors={"streams": self.streams},
             metrics={"goodput_bps": self.goodput} if self.goodput else {},
             intervals=tuple(self.intervals),
-            duration_s=self.duration_s,
+            measured_duration_s=self.duration_s,
             failure=self.failure_reason(is_complete=self.goodput is not None),
         )
         return [run]

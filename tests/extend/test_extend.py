@@ -91,7 +91,7 @@ def test_a_new_factor_has_its_words_and_its_place_in_the_schema() -> None:
 def test_a_new_importer_reads_its_runs_among_other_lines() -> None:
     lines = ["$ netspeed 192.0.2.7\n", *LOG.splitlines(keepends=True), "done\n"]
     (run,) = [item for item in parse_log(lines, NETSPEED_READERS) if isinstance(item, Run)]
-    assert (run.version, run.factors, run.duration_s) == ("2.1", {"streams": 4}, 2.0)
+    assert (run.version, run.factors, run.measured_duration_s) == ("2.1", {"streams": 4}, 2.0)
     assert run.metrics["goodput_bps"].value == pytest.approx(941e6)
     assert [interval.values["bytes"].value for interval in run.intervals] == pytest.approx(
         [117_650_000, 117_600_000]

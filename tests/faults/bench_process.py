@@ -111,7 +111,7 @@ def assert_complete(path: Path) -> None:
 def agents() -> list[int]:
     """Return the process ids of agents in testbeds of campaigns on this machine."""
     found = []
-    for entry in registry.list_testbeds():
+    for entry in registry.list_registered_and_leftover_testbeds():
         if entry.name.startswith("run-"):
             found += registry.testbed_pids(entry.name)
     return found

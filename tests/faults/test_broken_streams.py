@@ -63,7 +63,7 @@ def wait_for_load() -> str:
     """Wait until data flows between two VMs and return the testbed's name."""
     deadline = time.monotonic() + bench.PATIENCE_S
     while time.monotonic() < deadline:
-        for entry in registry.list_testbeds():
+        for entry in registry.list_registered_and_leftover_testbeds():
             with suppress(Exception):  # It may just be starting.
                 if entry.name.startswith("run-") and received(entry.name) > 50_000_000:
                     return entry.name

@@ -77,7 +77,7 @@ def test_lab_clean_removes_everything_of_a_killed_bench_and_its_agents(tmp_path:
     code, output = bench.run("lab", "clean")
     assert (code, output.startswith("Removed run-")) == (0, True)
     assert not [n for n in netlink.list_namespaces() if n.startswith("vnb.run-")]
-    assert not [e for e in registry.list_testbeds() if e.name.startswith("run-")]
+    assert not [e for e in registry.list_registered_and_leftover_testbeds() if e.name.startswith("run-")]
     assert bench.agents() == []
     code, _ = bench.run("resume", results)
     assert code == 0

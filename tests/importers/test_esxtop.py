@@ -196,5 +196,5 @@ def _run(
 ) -> Run:
     return Run(
         "iperf3", "3.12", 1, 2, "tcp_stream", {}, metrics or {},
-        duration_s=duration_s, omitted_s=omitted_s, started_at=started_at,
+        measured_duration_s=duration_s, omitted_s=omitted_s, started_at=started_at,
     )  # fmt: skip

@@ -104,7 +104,7 @@ def test_a_run_gets_the_counters_of_several_hosts() -> None:
 def _run(started_at: datetime | None) -> Run:
     return Run(
         "iperf3", "3.12", 1, 9, "tcp_stream", {"streams": 1}, {"goodput_bps": RoundedValue.exact(1e9)},
-        duration_s=10.0, started_at=started_at,
+        measured_duration_s=10.0, started_at=started_at,
     )  # fmt: skip
 
 

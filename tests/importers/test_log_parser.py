@@ -71,7 +71,7 @@ def test_numbers_that_are_not_finite_become_null(number: str) -> None:
     text = DOCUMENT.replace('"s": 10', f'"s": {number}, "note": "nan is said, inf too"')
 
     (run,) = parse_runs(text)
-    assert run.duration_s is None
+    assert run.measured_duration_s is None
 
 
 def test_an_incomplete_document_is_cut_off() -> None:

@@ -105,7 +105,7 @@ def check_run(run: Run) -> None:
         assert interval.direction in (FORWARD, REVERSE)
         for value in interval.values.values():
             check_value(value)
-    assert run.duration_s is None or 0 <= run.duration_s < math.inf
+    assert run.measured_duration_s is None or 0 <= run.measured_duration_s < math.inf
     assert 0 <= run.omitted_s < math.inf
 
 

@@ -68,7 +68,7 @@ def _build_run(
         factors={"streams": int(head["streams"])} if head["streams"] else {},
         metrics={} if goodput is None else {"goodput_bps": goodput},
         intervals=intervals,
-        duration_s=float(seconds),
+        measured_duration_s=float(seconds),
         omitted_s=sum(x.end_s - x.start_s for x in intervals if x.is_omitted),
         reported_by=head["by"] or "",
         failure=CUT_OFF_FAILURE if goodput is None else "",
@@ -81,7 +81,7 @@ def _read_document(document: Any, first: int, last: int) -> list[Run]:
     return [
         Run(
             "toy", "", first, last, "tcp_stream", {"streams": toy["streams"]}, {"goodput_bps": goodput},
-            duration_s=toy.get("s"),
+            measured_duration_s=toy.get("s"),
         )
     ]  # fmt: skip
 

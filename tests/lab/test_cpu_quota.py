@@ -69,7 +69,7 @@ def test_a_quota_changes_with_each_treatment_and_can_be_removed(
     try:
         for level in ("none", 0.5, 0.01, 0.25, "none"):
             factors = complete_levels({"cpu_quota": level})
-            assert testbed.apply(factors, TestbedSpec())["cpu_quota"] == level
+            assert testbed.set_knobs_and_prove_paths(factors, TestbedSpec())["cpu_quota"] == level
             limited = [
                 (group / control_groups.PROCS_FILE_NAME).read_text() for group in groups(hierarchy, "t-quota")
             ]
@@ -88,7 +88,7 @@ def test_groups_of_a_killed_bench_are_found_and_removed(hierarchy: CgroupHierarc
         "from vnetbench.study.model import TestbedSpec\n"
         "import time\n"
         "testbed = create_testbed('t-limited', NetnsShape(), 'a test')\n"
-        "testbed.apply(complete_levels({'cpu_quota': 0.5}), TestbedSpec())\n"
+        "testbed.set_knobs_and_prove_paths(complete_levels({'cpu_quota': 0.5}), TestbedSpec())\n"
         "print('limited', flush=True); time.sleep(300)\n"
     )
     bench = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -257,7 +257,9 @@ def test_a_group_whose_process_does_not_end_is_reported(
     monkeypatch.setattr(control_groups, "REMOVAL_TIMEOUT_S", 0.1)
     monkeypatch.setattr(registry, "remove_testbed", control_groups.remove_groups)
     monkeypatch.setattr(
-        registry, "list_testbeds", lambda: [registry.RegisteredTestbed("t-stuck", "a test", "", {})]
+        registry,
+        "list_registered_and_leftover_testbeds",
+        lambda: [registry.RegisteredTestbed("t-stuck", "a test", "", {})],
     )
     monkeypatch.setattr(privilege, "has_root", lambda: True)
     for command in (["down", "t-stuck"], ["down", "--all"]):

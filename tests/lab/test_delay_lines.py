@@ -53,7 +53,7 @@ def make_load(workload: str, **levels: Level) -> TrialLoad:
 
 def measure(testbed: NetnsTestbed, load: TrialLoad) -> tuple[dict[str, Any], TrialMeasurement]:
     """Apply a treatment and measure one trial of it."""
-    effective = testbed.apply(load.factors, SPEC)
+    effective = testbed.set_knobs_and_prove_paths(load.factors, SPEC)
     observer = start_observer("a test")
     try:
         return effective, measure_trial(testbed, observer, load)
@@ -87,7 +87,7 @@ def test_a_round_trip_takes_twice_the_delay(vswitch: str, ip_version: str) -> No
     testbed = create_testbed(f"t-line-{vswitch}", shape, "a test")
     try:
         for mtu in (9000, 1500):
-            found = testbed.apply({**levels, "mtu": mtu}, SPEC)
+            found = testbed.set_knobs_and_prove_paths({**levels, "mtu": mtu}, SPEC)
             assert found["link_impairment_backend"] == "delay line"
             assert (found["link_delay"], found["path_mtu_proved"]) == (0.01, mtu)
             assert len(found["path_rtt_us"]) == 2 and min(found["path_rtt_us"]) >= 20_000
@@ -103,16 +103,20 @@ def test_a_treatment_without_impairments_has_no_delay_line() -> None:
 
 def test_one_testbed_takes_several_delays_with_a_shaped_link(bridged: NetnsTestbed) -> None:
     for delay in (0.02, 0.001, "none"):
-        found = bridged.apply(complete_levels({"link_delay": delay, "link_rate": 10**8}), SPEC)
+        found = bridged.set_knobs_and_prove_paths(
+            complete_levels({"link_delay": delay, "link_rate": 10**8}), SPEC
+        )
         assert (found["link_delay"], found["link_rate"]) == (delay, 10**8)
         assert (min(found["path_rtt_us"]) > 10_000) == (delay == 0.02)
 
 
 def test_the_line_avoids_the_cpus_of_the_load_if_it_can(bridged: NetnsTestbed) -> None:
-    shared = bridged.apply(complete_levels({"link_delay": 0.001, "cpus": "any"}), SPEC)
+    shared = bridged.set_knobs_and_prove_paths(complete_levels({"link_delay": 0.001, "cpus": "any"}), SPEC)
     assert shared["delay_line_shares_cpus"]
     online = sorted(os.sched_getaffinity(0))
-    apart = bridged.apply(complete_levels({"link_delay": 0.001, "cpus": str(online[0])}), SPEC)
+    apart = bridged.set_knobs_and_prove_paths(
+        complete_levels({"link_delay": 0.001, "cpus": str(online[0])}), SPEC
+    )
     assert apart["delay_line_shares_cpus"] == (len(online) == 1)
     if len(online) > 1:
         assert str(online[0]) not in str(apart["delay_line_cpus"])
@@ -175,7 +179,7 @@ def test_a_path_that_bypasses_the_link_is_refused(
 
     monkeypatch.setattr(bridged, "prove_paths", prove_with_short_round_trip)
     with pytest.raises(TreatmentRefused, match=r"takes 0[.]1 ms, but should take 4 ms") as refused:
-        bridged.apply(complete_levels({"link_delay": 0.002}), SPEC)
+        bridged.set_knobs_and_prove_paths(complete_levels({"link_delay": 0.002}), SPEC)
     assert refused.value.where == "uplink of vSwitch sw0 > uplink of vSwitch sw1"
 
 
@@ -229,11 +233,11 @@ def test_a_killed_line_fails_the_trial_and_leaves_nothing() -> None:
     testbed = create_testbed("t-line-killed", NetnsShape(delay_line=True), "a test")
     try:
         levels = complete_levels({"link_delay": 0.001})
-        testbed.apply(levels, SPEC)
+        testbed.set_knobs_and_prove_paths(levels, SPEC)
         (read,) = testbed.read_delay_line_counters()
         os.kill(int(read["forward"]["tid"]), signal.SIGKILL)
         with pytest.raises((AgentError, TreatmentRefused, TrialFailed)):
-            testbed.apply(levels, SPEC)
+            testbed.set_knobs_and_prove_paths(levels, SPEC)
         with netlink.open_in_namespace(testbed.topology.switch_namespace) as ipr:
             assert not ipr.link_lookup(ifname="up0")
     finally:

@@ -48,7 +48,9 @@ def create() -> Iterator[CreateTestbed]:
 def apply_levels(testbed: NetnsTestbed, workload: str = "tcp_stream", **levels: Level) -> dict[str, object]:
     shape = testbed.topology.shape
     spec = {"vswitch": shape.vswitch, "pairs": shape.pairs, **levels}
-    return testbed.apply(complete_levels(spec, workload), TestbedSpec(uplink=shape.uplink))
+    return testbed.set_knobs_and_prove_paths(
+        complete_levels(spec, workload), TestbedSpec(uplink=shape.uplink)
+    )
 
 
 @pytest.mark.parametrize("shape", [("router", 2), ("openvswitch", 2), ("openvswitch", 1, True)], ids=str)

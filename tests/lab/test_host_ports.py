@@ -55,7 +55,10 @@ def test_two_ports_of_one_host_have_an_agent_and_a_journal_each(network: HostNet
                 netlink.interface_mac(*ports[1].location), netlink.interface_mac(*ports[0].location),
             )  # fmt: skip
             assert [e.has_own_kernel for e in testbed.endpoints] == [True, False]
-            assert testbed.apply(frame_levels(mtu=9000, frame_size=9018), spec)["mtu"] == 9000
+            assert (
+                testbed.set_knobs_and_prove_paths(frame_levels(mtu=9000, frame_size=9018), spec)["mtu"]
+                == 9000
+            )
             assert [netlink.interface_mtu(*port.location) for port in ports] == [9000, 9000]
         assert [netlink.interface_mtu(*port.location) for port in ports] == [1500, 1500]
 
@@ -67,7 +70,7 @@ def test_frames_larger_than_the_mtu_of_a_port_are_refused_with_the_port(network:
         closing(HostsLab(spec, "a test").create_testbed("t-ports", "")) as testbed,
     ):
         with pytest.raises(TreatmentRefused, match="8000 bytes does not fit an MTU of 1500") as refused:
-            testbed.apply(frame_levels(frame_size=8018), spec)
+            testbed.set_knobs_and_prove_paths(frame_levels(frame_size=8018), spec)
         assert "p0 p0" in str(refused.value)
 
 

@@ -388,7 +388,7 @@ def test_a_failed_connection_to_one_host_leaves_nothing_on_the_other(network: Ho
 def test_the_settings_of_a_killed_agent_are_restored(network: HostNetwork) -> None:
     lab = HostsLab(make_spec(network, "web-01", "web-02"), "a test")
     with closing(lab.create_testbed("a-test", lab.testbed_shape({}))) as testbed:
-        testbed.apply(make_load(mtu=1400).factors, make_spec(network))
+        testbed.set_knobs_and_prove_paths(make_load(mtu=1400).factors, make_spec(network))
         ssh_hosts.kill(*ssh_hosts.agents())
         with pytest.raises(AgentError, match="killed"):
             testbed.agents["web-01"].call("agent.hello")

@@ -13,7 +13,7 @@ from vnetbench.campaign.trial_notes import delay_line_notes
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.links import netem
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
-from vnetbench.lab.links.impairments import Impairments, check_round_trips, requested_impairments
+from vnetbench.lab.links.impairments import Impairments, check_round_trips_match_delay, requested_impairments
 from vnetbench.lab.netns.topology import BRIDGE, DIRECT, MACVLAN, ROUTER, NetnsShape, make_topology
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level
@@ -112,9 +112,9 @@ def test_impairments_are_read_from_levels_and_written_as_levels() -> None:
 @pytest.mark.parametrize("rtt_us", [None, 1_890.0, 5_600.0])
 def test_a_round_trip_that_is_not_twice_the_delay_refuses_the_treatment(rtt_us: float | None) -> None:
     with pytest.raises(TreatmentRefused, match="should take 2 ms") as refused:
-        check_round_trips([2_100.0, rtt_us], 0.001, "up0 > up1")
+        check_round_trips_match_delay([2_100.0, rtt_us], 0.001, "up0 > up1")
     assert refused.value.where == "up0 > up1"
-    check_round_trips([2_100.0, 2_400.0], 0.001, "up0 > up1")
+    check_round_trips_match_delay([2_100.0, 2_400.0], 0.001, "up0 > up1")
 
 
 class RecordingLines:

@@ -41,7 +41,7 @@ def bridged() -> Iterator[NetnsTestbed]:
 def apply_levels(
     testbed: NetnsTestbed, spec: TestbedSpec | None = None, /, **levels: Level
 ) -> dict[str, Any]:
-    return testbed.apply(complete_levels(levels), spec or TestbedSpec())
+    return testbed.set_knobs_and_prove_paths(complete_levels(levels), spec or TestbedSpec())
 
 
 def run_inside(testbed: NetnsTestbed, endpoint: str, *command: str) -> str:

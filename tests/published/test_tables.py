@@ -32,14 +32,17 @@ def test_a_row_of_packet_forwarding_is_read_as_published() -> None:
     levels = {"adapter": "virtio-net-vhost", "queues": 4, "vcpu_pin": "4,6", "direction": "both"}
     (figure,) = [f for f in load_table("packet-forwarding-2011").rows if levels.items() <= f.levels.items()]
     assert (
-        figure.values["throughput_fps"] == ValueWithRange(150940, 141087, 157335) and figure.non_factor_cells == "4,4"
+        figure.values["throughput_fps"] == ValueWithRange(150940, 141087, 157335)
+        and figure.non_factor_cells == "4,4"
     )
 
 
 def test_a_blank_cell_gives_no_level() -> None:
     virtual_functions = [f for f in load_table("packet-forwarding-2011").rows if f.levels["adapter"] == "vf"]
     assert len(virtual_functions) == 10
-    assert all("queues" not in figure.levels and figure.non_factor_cells == "" for figure in virtual_functions)
+    assert all(
+        "queues" not in figure.levels and figure.non_factor_cells == "" for figure in virtual_functions
+    )
 
 
 def test_a_row_of_ntttcp_is_converted_to_base_units_without_a_range() -> None:

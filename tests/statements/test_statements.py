@@ -284,9 +284,9 @@ def test_imported_trials_are_compared_by_ranks() -> None:
         verdict("S05", simulated_campaign(rows, SimulationOptions(kind="imported"))).parts[0].evidence
     )
     assert evidence.state == SUPPORTED
-    assert evidence.differing_base_levels == {"direction": "forward"} and evidence.differing_compared_levels == {
-        "direction": "reverse"
-    }
+    assert evidence.differing_base_levels == {
+        "direction": "forward"
+    } and evidence.differing_compared_levels == {"direction": "reverse"}
 
 
 def test_a_ratio_of_bimodal_trials_has_a_note() -> None:

@@ -158,7 +158,9 @@ def choose_thread_cpus(
         return _choose_frame_thread_cpus(workload, factors, testbed)
     streams = len(list_streams(workload, factors))
     # In `mixed`, `threads` applies to requests. Each transfer has its own thread.
-    transfers = streams - int(factors[CONNECTIONS.name]) if WORKLOADS[workload].has_requests_and_transfers else 0
+    transfers = (
+        streams - int(factors[CONNECTIONS.name]) if WORKLOADS[workload].has_requests_and_transfers else 0
+    )
     shared = streams - transfers
     count = min(int(str(parameters["threads"])) or shared, shared) + transfers
     vms = testbed.load_cpus_in_endpoint_numbering(factors)

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_observer
@@ -70,6 +70,13 @@ TrialContext = Callable[[Testbed, TrialLoad], AbstractContextManager[Testbed]]
 def no_trial_context(testbed: Testbed, load: TrialLoad) -> AbstractContextManager[Testbed]:
     """Return a context that yields the testbed unchanged."""
     return nullcontext(testbed)
+
+
+class _TestbedMeasurement(NamedTuple):
+    """A measurement, and the settings of its testbed as read back before it."""
+
+    measurement: TrialMeasurement
+    testbed_effective: Mapping[str, Any]
 
 
 class LabInstrument:
@@ -137,7 +144,7 @@ class LabInstrument:
             is_new = shape not in self._testbeds
             try:
                 testbed = self._get_or_create_testbed(shape)
-                effective = testbed.apply(load.factors, self._testbed_spec)
+                effective = testbed.set_knobs_and_prove_paths(load.factors, self._testbed_spec)
                 with self._trial_context(testbed, load) as trial_testbed:
                     measurement = self._measure(trial_testbed, load, should_abandon)
                     changes = _find_changed_settings(effective, trial_testbed, load)

@@ -141,7 +141,9 @@ class CampaignProgress:
         spent_s = time.monotonic() - self.running_trial_start_monotonic_s
         left_s = self.expected_trial_s(self.running_treatment) - spent_s
         return (
-            max(left_s, OVERDUE_REMAINDER_SHARE_OF_ELAPSED * spent_s) if self.running_trial_steps else max(0.0, left_s)
+            max(left_s, OVERDUE_REMAINDER_SHARE_OF_ELAPSED * spent_s)
+            if self.running_trial_steps
+            else max(0.0, left_s)
         )
 
     def expected_trial_s(self, index: int) -> float:

@@ -143,7 +143,9 @@ def _run_search(
         """Adapter that lets a search run steps on the real device."""
 
         def measure(self, load_fps: float, duration_s: float) -> SentAndReceivedFrames:
-            step = steps.run_repeating_if_generator_behind(parameters.goals[-1], SEARCH_STEP, load_fps, duration_s)
+            step = steps.run_repeating_if_generator_behind(
+                parameters.goals[-1], SEARCH_STEP, load_fps, duration_s
+            )
             results.append(step)
             # Frames that the generator did not send count as lost, so that the load is not accepted.
             sent = max(step.record.sent, step.frames_due) if step.is_generator_behind else step.record.sent
@@ -176,7 +178,9 @@ def _measure_loss_curve(steps: StepRunner, parameters: SearchParameters) -> tupl
         if load_fps < parameters.min_load_fps:
             break
         results.append(
-            steps.run_repeating_if_generator_behind(parameters.goals[-1], LOSS_CURVE_STEP, load_fps, parameters.step_s)
+            steps.run_repeating_if_generator_behind(
+                parameters.goals[-1], LOSS_CURVE_STEP, load_fps, parameters.step_s
+            )
         )
         last = results[-LOSSLESS_STEPS_TO_END:]
         if len(last) == LOSSLESS_STEPS_TO_END and not any(step.record.loss_ratio for step in last):

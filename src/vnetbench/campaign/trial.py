@@ -13,10 +13,10 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.agent_parameters import (
     choose_thread_cpus,
     common_prepare_parameters,
-    max_endpoint_threads_with_cpus,
     find_endpoint_role,
     frame_sources_share_cpu,
     list_streams,
+    max_endpoint_threads_with_cpus,
 )
 from vnetbench.campaign.count_checks import find_count_error
 from vnetbench.campaign.frame_checks import (

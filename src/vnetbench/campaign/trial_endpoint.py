@@ -64,7 +64,9 @@ class TrialEndpoint:
         elif method == "trial.end":
             self.totals = {k: v for k, v in params.items() if k != "trial"}
             if params.get("reason") == "fault":
-                self.fault = EndpointFault(FAULT_CAUSE_RANKS[params["fault_kind"]], f"{name}: {params['fault']}")
+                self.fault = EndpointFault(
+                    FAULT_CAUSE_RANKS[params["fault_kind"]], f"{name}: {params['fault']}"
+                )
 
 
 def _parse_sample(params: Mapping[str, Any], *, stores_cpu: bool) -> Sample:

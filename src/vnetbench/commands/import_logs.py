@@ -86,15 +86,16 @@ def summary_lines(store: RunStore) -> Iterator[str]:
         yield f"{log}: skipped, because it is a copy of {original}"
     if len(store.original_by_duplicate_log) > _MAX_LISTED_LOGS_OR_LINES:
         yield (
-            f"{len(store.original_by_duplicate_log) - _MAX_LISTED_LOGS_OR_LINES} more copies skipped (the results "
-            "file lists them)"
+            f"{len(store.original_by_duplicate_log) - _MAX_LISTED_LOGS_OR_LINES} more copies skipped (the "
+            "results file lists them)"
         )
     unread = [each for each in store.skipped_sections if not each.is_run and each.reason]
     for each in unread[:_MAX_LISTED_LOGS_OR_LINES]:
         text = f": {each.first_text.strip()}" if each.first_text else ""
         yield f"not read: {_format_skipped_section_location(each)}: {each.reason}{text}"
     if len(unread) > _MAX_LISTED_LOGS_OR_LINES:
-        yield f"not read: {len(unread) - _MAX_LISTED_LOGS_OR_LINES} more sections (the results file lists them)"
+        unlisted = len(unread) - _MAX_LISTED_LOGS_OR_LINES
+        yield f"not read: {unlisted} more sections (the results file lists them)"
     if store.unrecognized_line_count:
         first = next((each for each in store.skipped_sections if each.first_text), None)
         lines = f"{store.unrecognized_line_count} line{'' if store.unrecognized_line_count == 1 else 's'}"

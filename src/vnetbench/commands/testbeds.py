@@ -32,7 +32,7 @@ def create(testbed_name: str, settings: Sequence[str], uplink: bool, shaper: str
     shape = NetnsShape(str(VSWITCH.read_level(levels)), int(VM_PAIRS.read_level(levels)), uplink)
     testbed = create_testbed(testbed_name, shape, "lab up")
     try:
-        effective = testbed.apply(levels, TestbedSpec(uplink=uplink, shaper=shaper))
+        effective = testbed.set_knobs_and_prove_paths(levels, TestbedSpec(uplink=uplink, shaper=shaper))
     except BaseException:
         testbed.close()
         raise
@@ -51,7 +51,7 @@ def create(testbed_name: str, settings: Sequence[str], uplink: bool, shaper: str
 
 def print_testbeds() -> None:
     """Print the testbeds of this machine and the leftovers on hosts."""
-    entries = registry.list_testbeds() if _enter_testbed_namespaces() else []
+    entries = registry.list_registered_and_leftover_testbeds() if _enter_testbed_namespaces() else []
     on_hosts = leftovers.list_agent_folder_records()
     if not entries and not on_hosts:
         click.echo("There are no testbeds.")
@@ -173,7 +173,7 @@ def _try_to_remove_unused_testbeds() -> bool:
         ended = registry.terminate_processes_without_holder()
         click.echo(f"Ended {ended} of removed testbeds." if ended else "No testbed needs to be removed.")
         return True
-    entries = registry.list_testbeds()
+    entries = registry.list_registered_and_leftover_testbeds()
     unused = [entry.name for entry in entries if not entry.is_in_use]
     removed = [name for name in unused if _try_to_remove_testbed(name)]
     if removed or not unused:
@@ -186,7 +186,7 @@ def _try_to_remove_unused_testbeds() -> bool:
 
 
 def _end_empty_holder() -> None:
-    if privilege.is_in_user_namespace() and not registry.list_testbeds():
+    if privilege.is_in_user_namespace() and not registry.list_registered_and_leftover_testbeds():
         holder.stop_holder()
 
 

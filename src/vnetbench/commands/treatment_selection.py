@@ -100,7 +100,10 @@ def _parse_level(factor_text: _FactorText) -> Level:
     except BenchError as error:
         several = len(parse_levels(kind, text).levels_with_positions)
         if several > 1:
-            what = f"{factor_text.factor_name}={text} has {several} levels, but a treatment has one level per factor"
+            what = (
+                f"{factor_text.factor_name}={text} has {several} levels, but a treatment has one level per "
+                "factor"
+            )
             raise _make_selector_error(what, "use one --treatment option for each treatment") from error
         raise _make_selector_error(
             f"{factor_text.factor_name}: {error.what}", error.fix or f"write {kind.expected_form}"
@@ -116,7 +119,8 @@ def _check_label_level_unambiguous(summary: CampaignSummary, factor_texts: list[
         text = f"{text},{other.factor_name}={other.level_text}"
         if text in known:
             raise _make_selector_error(
-                f'the selector is ambiguous, because {first.factor_name} may be "{first.level_text}" or "{text}"',
+                f"the selector is ambiguous, because {first.factor_name} may be "
+                f'"{first.level_text}" or "{text}"',
                 f"put the level in double quotes: '{first.factor_name}=\"{text}\"'",
             )
 

@@ -88,7 +88,10 @@ def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
 def find_imported_warmups(time_series: Sequence[TimeSeries], timing: Timing) -> tuple[Warmup, ...]:
     """Return each trial's warm-up: the part that its tool omitted, or else the detected one."""
     remainders = [
-        TimeSeries(each.values[each.tool_omitted_sample_count :], each.interval_lengths_s[each.tool_omitted_sample_count :])
+        TimeSeries(
+            each.values[each.tool_omitted_sample_count :],
+            each.interval_lengths_s[each.tool_omitted_sample_count :],
+        )
         for each in time_series
     ]
     return tuple(

@@ -56,7 +56,11 @@ def select_steady_part(trial: TrialRecord, warmup_samples: int) -> SteadyPart:
     observers = [
         (
             endpoint,
-            [x for x in endpoint.samples if start_s < x.end_s - x.interval_s / 2 and ends_under_load(trial, x)],
+            [
+                x
+                for x in endpoint.samples
+                if start_s < x.end_s - x.interval_s / 2 and ends_under_load(trial, x)
+            ],
         )
         for endpoint in trial.endpoints
         if endpoint.role == OBSERVE

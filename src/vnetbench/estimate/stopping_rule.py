@@ -46,5 +46,7 @@ def decide_stopping(values: Sequence[float], precision: Precision) -> StoppingDe
     return StoppingDecision(False)
 
 
-def _is_narrow_enough(values: Sequence[float], bounds: tuple[float, float], relative_half_width: float) -> bool:
+def _is_narrow_enough(
+    values: Sequence[float], bounds: tuple[float, float], relative_half_width: float
+) -> bool:
     return (bounds[1] - bounds[0]) / 2 <= relative_half_width * abs(statistics.median(values))

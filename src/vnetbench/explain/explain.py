@@ -30,7 +30,7 @@ from vnetbench.explain.model import (
     Finding,
 )
 from vnetbench.explain.model_check import find_model_agreement
-from vnetbench.explain.phrases import supporting_evidence_phrase, format_metric
+from vnetbench.explain.phrases import format_metric, supporting_evidence_phrase
 from vnetbench.explain.rules import get_cause
 from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS_KEY, sample_size_findings
 from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun

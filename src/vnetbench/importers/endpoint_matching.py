@@ -96,14 +96,14 @@ def _do_logs_match(sender_runs: Sequence[RunSummary], receiver_runs: Sequence[Ru
 
 
 def _do_factors_and_durations_agree(one: RunSummary, other: RunSummary) -> bool:
-    durations = one.duration_s or 0.0, other.duration_s or 0.0
+    durations = one.measured_duration_s or 0.0, other.measured_duration_s or 0.0
     return _have_consistent_factors(one.factors, other.factors) and _is_close(
         *durations, _DURATION_TOLERANCE_IF_SAME_CONNECTION
     )
 
 
 def _do_runs_match(one: RunSummary, other: RunSummary) -> bool:
-    pairs = ((one.duration_s, other.duration_s), (one.goodput_bps, other.goodput_bps))
+    pairs = ((one.measured_duration_s, other.measured_duration_s), (one.goodput_bps, other.goodput_bps))
     known_pairs = [(a, b) for a, b in pairs if a is not None and b is not None]
     if not known_pairs or not _have_consistent_factors(one.factors, other.factors):
         return False

@@ -95,7 +95,7 @@ def read_counter_intervals(lines: Iterable[str]) -> Iterator[CounterInterval]:
 
 
 def attach_host_counters_within_runs(
-    runs: Sequence[Run], intervals: Iterable[CounterInterval], *, is_only_host: bool = True
+    runs: Sequence[Run], intervals: Iterable[CounterInterval], *, is_only_esxtop_log: bool = True
 ) -> list[Run]:
     """Return the runs with the mean counters of the intervals that lie entirely within each run.
 
@@ -111,7 +111,7 @@ def attach_host_counters_within_runs(
     windows = {
         number: _create_run_counter_means(run, zone)
         for number, run in enumerate(runs)
-        if run.started_at and run.duration_s
+        if run.started_at and run.measured_duration_s
     }
     waiting = sorted(windows.values(), key=lambda window: window.start, reverse=True)
     active: list[_RunCounterMeans] = []
@@ -125,7 +125,9 @@ def attach_host_counters_within_runs(
         for window in active:
             window.add_interval(values, (time - previous).total_seconds())
         previous = time
-    return [_add_counter_means(run, windows.get(number), is_only_host) for number, run in enumerate(runs)]
+    return [
+        _add_counter_means(run, windows.get(number), is_only_esxtop_log) for number, run in enumerate(runs)
+    ]
 
 
 @dataclass
@@ -158,10 +160,10 @@ def _create_run_counter_means(run: Run, zone: tzinfo | None) -> _RunCounterMeans
     assert run.started_at is not None
     started_at = run.started_at if run.started_at.tzinfo else run.started_at.replace(tzinfo=zone)
     start = started_at + timedelta(seconds=run.omitted_s)
-    return _RunCounterMeans(start, start + timedelta(seconds=run.duration_s or 0.0))
+    return _RunCounterMeans(start, start + timedelta(seconds=run.measured_duration_s or 0.0))
 
 
-def _add_counter_means(run: Run, counter_means: _RunCounterMeans | None, is_only_host: bool) -> Run:
+def _add_counter_means(run: Run, counter_means: _RunCounterMeans | None, is_only_esxtop_log: bool) -> Run:
     if counter_means is None:
         return _add_missing_counters_remark(run, "the log does not say when the run started")
     means = counter_means.means_by_counter()
@@ -174,7 +176,7 @@ def _add_counter_means(run: Run, counter_means: _RunCounterMeans | None, is_only
         remarks.append("The log names no time zone, so vnetbench assumes the time zone of the esxtop log.")
     busy = [value for name, value in means.items() if name.endswith(_HOST_BUSY_RESULT_NAME)]
     metrics = dict(run.metrics)
-    if len(busy) == 1 and is_only_host:
+    if len(busy) == 1 and is_only_esxtop_log:
         reported = RoundedValue(
             busy[0], busy[0] - _HALF_LAST_PRINTED_DIGIT, busy[0] + _HALF_LAST_PRINTED_DIGIT
         )

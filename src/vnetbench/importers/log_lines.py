@@ -13,21 +13,21 @@ from sys import maxsize
 
 
 class LogLines:
-    """The lines of a log. `number` is the number of the line that was taken last, from 1."""
+    """The lines of a log. `last_taken_number` is the number of the line that was taken last, from 1."""
 
     def __init__(self, source: Iterable[str]) -> None:
         self._source = iter(source)
         self._buffer: deque[str] = deque()
         self.last_taken_number = 0
-        self._last_visible = maxsize
+        self._last_visible_number = maxsize
 
     def hide_lines_after(self, line_number: int | None) -> None:
         """Hide all lines after this number until the next call; None shows them again."""
-        self._last_visible = maxsize if line_number is None else line_number
+        self._last_visible_number = maxsize if line_number is None else line_number
 
     def peek_line(self, lines_ahead: int = 0) -> str | None:
         """Return a line ahead without taking it: the next one for offset 0. None after the end."""
-        if self.last_taken_number + lines_ahead >= self._last_visible:
+        if self.last_taken_number + lines_ahead >= self._last_visible_number:
             return None
         if lines_ahead < len(self._buffer):
             return self._buffer[lines_ahead]
@@ -43,7 +43,7 @@ class LogLines:
 
     def take_while(self, pattern: re.Pattern[str]) -> Iterator[str]:
         """Take and yield lines while the pattern matches at their start."""
-        while self.last_taken_number < self._last_visible:
+        while self.last_taken_number < self._last_visible_number:
             line = self._buffer.popleft() if self._buffer else next(self._source, None)
             if line is None:
                 return

@@ -26,15 +26,15 @@ class PackedIntervals(Sequence[ReportInterval]):
 
     def __init__(self) -> None:
         self._formats: list[IntervalFormat] = []
-        self._format_numbers: dict[IntervalFormat, int] = {}
-        self._format_column = array("I")
-        self._times = array("d")
-        self._numbers = array("d")
+        self._index_by_format: dict[IntervalFormat, int] = {}
+        self._format_indexes = array("I")
+        self._start_and_end_times_s = array("d")
+        self._values_and_half_widths = array("d")
         self._offsets = array("Q")
 
     def register_format(self, interval_format: IntervalFormat) -> int:
         """Return the number by which `append_interval` knows a format."""
-        number = self._format_numbers.setdefault(interval_format, len(self._formats))
+        number = self._index_by_format.setdefault(interval_format, len(self._formats))
         if number == len(self._formats):
             self._formats.append(interval_format)
         return number
@@ -43,17 +43,21 @@ class PackedIntervals(Sequence[ReportInterval]):
         self, format_index: int, start_s: float, end_s: float, values_and_half_widths: Iterable[float]
     ) -> None:
         """Append an interval. `pack_value_and_half_width` gives the numbers, in the format's order."""
-        self._format_column.append(format_index)
-        self._times.append(start_s)
-        self._times.append(end_s)
-        self._offsets.append(len(self._numbers))
-        self._numbers.extend(values_and_half_widths)
+        self._format_indexes.append(format_index)
+        self._start_and_end_times_s.append(start_s)
+        self._start_and_end_times_s.append(end_s)
+        self._offsets.append(len(self._values_and_half_widths))
+        self._values_and_half_widths.extend(values_and_half_widths)
 
-    def copy_last_times_to_preceding(self, interval_count: int) -> None:
+    def overwrite_preceding_times_with_last(self, interval_count: int) -> None:
         """Copy the last interval's times to the `interval_count` intervals before it: its streams."""
-        start_s, end_s = self._times[-2:]
-        for at in range(max(0, len(self._times) - 2 - 2 * interval_count), len(self._times) - 2, 2):
-            self._times[at], self._times[at + 1] = start_s, end_s
+        start_s, end_s = self._start_and_end_times_s[-2:]
+        for at in range(
+            max(0, len(self._start_and_end_times_s) - 2 - 2 * interval_count),
+            len(self._start_and_end_times_s) - 2,
+            2,
+        ):
+            self._start_and_end_times_s[at], self._start_and_end_times_s[at + 1] = start_s, end_s
 
     def replace_formats(self, replace_format: Callable[[IntervalFormat], IntervalFormat]) -> None:
         """Replace every format, because the direction or the stream may be known only at the end of a run."""
@@ -67,13 +71,15 @@ class PackedIntervals(Sequence[ReportInterval]):
             if each.stream_number is None and each.direction == direction and not each.is_omitted
             if value_name in each.value_names
         }
-        rows = zip(self._format_column, self._offsets, strict=True)
+        rows = zip(self._format_indexes, self._offsets, strict=True)
         return sum(
-            self._numbers[offset + 2 * positions[number]] for number, offset in rows if number in positions
+            self._values_and_half_widths[offset + 2 * positions[number]]
+            for number, offset in rows
+            if number in positions
         )
 
     def __len__(self) -> int:
-        return len(self._format_column)
+        return len(self._format_indexes)
 
     @overload
     def __getitem__(self, index: int) -> ReportInterval: ...
@@ -83,12 +89,15 @@ class PackedIntervals(Sequence[ReportInterval]):
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
         row = range(len(self))[index]
-        interval_format, offset = self._formats[self._format_column[row]], self._offsets[row]
+        interval_format, offset = self._formats[self._format_indexes[row]], self._offsets[row]
         values = {
-            name: _unpack_value(self._numbers[offset + 2 * at], self._numbers[offset + 2 * at + 1])
+            name: _unpack_value(
+                self._values_and_half_widths[offset + 2 * at],
+                self._values_and_half_widths[offset + 2 * at + 1],
+            )
             for at, name in enumerate(interval_format.value_names)
         }
-        start_s, end_s = self._times[2 * row], self._times[2 * row + 1]
+        start_s, end_s = self._start_and_end_times_s[2 * row], self._start_and_end_times_s[2 * row + 1]
         return ReportInterval(
             start_s,
             end_s,

@@ -131,7 +131,7 @@ def _build_trials(
             run = merge_endpoint_runs(run, sent, log_of_sender)
         yield build_trial(run, log, TrialPosition(treatment, blocks[treatment], started_s))
         blocks[treatment] += 1
-        started_s += run.omitted_s + (run.duration_s or 0.0)
+        started_s += run.omitted_s + (run.measured_duration_s or 0.0)
 
 
 def _describe_import(store: RunStore, workload: str) -> dict[str, object]:

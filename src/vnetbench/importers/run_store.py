@@ -62,7 +62,7 @@ class RunSummary:
     started_at: str | None
     """ISO 8601 as in the log, so with or without a time zone."""
     goodput_bps: float | None
-    duration_s: float | None
+    measured_duration_s: float | None
     first_connection_addresses: str = ""
 
 
@@ -174,13 +174,13 @@ class RunStore:
 
     def attach_host_counters_to_runs(self) -> None:
         """Add host counters to the runs of the same time. Call this once, after all logs are read."""
-        is_only_host = len(self.run_count_by_esxtop_log) == 1
+        is_only_esxtop_log = len(self.run_count_by_esxtop_log) == 1
         for log in self.run_count_by_esxtop_log:
             for first in range(1, self._last_run_id() + 1, _RUNS_PER_BATCH):
                 ids = range(first, min(first + _RUNS_PER_BATCH, self._last_run_id() + 1))
                 runs = [self.load_log_name_and_run(run_id)[1] for run_id in ids]
                 updated = attach_host_counters_within_runs(
-                    runs, self._load_host_counters(log), is_only_host=is_only_host
+                    runs, self._load_host_counters(log), is_only_esxtop_log=is_only_esxtop_log
                 )
                 rows = [(_serialize_run(run), run_id) for run_id, run in zip(ids, updated, strict=True)]
                 self._db.executemany("UPDATE run SET run = ? WHERE id = ?", rows)
@@ -273,7 +273,7 @@ class RunStore:
                 log_name, run.tool, run.workload, json.dumps({**run.factors, **self.fixed_factors}),
                 run.reported_by, run.started_at.isoformat() if run.started_at else None,
                 run.metrics["goodput_bps"].value if "goodput_bps" in run.metrics else None,
-                run.duration_s, run.first_connection_addresses, _serialize_run(run),
+                run.measured_duration_s, run.first_connection_addresses, _serialize_run(run),
             ),
         )  # fmt: skip
 
@@ -290,8 +290,8 @@ def _describe_impossible_value(run: Run) -> str:
     for name, reported in run.metrics.items():
         if not -math.inf < reported.low <= reported.value <= reported.high < math.inf:
             return f"{name} cannot be {reported.value:g}"
-    if not 0 <= (run.duration_s or 0.0) < math.inf:
-        return f"a run cannot take {run.duration_s:g} s"
+    if not 0 <= (run.measured_duration_s or 0.0) < math.inf:
+        return f"a run cannot take {run.measured_duration_s:g} s"
     if not 0 <= run.omitted_s < math.inf:
         return f"a tool cannot omit a warm-up of {run.omitted_s:g} s"
     return ""

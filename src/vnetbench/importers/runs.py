@@ -77,7 +77,7 @@ class Run:
     """Results of the whole run as the tool computes them, by the name of our metric (`estimate.metrics`)."""
     intervals: Sequence[ReportInterval] = ()
     """A tuple, or `PackedIntervals` where there may be very many."""
-    duration_s: float | None = None
+    measured_duration_s: float | None = None
     """Duration of the load, without omitted time."""
     omitted_s: float = 0.0
     started_at: datetime | None = None

@@ -47,7 +47,7 @@ def build_trial(run: Run, log: str, position: TrialPosition) -> TrialRecord:
         block=position.block,
         testbed_shape=None,
         since_campaign_start_s=position.since_campaign_start_s,
-        duration_s=run.duration_s or 0.0,
+        duration_s=run.measured_duration_s or 0.0,
         setup_s=0.0,
         effective={IMPORTED_LOG_KEY: run_details(run, log)},
         endpoints=tuple(
@@ -68,7 +68,7 @@ def run_details(run: Run, log: str) -> dict[str, object]:
         "command": run.command,
         "reported_by": run.reported_by,
         "started_at": run.started_at.isoformat() if run.started_at else None,
-        "duration_s": run.duration_s,
+        "duration_s": run.measured_duration_s,
         "omitted_s": run.omitted_s,
         "metrics": {name: asdict(value) for name, value in run.metrics.items()},
         "other_results": dict(run.other_results),

@@ -32,13 +32,17 @@ def drop_invalid_levels_and_intervals(run: Run) -> Run:
     for value in _iterate_rounded_values(run):
         if not -math.inf < value.low <= value.value <= value.high < math.inf:
             raise ValueError("a value is not a finite number")
-    duration = run.duration_s if run.duration_s is None or 0 <= run.duration_s < math.inf else None
+    duration = (
+        run.measured_duration_s
+        if run.measured_duration_s is None or 0 <= run.measured_duration_s < math.inf
+        else None
+    )
     return replace(
         run,
         factors=levels,
         other_results={**run.other_results, **invalid},
         intervals=tuple(each for each in run.intervals if 0 <= each.start_s <= each.end_s < math.inf),
-        duration_s=duration,
+        measured_duration_s=duration,
     )
 
 

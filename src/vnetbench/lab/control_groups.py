@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.lab.endpoint import Endpoint
@@ -34,14 +34,29 @@ DEFAULT_QUOTA_PERIOD_US = 100_000
 REALTIME_BUDGET_US_PER_SECOND = 100_000
 """Real-time budget per second and CPU for an agent's sampler. In version 1 a new group has no budget if the
 kernel divides real-time bandwidth between groups (CONFIG_RT_GROUP_SCHED)."""
-CPU_WEIGHT_FILE_AND_RANGE_BY_VERSION = {1: ("cpu.shares", 1024, 262_144), 2: ("cpu.weight", 100, 10_000)}
-"""By version: the weight's file, the weight of a process, and the largest weight of a group. A group divides
-its weight between the CPUs that it runs on, so it gets the weight of one process for each CPU."""
 UNLIMITED_QUOTAS = ("max", "-1")
 """How each version writes "no quota"."""
 PROCS_FILE_NAME = "cgroup.procs"
 REMOVAL_TIMEOUT_S = 3.0
 NO_QUOTA_FIX = f'write {CPU_QUOTA.name} = "{NO_QUOTA}"'
+
+
+class CpuWeightFile(NamedTuple):
+    """The file of a group that holds its CPU weight.
+
+    A group divides its weight between the CPUs that it runs on, so it gets the weight of one process for each
+    CPU.
+    """
+
+    file_name: str
+    weight_of_one_process: int
+    max_weight_of_group: int
+
+
+CPU_WEIGHT_FILE_BY_VERSION = {
+    1: CpuWeightFile("cpu.shares", 1024, 262_144),
+    2: CpuWeightFile("cpu.weight", 100, 10_000),
+}
 
 
 @dataclass(frozen=True)
@@ -169,10 +184,11 @@ def find_groups(hierarchy: CgroupHierarchy, testbed_name: str, part_pattern: str
 
 def _limit_process(hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, cpu_count: int) -> str:
     """Create the group with a quota per period, move the process into it, and return the quota read back."""
-    weight_file, process_weight, max_weight = CPU_WEIGHT_FILE_AND_RANGE_BY_VERSION[hierarchy.version]
+    weight_file = CPU_WEIGHT_FILE_BY_VERSION[hierarchy.version]
+    weight = min(weight_file.weight_of_one_process * cpu_count, weight_file.max_weight_of_group)
     try:
         group.mkdir(exist_ok=True)
-        (group / weight_file).write_text(str(min(process_weight * cpu_count, max_weight)))
+        (group / weight_file.file_name).write_text(str(weight))
         if hierarchy.version == 2:
             (group / "cpu.max").write_text(f"{quota_us} {DEFAULT_QUOTA_PERIOD_US}")
         else:

@@ -77,7 +77,7 @@ def testbed_folder(name: str) -> Path:
     return path
 
 
-def list_testbeds() -> list[RegisteredTestbed]:
+def list_registered_and_leftover_testbeds() -> list[RegisteredTestbed]:
     """Return all testbeds of this machine, registered or left over."""
     # List namespaces first: a testbed that is created meanwhile is registered before it has namespaces.
     namespaces = netlink.list_namespaces()
@@ -101,10 +101,10 @@ def list_testbeds() -> list[RegisteredTestbed]:
 
 def find_testbed(name: str) -> RegisteredTestbed:
     """Return the testbed with this name; raises BenchError if there is none."""
-    for candidate in list_testbeds():
+    for candidate in list_registered_and_leftover_testbeds():
         if candidate.name == name:
             return candidate
-    names = ", ".join(e.name for e in list_testbeds()) or "none"
+    names = ", ".join(e.name for e in list_registered_and_leftover_testbeds()) or "none"
     raise BenchError(
         f"there is no testbed named {name} (existing: {names})",
         fix="run vnetbench lab ls to list the testbeds",

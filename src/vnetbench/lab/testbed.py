@@ -23,7 +23,7 @@ class Testbed(Protocol):
     def endpoints(self) -> Sequence[Endpoint]:
         """All endpoints, pair by pair, side a first."""
 
-    def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+    def set_knobs_and_prove_paths(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         """Set a treatment's knobs and prove the paths.
 
         Returns:

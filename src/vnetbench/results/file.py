@@ -146,7 +146,9 @@ class ResultsFile:
         """
         with translate_errors(self.path), self._db:
             trial_id = self._insert_trial(trial)
-            self._db.execute("UPDATE session SET elapsed_s = ? WHERE id = ?", (campaign_elapsed_s, self._session))
+            self._db.execute(
+                "UPDATE session SET elapsed_s = ? WHERE id = ?", (campaign_elapsed_s, self._session)
+            )
             return trial_id
 
     def add_trials(self, trials: Iterable[TrialRecord]) -> None:
@@ -175,7 +177,9 @@ class ResultsFile:
         """Write a step of a running trial; it is on disk when this returns. Raises as `add_trial` does."""
         with translate_errors(self.path), self._db:
             step_table.insert_step(self._db, self._session, treatment, block, step)
-            self._db.execute("UPDATE session SET elapsed_s = ? WHERE id = ?", (campaign_elapsed_s, self._session))
+            self._db.execute(
+                "UPDATE session SET elapsed_s = ? WHERE id = ?", (campaign_elapsed_s, self._session)
+            )
 
     def delete_steps(self, treatment: int, block: int) -> None:
         """Delete the steps of a trial that starts again."""

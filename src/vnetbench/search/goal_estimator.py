@@ -84,24 +84,32 @@ class GoalEstimator:
     def median_log_load(self) -> float:
         """Return the median of the throughput's posterior, in log load."""
         return float(
-            posterior.log_load_quantiles(self.throughput.grid, self.throughput.full_step_probability_by_cell, [0.5])[0]
+            posterior.log_load_quantiles(
+                self.throughput.grid, self.throughput.full_step_probability_by_cell, [0.5]
+            )[0]
         )
 
     def chance_above_max_load(self) -> float:
         """Return the probability that the throughput is above the highest load."""
         return float(
-            self.throughput.full_step_probability_by_cell[self.throughput.grid.centres > self.max_log_load].sum()
+            self.throughput.full_step_probability_by_cell[
+                self.throughput.grid.centres > self.max_log_load
+            ].sum()
         )
 
     def chance_below_min_load(self) -> float:
         """Return the probability that the throughput is below the lowest load."""
         return float(
-            self.throughput.full_step_probability_by_cell[self.throughput.grid.centres < self.min_log_load].sum()
+            self.throughput.full_step_probability_by_cell[
+                self.throughput.grid.centres < self.min_log_load
+            ].sum()
         )
 
     def _set_grid(self, grid: posterior.LogLoadGrid) -> None:
         levels = range(len(self.step_durations_s))
-        self._log_likelihoods = [posterior.log_likelihood_by_side_shape(grid, self._outcomes, level) for level in levels]
+        self._log_likelihoods = [
+            posterior.log_likelihood_by_side_shape(grid, self._outcomes, level) for level in levels
+        ]
         self.throughput = self._compute_posterior(grid)
 
     def _compute_posterior(self, grid: posterior.LogLoadGrid) -> posterior.ThroughputPosterior:

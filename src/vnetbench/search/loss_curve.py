@@ -46,7 +46,8 @@ class LossCurve:
         for goal_posterior in self.posterior_by_loss_ratio:
             level = len(goal_posterior.joint_probability_with_full_steps) - 1
             pass_probabilities.append(
-                posterior.pass_probabilities_by_throughput(goal_posterior, level, loads) @ goal_posterior.full_step_probability_by_cell
+                posterior.pass_probabilities_by_throughput(goal_posterior, level, loads)
+                @ goal_posterior.full_step_probability_by_cell
             )
         # A step that keeps a ratio also keeps every larger one.
         below = np.maximum.accumulate(np.array(pass_probabilities), axis=0)

@@ -116,7 +116,12 @@ def check_best_queue_count_varies(selection: TreatmentSelection) -> tuple[Statem
     missing = selected.missing or "treatments with two different queue counts, with all other levels equal"
     not_faster = [
         StatementEvidence(
-            e.levels, e.metric, e.value, _invert_state(e.state), e.differing_base_levels, e.differing_compared_levels
+            e.levels,
+            e.metric,
+            e.value,
+            _invert_state(e.state),
+            e.differing_base_levels,
+            e.differing_compared_levels,
         )
         for e in ratio_evidence(selected, steps, _THROUGHPUT, CLAIM_HIGHER)
     ]

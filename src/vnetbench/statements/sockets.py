@@ -132,7 +132,8 @@ def check_vms_together_fill_link(selection: TreatmentSelection) -> tuple[Stateme
     selected = selection.keep_treatments_with_metrics(_GOODPUT).keep_treatments_meeting(_HAS_LARGE_BUFFERS)
     factor = "guests" if selected.groups_equal_in_other_factors("guests") else "pairs"
     groups = [
-        _treatments_until_level_reached(group, _MAX_VMS) for group in selected.groups_by_level_of_factor(factor)
+        _treatments_until_level_reached(group, _MAX_VMS)
+        for group in selected.groups_by_level_of_factor(factor)
     ]
     pairs = [(group[1], group[n]) for group in groups if 1 in group for n in group if n > 1]
     missing = (

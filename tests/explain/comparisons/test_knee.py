@@ -46,7 +46,9 @@ def one(seed: int, curve: Curve, noise: float = 0.03) -> ScalingKnee:
     def truth(levels: Mapping[str, Level]) -> float:
         return curve(float(levels["streams"]))
 
-    (result,) = find_knee_per_curve(simulated(np.random.default_rng(seed), {"streams": LEVELS}, truth, noise=noise))
+    (result,) = find_knee_per_curve(
+        simulated(np.random.default_rng(seed), {"streams": LEVELS}, truth, noise=noise)
+    )
     return result
 
 
@@ -124,4 +126,7 @@ def test_few_levels_words_and_lower_is_better_metrics_have_no_knee() -> None:
     enough = simulated(random, {"streams": LEVELS}, lambda x: growing(float(x["streams"])))
 
     assert find_knee_per_curve(few) == () and find_knee_per_curve(words) == ()
-    assert find_knee_per_curve(enough) and find_knee_per_curve(replace(enough, deciding_metric="latency_p99_us")) == ()
+    assert (
+        find_knee_per_curve(enough)
+        and find_knee_per_curve(replace(enough, deciding_metric="latency_p99_us")) == ()
+    )

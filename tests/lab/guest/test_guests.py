@@ -75,7 +75,11 @@ def create_testbed(prerequisites: GuestPrerequisites, messages: list[str]) -> It
 
 def campaign_guests() -> set[int]:
     """Return the process ids of QEMUs that belong to campaigns on this machine."""
-    entries = [entry.name for entry in registry.list_testbeds() if entry.name.startswith("run-")]
+    entries = [
+        entry.name
+        for entry in registry.list_registered_and_leftover_testbeds()
+        if entry.name.startswith("run-")
+    ]
     found = {pid for name in entries for pid in registry.testbed_pids(name)}
     return {pid for pid in found if "qemu" in Path(f"/proc/{pid}/comm").read_text()}
 
@@ -115,10 +119,10 @@ def test_a_switch_or_vnic_with_a_small_mtu_is_named(create_testbed: CreateTestbe
     testbed = create_testbed()
     factors = levels(mtu=3000)
     with pytest.raises(TreatmentRefused) as refused:
-        testbed.apply(factors, TestbedSpec(lab=QEMU, vswitch_mtu=1500))
+        testbed.set_knobs_and_prove_paths(factors, TestbedSpec(lab=QEMU, vswitch_mtu=1500))
     assert "port a1 of vSwitch sw0 has MTU 1500" in refused.value.what
     assert "a1 eth0" not in refused.value.what
-    assert testbed.apply(factors, SPEC)["path_mtu_proved"] == 3000
+    assert testbed.set_knobs_and_prove_paths(factors, SPEC)["path_mtu_proved"] == 3000
     testbed.agents["b1"].call("knob.set", interface="eth0", knob="mtu", value=1400)
     with pytest.raises(TreatmentRefused, match=r"b1 eth0 \(virtio-net\) has MTU 1400"):
         testbed.prove_paths(3000)
@@ -130,7 +134,7 @@ def test_a_delay_line_between_the_switches_delays_guests(
     monkeypatch.setattr(netem, "is_available", lambda: False)
     testbed = create_testbed(link_delay=0.02)
     assert str(testbed.topology.shape) == "virtio-net delay_line"
-    found = testbed.apply(levels(link_delay=0.02, link_rate=10**8, mtu=2000), SPEC)
+    found = testbed.set_knobs_and_prove_paths(levels(link_delay=0.02, link_rate=10**8, mtu=2000), SPEC)
     assert (found["link_delay"], found["link_rate"], found["path_mtu_proved"]) == (0.02, 10**8, 2000)
     assert found["link_impairment_backend"] == "delay line"
     assert min(found["path_rtt_us"]) >= 40_000
@@ -143,7 +147,10 @@ def test_a_vmxnet3_with_jumbo_frames_keeps_its_address(create_testbed: CreateTes
     """Check the MAC address, which QEMU's vmxnet3 resets when its driver changes the MTU."""
     testbed = create_testbed(adapter="vmxnet3")
     for mtu in (9000, 1500, 9000):
-        assert testbed.apply(levels(adapter="vmxnet3", mtu=mtu), SPEC)["path_mtu_proved"] == mtu
+        assert (
+            testbed.set_knobs_and_prove_paths(levels(adapter="vmxnet3", mtu=mtu), SPEC)["path_mtu_proved"]
+            == mtu
+        )
 
 
 @pytest.mark.parametrize("role", ["router", "bridge"])
@@ -153,7 +160,7 @@ def test_a_guest_forwards_between_two_endpoints_on_the_host(
 ) -> None:
     testbed = create_testbed(role=role)
     factors = levels(role=role, mtu=2000, ip_version=ip_version, gro="off")
-    assert testbed.apply(factors, SPEC)["path_mtu_proved"] == 2000
+    assert testbed.set_knobs_and_prove_paths(factors, SPEC)["path_mtu_proved"] == 2000
     for interface in ("eth0", "eth1"):
         answer = testbed.agents["g1"].call("knob.get", interface=interface, knobs=["gro", "mtu"])
         assert answer["values"] == {"gro": False, "mtu": 2000}
@@ -168,7 +175,7 @@ def test_frames_through_a_guest_start_and_end_at_its_taps(
         "t-guests-taps", guest_shape(factors, SPEC)
     )
     try:
-        assert testbed.apply(factors, SPEC)["path_mtu_proved"] == 1500
+        assert testbed.set_knobs_and_prove_paths(factors, SPEC)["path_mtu_proved"] == 1500
         for vm, nic in zip(testbed.topology.vms, testbed.topology.guests[0].nics, strict=True):
             facts = testbed.agents[vm.name].call("agent.facts")["interfaces"]
             assert {each["driver"] for each in facts if each["name"] == "eth0"} == {"tun"}
@@ -199,7 +206,10 @@ def peer_mac(testbed: GuestTestbed, vm: Vm) -> str:
 
 def test_a_guest_and_the_host_form_a_pair(create_testbed: CreateTestbed) -> None:
     testbed = create_testbed(role="guest-to-host")
-    assert testbed.apply(levels(role="guest-to-host", mtu=1500), SPEC)["path_mtu_proved"] == 1500
+    assert (
+        testbed.set_knobs_and_prove_paths(levels(role="guest-to-host", mtu=1500), SPEC)["path_mtu_proved"]
+        == 1500
+    )
     assert set(testbed.load_cpus_in_endpoint_numbering({})) == {"a1", "b1"}
 
 
@@ -211,7 +221,7 @@ def test_unused_testbeds_are_paused(create_testbed: CreateTestbed) -> None:
         return {str(each.process.monitor.execute("query-status")["status"]) for each in testbed.running}
 
     assert (states(first), states(second)) == ({"paused"}, {"running"})
-    first.apply(levels(), SPEC)
+    first.set_knobs_and_prove_paths(levels(), SPEC)
     assert (states(first), states(second)) == ({"running"}, {"paused"})
 
 
@@ -264,7 +274,7 @@ def test_a_broken_snapshot_is_discarded_and_a_guest_boots(
 
     monkeypatch.setattr(snapshot, "snapshot_path", fixed_path)
     testbed = create_testbed(role="guest-to-host")
-    assert testbed.apply(levels(role="guest-to-host"), SPEC)["path_mtu_proved"] == 1500
+    assert testbed.set_knobs_and_prove_paths(levels(role="guest-to-host"), SPEC)["path_mtu_proved"] == 1500
     assert "discarded the snapshot of a guest that could not be resumed" in messages[0]
     assert {each.start_method for each in testbed.running} == {"resume"}, (
         "a guest booted once more and was saved"

@@ -246,7 +246,9 @@ def _loss_and_reordering_values(data: TrialData) -> EvidenceValues:
     }
 
 
-def _unexplained_path_loss_percent(data: TrialData, retransmits: float | None, spurious: float | None) -> float | None:
+def _unexplained_path_loss_percent(
+    data: TrialData, retransmits: float | None, spurious: float | None
+) -> float | None:
     """Return the loss that no counter of drops explains.
 
     A packet that is dropped before its segmentation counts as all segments that it can hold.

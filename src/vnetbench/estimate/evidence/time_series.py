@@ -75,7 +75,9 @@ def evidence_time_series(data: TrialData, evidence: Mapping[str, float]) -> dict
         evidence: The evidence of its steady part.
     """
     plotted = [
-        name for name, metric in _PLOTTED_METRICS.items() if evidence.get(name, 0.0) >= metric.min_plotted_value
+        name
+        for name, metric in _PLOTTED_METRICS.items()
+        if evidence.get(name, 0.0) >= metric.min_plotted_value
     ]
     intervals = _split_into_sample_intervals(data.steady_part) if plotted else ()
     values = {name: [_PLOTTED_METRICS[name].compute(each) for each in intervals] for name in plotted}

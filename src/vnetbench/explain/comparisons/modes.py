@@ -47,13 +47,13 @@ Below MIN_TRIALS_FOR_MODES, a split also needs a metric that separates its group
 _SEPARATION_SIGNIFICANCE_LEVEL = 0.05
 _MIN_SEPARATION_DEGREE = 0.6
 """Minimum separation of a metric that explains modes: four of five trials, by ranks."""
-_SEPARATION_DEGREE_TIE_MARGIN = 0.1
+_SEPARATION_TIE_MARGIN = 0.1
 """Among metrics with separations within this margin, placement metrics come first."""
 _PLACEMENT_SIGNIFICANCE_LEVEL = 0.01
 """Level for splits by placement, where the deciding metric alone shows no modes."""
 _MIN_TRIALS_PER_GROUP = 4
 _MAX_EVIDENCE_ITEMS = 4
-_CONFIDENCE_BY_SEPARATION_DEGREE = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
+_CONFIDENCE_BY_SEPARATION = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
 """Minimum separation of the groups for each word."""
 
 SEPARATION_TEXT_KEY = "separation"
@@ -242,8 +242,7 @@ def _significant_separations(separations: Sequence[MetricSeparation]) -> list[Me
     placement = [
         each
         for each in significant
-        if each.metric in PLACEMENT_METRIC_NAMES
-        and each.separation_degree >= best - _SEPARATION_DEGREE_TIE_MARGIN
+        if each.metric in PLACEMENT_METRIC_NAMES and each.separation_degree >= best - _SEPARATION_TIE_MARGIN
     ]
     placement.sort(key=lambda each: PLACEMENT_METRIC_NAMES.index(each.metric))
     return [*placement, *(each for each in significant if each not in placement)]
@@ -342,7 +341,7 @@ def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCau
         cause=cause,
         score=split.separation_degree if split.separating_metrics else 0.5,
         confidence=next(
-            word for least, word in _CONFIDENCE_BY_SEPARATION_DEGREE if split.separation_degree >= least
+            word for least, word in _CONFIDENCE_BY_SEPARATION if split.separation_degree >= least
         ),
         evidence=tuple(
             _evidence_item_of_lower_group(split, each)
@@ -383,13 +382,12 @@ def _evidence_chart(summary: CampaignSummary, split: ModeSplit) -> EvidenceChart
     values = _values_that_may_explain_modes(
         split.points, summary.deciding_metric, _previous_treatment_by_trial(summary)
     )[metric]
+    x_name = _metric_or_order_label(metric)
     x_scale = choose_scale(_metric_axis_unit(metric), max(map(abs, values)))
     return EvidenceChart(
         chart_type="modes",
-        title=f"{deciding.label} over {_metric_or_order_label(metric)}",
-        x_label=f"{_metric_or_order_label(metric)} ({x_scale.unit})"
-        if x_scale.unit
-        else _metric_or_order_label(metric),
+        title=f"{deciding.label} over {x_name}",
+        x_label=f"{x_name} ({x_scale.unit})" if x_scale.unit else x_name,
         y_label=f"{deciding.label} ({scale.unit})" if scale.unit else deciding.label,
         rows=tuple(
             {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vnetbench.importers.decoding import ByteStream
 from vnetbench.importers.runs import Run
-from vnetbench.importers.table.cell_parsing import build_run
+from vnetbench.importers.table.cell_parsing import build_run_unless_skipped
 from vnetbench.importers.table.columns import ColumnPositions
 from vnetbench.importers.table.mapping import TableMapping, read_table_mapping
 from vnetbench.importers.table.rows import is_table_file_name, read_header_and_data_rows
@@ -24,5 +24,5 @@ def read_table_runs(stream: ByteStream, name: str, mapping: TableMapping) -> Ite
     for row in read_header_and_data_rows(stream, name, mapping):
         if columns is None:
             columns = ColumnPositions.from_header(row, name, mapping)
-        elif run := build_run(row, columns, mapping):
+        elif run := build_run_unless_skipped(row, columns, mapping):
             yield run

@@ -22,7 +22,9 @@ _GROUPED_NUMBER_PATTERN_BY_SEPARATOR = {
 """Numbers in groups of three digits, by the separator of the groups: `1,234.5` and `1.234,5`."""
 
 
-def build_run(row: TableRow, column_positions: ColumnPositions, mapping: TableMapping) -> Run | None:
+def build_run_unless_skipped(
+    row: TableRow, column_positions: ColumnPositions, mapping: TableMapping
+) -> Run | None:
     """Return the run of a row; None if the mapping skips it. Raises BenchError for an invalid cell."""
     if row.row_number in mapping.skip or any(
         column_positions.cell_text(row, column) in cells for column, cells in mapping.skip_where.items()
@@ -37,7 +39,7 @@ def build_run(row: TableRow, column_positions: ColumnPositions, mapping: TableMa
         workload=mapping.workload,
         factors={**mapping.constants, **_parse_factor_cells(row, column_positions, mapping)},
         metrics=_parse_metric_cells(row, column_positions, mapping),
-        duration_s=duration.value if duration else None,
+        measured_duration_s=duration.value if duration else None,
         started_at=_parse_start_time(row, column_positions, mapping.started_at)
         if mapping.started_at
         else None,

@@ -115,7 +115,7 @@ class NeperReport(LineReport):
             workload=workload,
             factors=self._build_factors(program),
             metrics=metrics,
-            duration_s=self._find_duration_s(),
+            measured_duration_s=self._find_duration_s(),
             reported_by=self._detect_reporting_endpoint(workload),
             command=self.command_text,
             other_results={name: settings[name] for name in names if name in settings},
@@ -291,7 +291,7 @@ class NeperSamples(LineReport):
             factors={"streams" if is_stream else "connections": max(1, len(flows)), "direction": FORWARD},
             metrics=_compute_sample_metrics(flows, is_stream=is_stream) if intervals else {},
             intervals=intervals,
-            duration_s=intervals[-1].end_s if intervals else None,
+            measured_duration_s=intervals[-1].end_s if intervals else None,
             reported_by="receiver" if is_stream else "",
             failure="" if intervals else CUT_OFF_FAILURE,
             remarks=(

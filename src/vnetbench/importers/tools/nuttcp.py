@@ -178,7 +178,7 @@ class NuttcpReport(LineReport):
             factors=self._build_factors(is_udp=is_udp),
             metrics=_compute_metrics(values, is_udp=is_udp) if values else {},
             intervals=tuple(self._build_intervals()),
-            duration_s=parse_rounded(seconds).value if seconds else None,
+            measured_duration_s=parse_rounded(seconds).value if seconds else None,
             command=self.command_text,
             other_results={
                 name: values[name] for name in ("megabytes", "cwnd_KB", "msavgOWD") if name in values

@@ -182,8 +182,8 @@ class SockperfReport(LineReport):
             workload=workload,
             factors=self._build_factors(workload),
             metrics=self._compute_metrics(workload) if self.is_complete else {},
-            intervals=tuple(self._build_intervals()),
-            duration_s=self._find_duration_s(),
+            intervals=tuple(self._count_replies_by_interval()),
+            measured_duration_s=self._find_duration_s(),
             omitted_s=self._find_omitted_edges_s(),
             reported_by="sender",
             command=self.command_text,
@@ -232,7 +232,7 @@ class SockperfReport(LineReport):
                 )
         return metrics
 
-    def _build_intervals(self) -> Iterable[ReportInterval]:
+    def _count_replies_by_interval(self) -> Iterable[ReportInterval]:
         """Yield the replies of each bin of a full log, without the partial first and last ones."""
         if not self.reply_count_by_bin:
             return

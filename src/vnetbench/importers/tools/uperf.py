@@ -55,7 +55,7 @@ _ERROR_LINE = re.compile(
     r"\*\*\* Slave aborted! \*\*\*|WARNING: \d+ Errors detected during run|\*\* .*|[Ee]rror .*"
 )
 _TOTAL_LINE_NAME = "Total"
-_POWER_BY_PREFIX = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+_EXPONENT_BY_PREFIX = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 _AMOUNT_PATTERN = re.compile(rf"(?P<number>{NUMBER_PATTERN})(?P<prefix>[KMGTP]?)(?P<unit>B|b/s)?")
 _WRITE_OPERATIONS = ("write", "send", "sendfile", "sendfilev")
 _READ_OPERATIONS = ("read", "recv")
@@ -81,7 +81,7 @@ class UperfReport(LineReport):
 
     thread_count: int = 0
     profile: str = ""
-    last_line_by_transaction: dict[str, re.Match[str]] = field(default_factory=dict)
+    last_result_line_by_transaction: dict[str, re.Match[str]] = field(default_factory=dict)
     """Match of the last result line of each transaction, and of `Total`."""
     cumulative_bytes_by_transaction: dict[str, list[CumulativeCount]] = field(default_factory=dict)
     """Raw samples of the bytes so far, by transaction."""
@@ -104,7 +104,7 @@ class UperfReport(LineReport):
     def is_complete(self) -> bool:
         """Whether the total is there."""
         return (
-            _TOTAL_LINE_NAME in self.last_line_by_transaction
+            _TOTAL_LINE_NAME in self.last_result_line_by_transaction
             or _TOTAL_LINE_NAME in self.cumulative_bytes_by_transaction
             or self.has_statistics_end
         )
@@ -130,7 +130,7 @@ class UperfReport(LineReport):
         if (start := _START_LINE.match(line)) is not None:
             self.thread_count, self.profile = int(start["count"]), start["profile"]
         elif (transaction := _TRANSACTION_LINE.match(line)) is not None:
-            self.last_line_by_transaction[transaction["name"]] = transaction
+            self.last_result_line_by_transaction[transaction["name"]] = transaction
         elif (sample := _RAW_SAMPLE_LINE.match(line)) is not None:
             samples = self.cumulative_bytes_by_transaction.setdefault(sample["name"], [])
             samples.append(CumulativeCount(float(sample["ms"]) / 1e3, int(sample["bytes"])))
@@ -175,7 +175,7 @@ class UperfReport(LineReport):
             if self.is_complete and is_known
             else {},
             intervals=tuple(self._build_intervals(direction)) if is_known and not has_requests else (),
-            duration_s=self._find_duration_s(),
+            measured_duration_s=self._find_duration_s(),
             reported_by="receiver" if is_reverse else "sender",
             command=self.command_text,
             other_results=self._collect_other_results(transaction),
@@ -188,7 +188,7 @@ class UperfReport(LineReport):
         """Return the transaction that carried the data. Those around it connect and disconnect."""
         sizes = {
             name: _parse_bytes(line["data"]).value
-            for name, line in self.last_line_by_transaction.items()
+            for name, line in self.last_result_line_by_transaction.items()
             if name != _TOTAL_LINE_NAME
         }
         sizes |= {
@@ -200,8 +200,8 @@ class UperfReport(LineReport):
 
     def _find_duration_s(self) -> float | None:
         name = self._find_data_transaction()
-        if name in self.last_line_by_transaction:
-            return float(self.last_line_by_transaction[name]["seconds"])
+        if name in self.last_result_line_by_transaction:
+            return float(self.last_result_line_by_transaction[name]["seconds"])
         samples = self.cumulative_bytes_by_transaction.get(name or "", [])
         return samples[-1].time_s - samples[0].time_s if len(samples) > 1 else None
 
@@ -211,8 +211,8 @@ class UperfReport(LineReport):
         if request_count and duration_s:
             rate = divide_values(parse_exact_count(str(request_count)), RoundedValue.exact(duration_s))
             return {"transactions_per_s": rate}
-        if name in self.last_line_by_transaction:
-            return {"goodput_bps": _parse_bits_per_s(self.last_line_by_transaction[name]["rate"])}
+        if name in self.last_result_line_by_transaction:
+            return {"goodput_bps": _parse_bits_per_s(self.last_result_line_by_transaction[name]["rate"])}
         samples = self.cumulative_bytes_by_transaction.get(name, [])
         if duration_s:
             sent_bits = 8 * (samples[-1].total - samples[0].total)
@@ -230,7 +230,7 @@ class UperfReport(LineReport):
 
     def _collect_other_results(self, transaction: str | None) -> dict[str, str]:
         results = {"profile": self.profile} if self.profile else {}
-        for name, line in self.last_line_by_transaction.items():
+        for name, line in self.last_result_line_by_transaction.items():
             if name in (transaction, _TOTAL_LINE_NAME):
                 results[name] = f"{line['data']} in {line['seconds']} s, {line['rate']}, {line['ops']} op/s"
         if self.error_percent:
@@ -257,14 +257,14 @@ def _parse_bytes(text: str) -> RoundedValue:
     amount = _AMOUNT_PATTERN.fullmatch(text)
     if amount is None:
         raise ValueError(f"not an amount of bytes: {text[:20]!r}")
-    return parse_rounded(amount["number"], 1024.0 ** _POWER_BY_PREFIX[amount["prefix"]])
+    return parse_rounded(amount["number"], 1024.0 ** _EXPONENT_BY_PREFIX[amount["prefix"]])
 
 
 def _parse_bits_per_s(text: str) -> RoundedValue:
     amount = _AMOUNT_PATTERN.fullmatch(text)
     if amount is None:
         raise ValueError(f"not a rate: {text[:20]!r}")
-    return parse_rounded(amount["number"], 1000.0 ** _POWER_BY_PREFIX[amount["prefix"]])
+    return parse_rounded(amount["number"], 1000.0 ** _EXPONENT_BY_PREFIX[amount["prefix"]])
 
 
 READERS = (make_report_reader(UperfReport),)

@@ -140,7 +140,7 @@ class QemuLab:
 
     def remove_unfinished_testbeds(self, name_prefix: str) -> None:
         """See Lab."""
-        for left in registry.list_testbeds():
+        for left in registry.list_registered_and_leftover_testbeds():
             if left.name.startswith(name_prefix):
                 registry.remove_testbed(left.name)
 

@@ -74,7 +74,7 @@ class GuestTestbed:
         for each in running:
             self._watchdog.add(each.process, each.transport)
 
-    def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+    def set_knobs_and_prove_paths(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         """See Testbed."""
         self._before_use(self)
         threads = self._find_threads()

@@ -83,7 +83,7 @@ class HostsTestbed:
             for name, future in cpu_replies
         }
 
-    def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+    def set_knobs_and_prove_paths(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         """See Testbed."""
         wanted = knobs.requested_knob_settings(
             factors, self.endpoints, self.load_cpus_in_endpoint_numbering(factors), frozenset()

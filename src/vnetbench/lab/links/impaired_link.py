@@ -10,7 +10,7 @@ from vnetbench.lab.links import netem
 from vnetbench.lab.links.delay_line import DelayLines
 from vnetbench.lab.links.impairments import (
     Impairments,
-    check_round_trips,
+    check_round_trips_match_delay,
     is_delay_in_effect,
     requested_impairments,
 )
@@ -90,7 +90,7 @@ class ImpairedLink:
             proved = _keep_shortest_rtts(proved, prove(requested.delay_s))
         if not _has_impairment_factors(factors):
             return {**effective, **proved}
-        check_round_trips(proved["path_rtt_us"], requested.delay_s, self._error_location())
+        check_round_trips_match_delay(proved["path_rtt_us"], requested.delay_s, self._error_location())
         levels = self._set_impairments(requested).as_levels()
         backend = NO_IMPAIRMENT if requested == Impairments() else self._backend().name
         requested_levels = {name: level for name, level in levels.items() if name in factors}

@@ -67,7 +67,7 @@ def is_delay_in_effect(round_trips_us: Sequence[float | None], one_way_delay_s: 
     return all(us is not None and least <= us / 1e6 <= most for us in round_trips_us)
 
 
-def check_round_trips(round_trips_us: Sequence[float | None], delay_s: float, where: str) -> None:
+def check_round_trips_match_delay(round_trips_us: Sequence[float | None], delay_s: float, where: str) -> None:
     """Raise TreatmentRefused if a round trip takes less than twice the delay, or much more."""
     if delay_s and not is_delay_in_effect(round_trips_us, delay_s):
         found = ", ".join("none" if us is None else f"{us / 1e3:.3g} ms" for us in round_trips_us)

@@ -56,18 +56,18 @@ class NetnsTestbed:
         """See Testbed."""
         return self.topology.endpoints
 
-    def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+    def set_knobs_and_prove_paths(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         """See Testbed."""
         self._sends_frames = DEVICE_CPUS.is_present_in(factors)
         try:
-            return self._apply_once(factors, spec)
+            return self._set_knobs_and_prove_once(factors, spec)
         except device_under_test.DeviceCpusUnavailable as refused:
             if factors[DEVICE_CPUS.name] != AUTO or self._device_cpus_problem:
                 raise
             self._device_cpus_problem = ": ".join(filter(None, (refused.where, refused.what)))
-            return self._apply_once(factors, spec)
+            return self._set_knobs_and_prove_once(factors, spec)
 
-    def _apply_once(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+    def _set_knobs_and_prove_once(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         partition = self._partition_cpus(factors)
         self.link.set_delay_for_path_proof(factors)
         # Agents may use all CPUs of the VM, so that they answer while a generator occupies the tester's.
@@ -218,7 +218,7 @@ class NetnsLab:
 
     def remove_unfinished_testbeds(self, name_prefix: str) -> None:
         """See Lab."""
-        for left in registry.list_testbeds():
+        for left in registry.list_registered_and_leftover_testbeds():
             if left.name.startswith(name_prefix):
                 registry.remove_testbed(left.name)
 

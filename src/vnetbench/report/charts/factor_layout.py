@@ -95,11 +95,11 @@ def _rank_x_candidates(varying: Sequence[FactorLevels]) -> list[FactorLevels]:
     """Return the factors that fit an axis, the best candidate for the x axis first."""
     return sorted(
         (factor for factor in varying if is_numeric(factor) and len(factor.levels) > 2),
-        key=_priority_as_x_axis,
+        key=_x_axis_sort_key,
     )
 
 
-def _priority_as_x_axis(factor: FactorLevels) -> tuple[bool, int, float]:
+def _x_axis_sort_key(factor: FactorLevels) -> tuple[bool, int, float]:
     # Frame rates are meaningful relative to the frame size, so it is always on the x axis.
     known = find_factor_or_label(factor.name)
     rank = known.x_axis_rank if known is not None else None

@@ -53,7 +53,7 @@ from vnetbench.wording.factor_text import format_count_with_noun
 class TableCell:
     """One cell of the table: lines with a value and its interval."""
 
-    lines: tuple[tuple[str, str], ...]
+    value_and_interval_lines: tuple[tuple[str, str], ...]
     sort_key: float | str
     is_number: bool
 
@@ -264,11 +264,13 @@ def _table_cell(summary: CampaignSummary, column: Column, row_index: int) -> Tab
     lines = tuple((line, "") for line in column.cells[row_index])
     if column.key in treatment.metrics:
         scale = choose_metric_scale(summary.treatments, column.key)
-        lines = tuple(_estimate_lines(treatment, column.key, scale))
+        lines = tuple(_value_and_interval_lines(treatment, column.key, scale))
     return TableCell(lines, sort_key if math.isfinite(sort_key) else "", column.is_number)
 
 
-def _estimate_lines(treatment: TreatmentSummary, metric: str, scale: Scale) -> Iterator[tuple[str, str]]:
+def _value_and_interval_lines(
+    treatment: TreatmentSummary, metric: str, scale: Scale
+) -> Iterator[tuple[str, str]]:
     """Yield the value and the interval of an estimate, or of each of two modes."""
     estimate = treatment.metrics[metric]
     if estimate.modes:

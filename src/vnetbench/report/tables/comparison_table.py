@@ -84,7 +84,8 @@ def _answer_sentence(changes: Sequence[MetricChange]) -> str:
     significant = [change for change in changes if change.is_significant]
     if len(changes) == 1:
         difference = "differs significantly" if significant else "does not differ significantly"
-        return f"{capitalize_sentence(noun)} {difference} (×{format_compact_ratio_with_interval(changes[0].ratio)})."
+        ratio = format_compact_ratio_with_interval(changes[0].ratio)
+        return f"{capitalize_sentence(noun)} {difference} (×{ratio})."
     count = f"{len(significant)} of {format_count_with_noun(len(changes), 'treatment')}"
     if not significant:
         largest = max(changes, key=lambda change: abs(math.log(change.ratio.value or 1)))
@@ -127,6 +128,7 @@ class _ComparisonRow:
     metrics: Mapping[str, Estimate]
     trial_count: int
     state: str = ""
+    """Empty: a change has no state."""
 
 
 def _comparison_columns(

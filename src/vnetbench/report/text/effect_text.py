@@ -150,9 +150,8 @@ def _multi_level_sentence(effects: Sequence[Effect], noun: str) -> str:
             if _higher_or_lower_verdict(effect.ratio) == _NO_DIFFERENCE_TEXT
             else ""
         )
-        levels.append(
-            f"×{format_compact_ratio_with_interval(effect.ratio)} with {level_phrase(name, effect.level)}{note}"
-        )
+        ratio = format_compact_ratio_with_interval(effect.ratio)
+        levels.append(f"×{ratio} with {level_phrase(name, effect.level)}{note}")
     base = level_phrase(name, effects[0].base_level)
     pair_count = max(effect.pair_count for effect in effects)
     pairs = (

@@ -20,7 +20,8 @@ def canonicalize_direction_mix(text: str) -> str:
     if mix is None or not all(1 <= int(number) <= MAX_STREAM_MULTIPLIER for number in mix.groups()):
         raise WrongValue(
             f'"{text.strip()}" is not a mix of directions',
-            fix=f'write the forward and reverse streams, each from 1 to {MAX_STREAM_MULTIPLIER}, such as "3/1"',
+            fix=f"write the forward and reverse streams, each from 1 to {MAX_STREAM_MULTIPLIER}, "
+            'such as "3/1"',
         )
     forward, reverse = (int(number) for number in mix.groups())
     return "both" if (forward, reverse) == STREAM_MULTIPLIERS_BY_DIRECTION["both"] else f"{forward}/{reverse}"

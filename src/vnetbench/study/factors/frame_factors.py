@@ -17,7 +17,7 @@ from vnetbench.study.factors.frame_sizes import (
 )
 from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import FRAME_LOAD_WORKLOAD_NAMES, FRAME_LATENCY, FRAME_WORKLOAD_NAMES, SOAK
+from vnetbench.study.workloads import FRAME_LATENCY, FRAME_LOAD_WORKLOAD_NAMES, FRAME_WORKLOAD_NAMES, SOAK
 
 UNPACED_LOAD = "max"
 """Level of `frame_load` at which the generator sends as fast as it can."""

@@ -108,7 +108,9 @@ def check_factor_workload(factor_name: str, workload: str) -> None:
     if find_factor(factor_name).has_workload(workload):
         return
     choices = [factor.name for factor in FACTORS.values() if factor.has_workload(workload)]
-    equivalent = next((other for other in _find_factors_of_other_workloads(factor_name) if other in choices), None)
+    equivalent = next(
+        (other for other in _find_factors_of_other_workloads(factor_name) if other in choices), None
+    )
     fix = (
         f'did you mean "{equivalent}"?'
         if equivalent

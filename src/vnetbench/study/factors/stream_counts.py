@@ -12,7 +12,9 @@ from vnetbench.study.model import Level
 
 def count_streams_per_direction(levels: Mapping[str, Level]) -> tuple[int, int]:
     """Return the forward and reverse streams (or connections, or generators) of a pair."""
-    counting = (factor for factor in FACTORS.values() if factor.is_stream_count and factor.is_present_in(levels))
+    counting = (
+        factor for factor in FACTORS.values() if factor.is_stream_count and factor.is_present_in(levels)
+    )
     factor = next(counting, None)
     count = 1 if factor is None else int(levels[factor.name])
     forward, reverse = parse_stream_multipliers(str(DIRECTION.read_level(levels)))

@@ -372,7 +372,9 @@ def vm_cpus() -> ValueType:
 def thread_cpus() -> ValueType:
     """Make the type of the CPU of each thread."""
     expected = '"any", "spread", CPUs "0-1" for the threads in turn, or "0-1/2-3" for the VMs of a pair'
-    return _make_cpu_type(("any", "spread"), expected, _ENDPOINT_CPUS_PATTERN, canonicalize_endpoint_cpu_lists)
+    return _make_cpu_type(
+        ("any", "spread"), expected, _ENDPOINT_CPUS_PATTERN, canonicalize_endpoint_cpu_lists
+    )
 
 
 def emulator_cpus() -> ValueType:

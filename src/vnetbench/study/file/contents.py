@@ -48,7 +48,7 @@ class StudyContents:
     """Values of a study file or of all `--set` arguments, with their problems."""
 
     has_every_source_line: bool = True
-    """Whether no line was skipped for a syntax error; otherwise a missing key is no problem, because that line may have it."""
+    """Whether no line was skipped; otherwise a missing key is no problem, because that line may have it."""
     field_values_by_section: dict[str, dict[str, Any]] = field(
         default_factory=lambda: {name: {} for name in SECTIONS}
     )

@@ -98,7 +98,7 @@ def read_document(text: str, file_path: str | None) -> TomlDocument:
 
 
 def _find_line_refused_before_parsing(text: str) -> tuple[int, WrongValue] | None:
-    """Return the first line that is too long or not UTF-8, and its error; line 1 for a text that is too long."""
+    """Return the number and error of a line that is too long or not UTF-8; line 1 if the text is too long."""
     if len(text) > MAX_CHARACTERS:
         return 1, WrongValue(
             f"the file has {len(text)} characters, which is too many",

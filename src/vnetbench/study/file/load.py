@@ -62,14 +62,14 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
         problems.append(document.locate("factors").make_problem("the study has no factor", fix=fix))
     if problems:
         raise StudyError(problems)
-    values = {name: {**file.field_values_by_section[name], **changes.field_values_by_section[name]} for name in SECTIONS}
+    values = {
+        name: {**file.field_values_by_section[name], **changes.field_values_by_section[name]}
+        for name in SECTIONS
+    }
     defaults = {key: field.default for key, field in HeadSection.fields_by_key().items()}
     top_level = defaults | values[TOP_LEVEL]
-    needs_search = (
-        "search" in document.values
-        or bool(changes.field_values_by_section["search"])
-        or WORKLOADS[top_level["workload"]].search_use is SearchUse.ALWAYS
-    )
+    has_search_keys = "search" in document.values or bool(changes.field_values_by_section["search"])
+    needs_search = has_search_keys or WORKLOADS[top_level["workload"]].search_use is SearchUse.ALWAYS
     study = Study(
         **top_level,
         testbed=TestbedSpec(**values["testbed"], hosts=tuple(file.hosts)),

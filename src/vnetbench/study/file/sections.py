@@ -112,17 +112,21 @@ class HostSection(StudySection):
     name: Annotated[str, KeyFormat(host_value_types.host_names(), '"web-01"')] = Field(
         description="Name of the host in the results."
     )
-    ssh_destination: Annotated[str | None, KeyFormat(host_value_types.ssh_destinations(), '"root@web-01"')] = Field(
+    ssh_destination: Annotated[
+        str | None, KeyFormat(host_value_types.ssh_destinations(), '"root@web-01"')
+    ] = Field(
         _HOST.ssh_destination,
         alias="ssh",
         description="SSH destination of the host. The bench uses your OpenSSH client with its configuration, "
         "keys, agent and known hosts. It copies its agent to the host and removes it after the "
         "campaign. To set knobs, the agent needs root on the host.",
     )
-    iperf3_server: Annotated[str | None, KeyFormat(host_value_types.iperf3_servers(), '"192.0.2.7:5201"')] = Field(
-        _HOST.iperf3_server,
-        alias="iperf3",
-        description="Address of the host's iperf3 server. The bench copies nothing to this machine.",
+    iperf3_server: Annotated[str | None, KeyFormat(host_value_types.iperf3_servers(), '"192.0.2.7:5201"')] = (
+        Field(
+            _HOST.iperf3_server,
+            alias="iperf3",
+            description="Address of the host's iperf3 server. The bench copies nothing to this machine.",
+        )
     )
     local: Annotated[bool, KeyFormat(value_types.booleans(), "true")] = Field(
         _HOST.local,

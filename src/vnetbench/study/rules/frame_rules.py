@@ -21,7 +21,9 @@ from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelRule, TreatmentLevels
 from vnetbench.study.workloads import WORKLOADS, SearchUse
 
-_THROUGHPUT_SHARE_WORKLOADS = " or ".join(f'"{name}"' for name, each in WORKLOADS.items() if each.can_hold_throughput_share)
+_THROUGHPUT_SHARE_WORKLOADS = " or ".join(
+    f'"{name}"' for name, each in WORKLOADS.items() if each.can_hold_throughput_share
+)
 
 
 def format_frame_sizes(levels: TreatmentLevels) -> dict[str, str]:
@@ -123,7 +125,8 @@ FRAME_RULES = (
     LevelRule(
         GUEST_ROLE,
         lambda levels, _: (
-            FRAME_SIZE.is_present_in(levels) and levels.get(GUEST_ROLE.name, "router") not in ("router", "bridge")
+            FRAME_SIZE.is_present_in(levels)
+            and levels.get(GUEST_ROLE.name, "router") not in ("router", "bridge")
         ),
         "role = {role} is not possible with {workload}: the guest under test must be between two endpoints "
         "on the host",

@@ -10,12 +10,12 @@ from vnetbench.study.factors.load_factors import (
     BATCH_SEND_MODES,
     BIT_RATE,
     CONNECTIONS,
+    DATAGRAM_PACING,
     DIRECTION,
     IP_FRAGMENTATION,
-    DATAGRAM_PACING,
+    MESSAGES_PER_SEND_CALL,
     PACING_RATE,
     REQUEST_OR_DATAGRAM_RATE,
-    MESSAGES_PER_SEND_CALL,
     SEND_MODE,
     SOCKET_BUFFER,
     STREAMS,
@@ -77,7 +77,9 @@ def _has_too_many_mixed_connections(levels: TreatmentLevels, _: Study) -> bool:
 LOAD_RULES = (
     LevelRule(
         WAITING,
-        lambda levels, _: WAITING.is_at(levels, "busy_poll") and REQUEST_OR_DATAGRAM_RATE.has_non_default_level(levels),
+        lambda levels, _: (
+            WAITING.is_at(levels, "busy_poll") and REQUEST_OR_DATAGRAM_RATE.has_non_default_level(levels)
+        ),
         "waiting = busy_poll cannot be combined with a rate: "
         "no request can leave while the kernel polls for responses",
         f'{EXCLUDE_FIX}, or write "spin"',
@@ -143,7 +145,9 @@ LOAD_RULES = (
     ),
     LevelRule(
         BIT_RATE,
-        lambda levels, _: BIT_RATE.has_non_default_level(levels) and REQUEST_OR_DATAGRAM_RATE.has_non_default_level(levels),
+        lambda levels, _: (
+            BIT_RATE.has_non_default_level(levels) and REQUEST_OR_DATAGRAM_RATE.has_non_default_level(levels)
+        ),
         "bit_rate cannot be combined with rate: both set how often a stream sends a datagram",
         f"use rate or bit_rate, or {EXCLUDE_FIX}",
     ),

@@ -160,8 +160,9 @@ def _check_timing(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     timing = study.timing
     interval = format_exact_duration(timing.interval_s)
     if timing.idle_phase_s is not None and timing.idle_phase_s < MIN_IDLE_INTERVALS * timing.interval_s:
+        idle_phase = format_exact_duration(timing.idle_phase_s)
         yield locate("timing", "idle").make_problem(
-            f"an idle phase of {format_exact_duration(timing.idle_phase_s)} is too short for samples of {interval}",
+            f"an idle phase of {idle_phase} is too short for samples of {interval}",
             fix=f"make the idle phase at least {MIN_IDLE_INTERVALS} intervals long, because its first and "
             "last interval "
             "do not count",

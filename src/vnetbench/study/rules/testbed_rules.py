@@ -6,10 +6,8 @@ from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.guest_factors import ADAPTER, GUEST_ROLE
 from vnetbench.study.factors.testbed_factors import (
     CHECKSUM_OFFLOAD,
-    VM_CPUS,
     DEVICE_CPUS,
     IP_VERSION,
-    RECEIVE_PROCESSING_CPUS,
     LINK_DELAY,
     LINK_IMPAIRMENT_FACTORS,
     LINK_JITTER,
@@ -18,8 +16,10 @@ from vnetbench.study.factors.testbed_factors import (
     MIN_IPV6_MTU,
     MTU,
     NO_IMPAIRMENT,
+    RECEIVE_PROCESSING_CPUS,
     TSO,
     USO,
+    VM_CPUS,
     VSWITCH,
 )
 from vnetbench.study.model import Study
@@ -128,7 +128,9 @@ TESTBED_RULES = (
     ),
     LevelRule(
         RECEIVE_PROCESSING_CPUS,
-        lambda levels, _: RECEIVE_PROCESSING_CPUS.is_at(levels, "apart") and not VM_CPUS.has_non_default_level(levels),
+        lambda levels, _: (
+            RECEIVE_PROCESSING_CPUS.is_at(levels, "apart") and not VM_CPUS.has_non_default_level(levels)
+        ),
         "irq_cpus = apart is not possible with cpus = any, because a VM that may use every CPU leaves no "
         "CPU for interrupts",
         f'give the VMs their own CPUs (cpus = "1 each"), or {EXCLUDE_FIX}',

@@ -82,7 +82,7 @@ def build_throughput_run(report: EthrReport) -> Run:
         factors=factors,
         metrics=_average_metrics_over_seconds(report, workload, seconds) if is_complete else {},
         intervals=tuple(_build_intervals(report, workload, seconds, direction)),
-        duration_s=float(len(seconds)) or None,
+        measured_duration_s=float(len(seconds)) or None,
         started_at=report.started_at,
         reported_by="receiver" if report.is_server or is_reverse else "sender",
         command=report.command_text,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from vnetbench.importers.arithmetic import sum_values
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue
@@ -32,8 +32,17 @@ _MIN_COVERED_LOAD_SHARE = 0.5
 """Share of the load that all transfers of a direction must cover for it to have intervals."""
 _TIME_DECIMALS = 3
 _HALF_RATE_DIGIT_MBPS, _HALF_TIME_DIGIT_S = 0.005, 0.0005
-"""Half of the last decimal of netperf's rates and times. `_DECIMALS` is the number of decimals of its
-times."""
+"""Half of the last decimal of netperf's rates and times. `_TIME_DECIMALS` is the number of decimals of
+its times."""
+
+
+class RateInterval(NamedTuple):
+    """The rate of one interval, as netperf printed it."""
+
+    end_unix_s: float
+    length_s: float
+    rate_mbps: float
+    """In 10^6 bit/s."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,8 @@ class Transfer:
     series_name: str
     direction: str
     series_metadata: Mapping[str, Any]
-    end_length_rate_intervals: tuple[tuple[float, float, float], ...]
-    """End (Unix time, s), length (s) and rate (10^6 bit/s) of each interval, in order and without overlap."""
+    rate_intervals: tuple[RateInterval, ...]
+    """In order and without overlap."""
 
     @property
     def reported_rate_mbps(self) -> float | None:
@@ -56,7 +65,7 @@ class Transfer:
         """Times in ascending order, with the bytes that had arrived by then."""
         points: list[tuple[float, RoundedValue]] = []
         total = RoundedValue.exact(0.0)
-        for end, length, rate in self.end_length_rate_intervals:
+        for end, length, rate in self.rate_intervals:
             points.append((end - length, total))
             total = _add_values(total, _interval_bytes(length, rate))
             points.append((end, total))
@@ -76,7 +85,7 @@ def parse_transfer(series_name: str, meta: Mapping[str, Any], points: Sequence[A
     return Transfer(series_name, _DIRECTION_BY_TEST[test[1]], meta, tuple(_parse_intervals(points)))
 
 
-def _parse_intervals(points: Sequence[Any]) -> Iterator[tuple[float, float, float]]:
+def _parse_intervals(points: Sequence[Any]) -> Iterator[RateInterval]:
     """Yield valid intervals: finite numbers, a length, and no overlap with the interval before."""
     previous_end = 0.0
     for point in map(object_or_empty, points):
@@ -85,7 +94,7 @@ def _parse_intervals(points: Sequence[Any]) -> Iterator[tuple[float, float, floa
         )
         if end is None or rate is None or not length or end <= previous_end:
             continue
-        yield end, min(length, end - previous_end), rate
+        yield RateInterval(end, min(length, end - previous_end), rate)
         previous_end = end
 
 
@@ -126,7 +135,7 @@ def build_intervals(transfers: Sequence[Transfer]) -> Iterator[ReportInterval]:
     begin, end = load_period_unix_s(transfers)
     for direction in (FORWARD, REVERSE):
         active = [t for t in transfers if t.direction == direction]
-        if not active or not all(t.end_length_rate_intervals for t in active):
+        if not active or not all(t.rate_intervals for t in active):
             continue
         first, last = (
             max(t.cumulative_bytes_by_unix_time[0][0] for t in active),
@@ -134,7 +143,7 @@ def build_intervals(transfers: Sequence[Transfer]) -> Iterator[ReportInterval]:
         )
         if last - first < _MIN_COVERED_LOAD_SHARE * (end - begin):
             continue
-        for interval_end, length, _ in min((t.end_length_rate_intervals for t in active), key=len):
+        for interval_end, length, _ in min((t.rate_intervals for t in active), key=len):
             interval_start = max(interval_end - length, first)
             if interval_start < interval_end <= last:
                 arrived = [

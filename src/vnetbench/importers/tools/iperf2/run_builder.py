@@ -30,7 +30,8 @@ def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
     """Return the run. It has a failure if a stream lacks the row of its whole run."""
     workload = _detect_workload(group, header)
     totals = {
-        is_reverse: _find_whole_run_rows(group, header, is_reverse) for is_reverse in group.is_reverse_of_used_directions
+        is_reverse: _find_whole_run_rows(group, header, is_reverse)
+        for is_reverse in group.is_reverse_of_used_directions
     }
     is_complete = group.has_all_whole_run_rows and all(
         len(rows) == len(group.find_stream_rows(is_reverse)) for is_reverse, rows in totals.items()
@@ -45,7 +46,7 @@ def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
         factors=_build_factors(group, header, workload),
         metrics=_compute_metrics(group, header, workload, totals) if is_complete else {},
         intervals=tuple(_build_intervals(group, header, workload)),
-        duration_s=_find_longest_duration_s(rows).value if rows else None,
+        measured_duration_s=_find_longest_duration_s(rows).value if rows else None,
         started_at=group.started_at,
         reported_by=_detect_reporting_endpoint(group, header),
         command=header.command_text,

@@ -80,13 +80,17 @@ def drop_unreported_endpoint(
 
 
 def cpu_metrics(
-    role: str, direction: Level, shares: tuple[RoundedValue, RoundedValue | None], *, is_complete: bool
+    role: str,
+    direction: Level,
+    local_and_remote_shares: tuple[RoundedValue, RoundedValue | None],
+    *,
+    is_complete: bool,
 ) -> dict[str, RoundedValue]:
-    """Return the metrics of CPU time. `shares` are those of this endpoint and of the other one.
+    """Return the metrics of CPU time from the shares of this endpoint and of the other one.
 
     Only a client learns the other endpoint's share. A server prints what it learned in the test before.
     """
-    local, remote = shares[0], shares[1] if is_complete else None
+    local, remote = local_and_remote_shares[0], local_and_remote_shares[1] if is_complete else None
     values = {CLIENT: (local, remote), SERVER: (None, local)}.get(role, (None, None))
     names = ["first_vm", "second_vm"] if direction == "both" else [SENDER, RECEIVER]
     if direction == "reverse":

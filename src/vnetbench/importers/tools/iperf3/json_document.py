@@ -40,7 +40,11 @@ from vnetbench.importers.tools.iperf3.json_parts import (
 )
 from vnetbench.importers.tools.iperf3.line_patterns import VERSION_PATTERN
 from vnetbench.importers.tools.iperf3.options import label_name, parse_level_or_none, requested_options
-from vnetbench.importers.tools.iperf3.text_report import SERVER_INTERVALS_REMARK, TOOL, read_text_intervals
+from vnetbench.importers.tools.iperf3.text_report import (
+    SERVER_INTERVALS_REMARK,
+    TOOL,
+    read_server_text_intervals,
+)
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
@@ -106,7 +110,7 @@ class DocumentRunBuilder:
         requested = requested_options(command, self.collector.workload)
         failure = str(error) if error else "" if "cpu_utilization_percent" in end else CUT_OFF_FAILURE
         endpoint_results = drop_unreported_endpoint(
-            self._endpoint_results(end), self.collector.role, is_complete=not failure
+            self._collect_endpoint_results(end), self.collector.role, is_complete=not failure
         )
         results = compute_results(self.collector.workload, endpoint_results)
         server = self._read_server_intervals()
@@ -119,7 +123,7 @@ class DocumentRunBuilder:
             factors={**requested.factors, **self._build_factors(end)},
             metrics={**results.metrics, **self._compute_rtt(end), **self._compute_cpu_metrics(end, failure)},
             intervals=self.collector.intervals if server is None else server,
-            duration_s=results.duration_s,
+            measured_duration_s=results.duration_s,
             omitted_s=self.collector.omitted_s,
             started_at=_parse_start_time(as_object(self.start.get("timestamp")).get("timesecs")),
             reported_by=results.reported_by,
@@ -144,10 +148,10 @@ class DocumentRunBuilder:
         if self.collector.direction_level == "forward" and isinstance(document, dict):
             intervals = read_intervals(document)
         elif self.collector.direction_level == "forward" and isinstance(text, str):
-            intervals = read_text_intervals(LogLines(text.splitlines()), lambda _: False)
+            intervals = read_server_text_intervals(LogLines(text.splitlines()), lambda _: False)
         return intervals if intervals else None
 
-    def _endpoint_results(self, end: JsonObject) -> EndpointResults:
+    def _collect_endpoint_results(self, end: JsonObject) -> EndpointResults:
         streams = as_objects(end.get("streams"))
         results: dict[DirectionAndEndpoint, EndpointResult] = {}
         for direction in DIRECTIONS_BY_LEVEL[self.collector.direction_level]:

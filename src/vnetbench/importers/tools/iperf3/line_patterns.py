@@ -68,7 +68,7 @@ def find_start(line: str) -> re.Match[str] | None:
 SERVER_WAIT_RULE = "-" * 59
 """Rule around what a server prints while it waits."""
 
-NOTE_PATTERNS = {
+OTHER_LINE_PATTERNS_BY_NAME = {
     "separator": r"(?:- ){24}-$",
     "dashes": rf"(?<!-){SERVER_WAIT_RULE}$",
     "reverse": r"Reverse mode, remote host \S{1,300} is sending$",
@@ -92,14 +92,14 @@ NOTE_PATTERNS = {
 }
 """Other lines of a run: those of `-V`, the end of the output, and last the remains of a broken row."""
 
-NOTE_LINE_PATTERN = re.compile(
-    f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in NOTE_PATTERNS.items())})"
+OTHER_LINE_PATTERN = re.compile(
+    f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in OTHER_LINE_PATTERNS_BY_NAME.items())})"
 )
 
 
-def find_note(line: str) -> re.Match[str] | None:
+def find_other_line(line: str) -> re.Match[str] | None:
     """Return the match of any other line of a run."""
-    return NOTE_LINE_PATTERN.search(line.rstrip())
+    return OTHER_LINE_PATTERN.search(line.rstrip())
 
 
 USAGE_LINE_PATTERN = re.compile(

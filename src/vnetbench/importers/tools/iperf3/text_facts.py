@@ -55,13 +55,13 @@ class TextFacts:
             self.started_at = self.started_at or _parse_timestamp(self.line_prefix)
         _HANDLER_BY_START_LINE[name](self, match)
 
-    def add_note(self, name: str, match: re.Match[str]) -> None:
-        """Record another line (`line_patterns.NOTE_PATTERNS`). Many have no facts."""
-        if name in _HANDLER_BY_NOTE_LINE:
-            _HANDLER_BY_NOTE_LINE[name](self, match)
+    def add_other_line(self, name: str, match: re.Match[str]) -> None:
+        """Record another line (`line_patterns.OTHER_LINE_PATTERNS_BY_NAME`). Many have no facts."""
+        if name in _HANDLER_BY_OTHER_LINE:
+            _HANDLER_BY_OTHER_LINE[name](self, match)
 
     @property
-    def is_only_sender(self) -> bool:
+    def is_this_endpoint_only_sender(self) -> bool:
         """Whether only this endpoint sends, as the columns of its intervals reveal."""
         return not self.is_bidirectional and (
             "Retr" in self.interval_table_columns or " Total Datagrams" in self.interval_table_columns
@@ -141,7 +141,7 @@ _HANDLER_BY_START_LINE: Mapping[str, _LineHandler] = {
     "is_connected": TextFacts._add_connection,
     "is_header": TextFacts._add_table_header,
 }
-_HANDLER_BY_NOTE_LINE: Mapping[str, _LineHandler] = {
+_HANDLER_BY_OTHER_LINE: Mapping[str, _LineHandler] = {
     "is_reverse": TextFacts._mark_as_reverse,
     "is_time": TextFacts._add_start_time,
     "is_test": TextFacts._add_test_header,

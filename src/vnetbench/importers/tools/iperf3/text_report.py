@@ -58,7 +58,7 @@ def read_next_text_report(
     first = lines.last_taken_number + 1
     error = take_errors(lines)
     failed = [_build_failed_run(error, first, lines.last_taken_number, command)] if error else []
-    if error and not _next_line_starts_run(lines, "is_connecting", "is_version"):
+    if error and not _is_start_line_next(lines, "is_connecting", "is_version"):
         return failed
     next_line, parser = lines.last_taken_number + 1, TextRunParser(lines, starts_any_run)
     parser.parse()
@@ -84,7 +84,7 @@ def take_errors(lines: LogLines) -> str:
     return "; ".join(messages)
 
 
-def read_text_intervals(lines: LogLines, starts_run: StartsRun) -> PackedIntervals:
+def read_server_text_intervals(lines: LogLines, starts_run: StartsRun) -> PackedIntervals:
     """Return the intervals of the next text, which a receiving server sent back to its client."""
     parser = TextRunParser(lines, starts_run)
     parser.parse()
@@ -120,7 +120,7 @@ class TextRunParser:
                 if not self._belongs_to_run(start):
                     return
                 self._take_start(start)
-            elif note := line_patterns.find_note(line):
+            elif note := line_patterns.find_other_line(line):
                 if not self._belongs_to_run(note):
                     return
                 self._take_note(note)
@@ -159,7 +159,7 @@ class TextRunParser:
         results = compute_results(
             workload,
             drop_unreported_endpoint(
-                self._endpoint_results(directions, factors), facts.role, is_complete=not failure
+                self._collect_endpoint_results(directions, factors), facts.role, is_complete=not failure
             ),
         )
         cpu = (
@@ -176,7 +176,7 @@ class TextRunParser:
             factors=factors,
             metrics={**results.metrics, **cpu},
             intervals=self._choose_own_or_server_intervals(directions),
-            duration_s=results.duration_s,
+            measured_duration_s=results.duration_s,
             omitted_s=self.rows.omitted_s,
             started_at=facts.started_at,
             reported_by=results.reported_by,
@@ -222,22 +222,22 @@ class TextRunParser:
             name == "is_version"
             and system
             and not line_patterns.find_start(system)
-            and not line_patterns.find_note(system)
+            and not line_patterns.find_other_line(system)
         ):
             self.facts.other_results["system_info"] = self._lines.take_line().strip()
 
     def _take_note(self, note: re.Match[str]) -> None:
         name = str(note.lastgroup)
         self._lines.take_line()
-        self.facts.add_note(name, note)
+        self.facts.add_other_line(name, note)
         if name == "is_broken":
             self._foreign_line_numbers.append(self._lines.last_taken_number)
         if name == "is_done":
             self.has_done_line = True
         elif name == "is_separator":
-            self._is_in_summary |= _next_line_starts_run(self._lines, "is_header")
+            self._is_in_summary |= _is_start_line_next(self._lines, "is_header")
         elif name == "is_servers_output":
-            self._server_intervals = read_text_intervals(self._lines, self._starts_run)
+            self._server_intervals = read_server_text_intervals(self._lines, self._starts_run)
         elif name == "is_servers_document":
             self._take_document()
 
@@ -268,7 +268,7 @@ class TextRunParser:
                 return False
             if line_patterns.ROW_PATTERN.search(line):
                 return True
-            if match := line_patterns.find_start(line) or line_patterns.find_note(line):
+            if match := line_patterns.find_start(line) or line_patterns.find_other_line(line):
                 return self._belongs_to_run(match)
         return False
 
@@ -316,10 +316,14 @@ class TextRunParser:
             return "reverse"
         if not facts.protocol or not facts.role:
             return None
-        is_reverse = facts.role == SERVER and (facts.is_only_sender or self.rows.has_only_sender)
+        is_reverse = facts.role == SERVER and (
+            facts.is_this_endpoint_only_sender or self.rows.has_only_sender
+        )
         return "reverse" if is_reverse else "forward"
 
-    def _endpoint_results(self, directions: tuple[str, ...], factors: dict[str, Level]) -> EndpointResults:
+    def _collect_endpoint_results(
+        self, directions: tuple[str, ...], factors: dict[str, Level]
+    ) -> EndpointResults:
         size = factors.get("datagram_size")
         return self.rows.endpoint_results(directions, None if size is None else int(size), self.facts.role)
 
@@ -336,11 +340,11 @@ class TextRunParser:
         if self._server_intervals:
             yield SERVER_INTERVALS_REMARK
         if self._foreign_line_numbers:
-            first = self._foreign_line_numbers[0]
-            yield f"The run has {len(self._foreign_line_numbers)} unreadable lines. The first is line {first}."
+            numbers = self._foreign_line_numbers
+            yield f"The run has {len(numbers)} unreadable lines. The first is line {numbers[0]}."
 
 
-def _next_line_starts_run(lines: LogLines, *start_line_names: str) -> bool:
+def _is_start_line_next(lines: LogLines, *start_line_names: str) -> bool:
     """Return whether one of these starts is next, or follows the title of the summary."""
     line = lines.peek_line() or ""
     if "Test Complete" in line:

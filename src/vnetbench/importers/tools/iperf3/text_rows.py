@@ -76,12 +76,14 @@ class TextRows:
         self._stream_ids_by_direction: dict[str, set[str]] = {}
         self._rows_since_sum = 0
 
-    def add_interval(self, row: tuple[str | Any, ...]) -> bool:
+    def add_interval(self, row_groups: tuple[str | Any, ...]) -> bool:
         """Add the groups of an interval's row. Return False if its times are not in order.
 
         There may be millions of rows, so this method creates as few objects as possible.
         """
-        name, role, start, end, transfer, unit, _, _, jitter, lost, total, count, cwnd, cwnd_unit, mark = row
+        name, role, start, end, transfer, unit, _, _, jitter, lost, total, count, cwnd, cwnd_unit, mark = (
+            row_groups
+        )
         start_s, end_s = float(start), float(end)
         if end_s < start_s:
             return False
@@ -119,7 +121,7 @@ class TextRows:
         self.intervals.append_interval(interval_format, start_s, end_s, numbers)
         self._rows_since_sum += 1
         if name == _ALL_STREAMS_ID:
-            self.intervals.copy_last_times_to_preceding(self._rows_since_sum - 1)
+            self.intervals.overwrite_preceding_times_with_last(self._rows_since_sum - 1)
             self._rows_since_sum = 0
         return True
 
@@ -260,7 +262,9 @@ def _to_endpoint_result(row: _SummaryRow, end: str) -> EndpointResult:
         return EndpointResult(
             row.duration_s, row.bits_per_s, None, row.total_datagrams, row.lost_datagrams, row.jitter_us
         )
-    return EndpointResult(row.duration_s, row.bits_per_s, row.retransmits_or_datagrams if end == SENDER else None)
+    return EndpointResult(
+        row.duration_s, row.bits_per_s, row.retransmits_or_datagrams if end == SENDER else None
+    )
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)

@@ -121,7 +121,11 @@ class RequestedTest:
 
     def socket_buffer_factor(self) -> dict[str, Level]:
         """Return the levels that no table prints as they were requested."""
-        sizes = {name: _parse_single_size_bytes(self.test_options[name]) for name in "sS" if name in self.test_options}
+        sizes = {
+            name: _parse_single_size_bytes(self.test_options[name])
+            for name in "sS"
+            if name in self.test_options
+        }
         distinct = set(sizes.values())
         if len(sizes) == 2 and len(distinct) == 1 and None not in distinct:
             return {"socket_buffer": distinct.pop() or 0}

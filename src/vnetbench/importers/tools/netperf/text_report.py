@@ -251,7 +251,7 @@ class NetperfReport(LineReport):
             factors=self._build_factors(results, workload, is_reverse=is_reverse),
             metrics=metrics,
             intervals=tuple(self._build_intervals(workload, REVERSE if is_reverse else FORWARD)),
-            duration_s=float(elapsed) if elapsed else table.elapsed_s if table is not None else None,
+            measured_duration_s=float(elapsed) if elapsed else table.elapsed_s if table is not None else None,
             reported_by="" if WORKLOADS[workload].has_datagrams else "receiver" if is_reverse else "sender",
             command=self.command_text or results.get("COMMAND_LINE", ""),
             other_results=other_results,

@@ -179,7 +179,7 @@ def _build_endpoint_report(document: _EndpointDocument, first_line: int, last_li
         "" if document.is_from_linux else document.version,
         throughput_bps=parse_rounded(throughput, 1e6) if throughput else None,
         datagram_bytes=_find_datagram_bytes(document, requested),
-        endpoint_values_by_name=dict(_compute_metrics(document)) if duration else {},
+        endpoint_values_by_name=dict(_compute_endpoint_values(document)) if duration else {},
         other_results=other_results | {"computername": document.computer},
         duration_s=parse_rounded(duration).value if duration else None,
         omitted_s=requested.warm_up_s or 0.0,
@@ -190,7 +190,7 @@ def _build_endpoint_report(document: _EndpointDocument, first_line: int, last_li
 def _combine_samples_as_intervals(
     documents: list[_EndpointDocument], first_line: int, last_line: int
 ) -> EndpointReport:
-    """Return one report for several samples: each is an interval, and the metrics are their means."""
+    """Return one report for several samples: each is an interval, and the values are their means."""
     reports = [_build_endpoint_report(document, first_line, last_line) for document in documents]
     lengths = [report.duration_s or 0.0 for report in reports]
     rates = [report.throughput_bps or RoundedValue.exact(0.0) for report in reports]
@@ -201,7 +201,7 @@ def _combine_samples_as_intervals(
     return replace(
         reports[0],
         throughput_bps=_weighted_mean(rates, lengths),
-        metrics={
+        endpoint_values_by_name={
             name: _weighted_mean([report.endpoint_values_by_name[name] for report in reports], lengths)
             for name in reports[0].endpoint_values_by_name
             if all(name in report.endpoint_values_by_name for report in reports)
@@ -258,27 +258,29 @@ def _find_datagram_bytes(document: _EndpointDocument, requested: RequestedOption
     return requested.max_bytes_per_call if bytes_per_call == requested.max_bytes_per_call else None
 
 
-def _compute_metrics(document: _EndpointDocument) -> Iterator[tuple[str, RoundedValue]]:
+def _compute_endpoint_values(document: _EndpointDocument) -> Iterator[tuple[str, RoundedValue]]:
     values, duration = document.values, document.values["realtime"]
     if "cycles_per_byte" in values:
         yield "cycles_per_byte", parse_rounded(values["cycles_per_byte"])
     if "packets_retransmitted" in values and document.parameters.get("udp") != "True":
         yield "retransmits_per_s", rate_per_second(values["packets_retransmitted"], duration)
     yield from (
-        _compute_linux_metrics(values, duration)
+        _compute_linux_endpoint_values(values, duration)
         if document.is_from_linux
-        else _compute_windows_metrics(values)
+        else _compute_windows_endpoint_values(values)
     )
 
 
-def _compute_windows_metrics(values: Mapping[str, str]) -> Iterator[tuple[str, RoundedValue]]:
+def _compute_windows_endpoint_values(values: Mapping[str, str]) -> Iterator[tuple[str, RoundedValue]]:
     if "cpu" in values:
         yield "busy_percent", parse_rounded(values["cpu"])
     if "interrupts" in values:
         yield "interrupts_per_s", parse_rounded(values["interrupts"])
 
 
-def _compute_linux_metrics(values: Mapping[str, str], duration: str) -> Iterator[tuple[str, RoundedValue]]:
+def _compute_linux_endpoint_values(
+    values: Mapping[str, str], duration: str
+) -> Iterator[tuple[str, RoundedValue]]:
     if {"idle", "iowait"} <= values.keys():
         yield (
             "busy_percent",

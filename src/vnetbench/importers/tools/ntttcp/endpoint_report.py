@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
-from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, RequestedOptions, parse_factors
+from vnetbench.importers.tools.ntttcp.options import (
+    RECEIVER,
+    SENDER,
+    RequestedOptions,
+    parse_levels_and_remarks,
+)
 from vnetbench.importers.units import parse_exact_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
@@ -57,10 +62,16 @@ def build_run(report: EndpointReport) -> Run:
     endpoint, workload = report.requested.endpoint, report.requested.workload or TCP_STREAM
     if report.duration_s is not None and report.duration_s < 0:
         raise ValueError(f"the duration is {report.duration_s} s")
-    factors, unsupported = parse_factors(report.requested.raw_level_by_factor, workload)
-    lacks_cpu_time = "busy_percent" in report.endpoint_values_by_name and report.endpoint_values_by_name["busy_percent"].high <= 0
+    factors, unsupported = parse_levels_and_remarks(report.requested.raw_level_by_factor, workload)
+    lacks_cpu_time = (
+        "busy_percent" in report.endpoint_values_by_name
+        and report.endpoint_values_by_name["busy_percent"].high <= 0
+    )
     metrics, other_results = _split_metrics_and_other_results(
-        _drop_cpu_time_values(report.endpoint_values_by_name) if lacks_cpu_time else report.endpoint_values_by_name, endpoint
+        _drop_cpu_time_values(report.endpoint_values_by_name)
+        if lacks_cpu_time
+        else report.endpoint_values_by_name,
+        endpoint,
     )
     throughput = _compute_throughput_metrics(report, endpoint, workload)
     return Run(
@@ -72,7 +83,7 @@ def build_run(report: EndpointReport) -> Run:
         factors=factors,
         metrics=throughput | metrics,
         intervals=report.intervals,
-        duration_s=report.duration_s,
+        measured_duration_s=report.duration_s,
         omitted_s=report.omitted_s,
         reported_by=endpoint,
         command=report.command,

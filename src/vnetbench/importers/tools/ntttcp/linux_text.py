@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from vnetbench.importers.command_line import CommandLine, find_command_line
 from vnetbench.importers.log_lines import LogLines
@@ -73,6 +74,11 @@ _MIN_RETRANSMIT_VERSION = (1, 4, 1)
 """From this version on (and in some 1.4.0) `retrans segs` is always printed for TCP (util.c)."""
 
 
+class _PrintedTotal(NamedTuple):
+    number: str
+    unit: str
+
+
 @dataclass
 class _LinuxRunReport:
     """The output of one run."""
@@ -85,17 +91,16 @@ class _LinuxRunReport:
     warm_up_line_rates_bps: list[RoundedValue] = field(default_factory=list)
     real_time_line_rates_bps: list[RoundedValue] = field(default_factory=list)
     """Rates of the real-time lines after the warm-up. `warm_up_line_rates_bps` has those of the warm-up."""
-    has_begun: bool = False
-    is_measured: bool = False
-    totals: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Number and unit of each total, by name."""
-    connections: int | None = None
+    has_load_begun: bool = False
+    has_measurement_ended: bool = False
+    total_by_name: dict[str, _PrintedTotal] = field(default_factory=dict)
+    tested_connection_count: int | None = None
     error: str = ""
     is_interrupted: bool = False
 
     @property
     def is_complete(self) -> bool:
-        return "cpu busy (all)" in self.totals
+        return "cpu busy (all)" in self.total_by_name
 
 
 def starts_run(lines: LogLines) -> bool:
@@ -110,7 +115,11 @@ def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
     """Return the run that starts with the next line."""
     report = _LinuxRunReport(lines.last_taken_number + 1)
     foreign = 0
-    while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_CONSECUTIVE_FOREIGN_LINES:
+    while (
+        not report.is_complete
+        and (line := lines.peek_line()) is not None
+        and foreign < MAX_CONSECUTIVE_FOREIGN_LINES
+    ):
         if not _start_line_belongs_to_run(report, line) and starts_any_run(lines):
             break
         is_own = _record_line(report, lines.take_line())
@@ -123,11 +132,11 @@ def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
 def _start_line_belongs_to_run(report: _LinuxRunReport, line: str) -> bool:
     """Return whether a line that could start a run belongs to this one."""
     if find_command_line(line, PROGRAMS):
-        return report.command is None and not report.version and not report.has_begun
+        return report.command is None and not report.version and not report.has_load_begun
     if _VERSION_LINE.match(line):
-        return not report.version and not report.has_begun
+        return not report.version and not report.has_load_begun
     if _FIRST_MESSAGE_LINE.match(line):
-        return not (report.has_begun and "Network activity" in line) and not report.totals
+        return not (report.has_load_begun and "Network activity" in line) and not report.total_by_name
     return False
 
 
@@ -170,24 +179,24 @@ def _add_message(report: _LinuxRunReport, severity: str, text: str) -> None:
     if severity == "ERR ":
         report.error = text.strip()
     elif connections := _CONNECTION_COUNT_PATTERN.match(text):
-        report.connections = int(connections["number"])
+        report.tested_connection_count = int(connections["number"])
     elif text.startswith("Network activity progressing"):
-        report.has_begun = True
+        report.has_load_begun = True
     elif text.startswith("Test warmup completed"):
         report.warm_up_line_rates_bps, report.real_time_line_rates_bps = report.real_time_line_rates_bps, []
     elif text.startswith("Test run completed"):
-        report.is_measured = True
+        report.has_measurement_ended = True
     elif _INTERRUPTION_PATTERN.search(text):
         # A receiver prints this also for every sender that finishes first. Then its load has ended.
-        report.is_interrupted = report.is_interrupted or not report.is_measured
+        report.is_interrupted = report.is_interrupted or not report.has_measurement_ended
     elif severity == "INFO" and (total := _TOTAL_PATTERN.fullmatch(text)):
-        report.totals.setdefault(total["name"], (total["number"], total["unit"]))
+        report.total_by_name.setdefault(total["name"], _PrintedTotal(total["number"], total["unit"]))
 
 
 def _build_run(report: _LinuxRunReport, last_line: int) -> Run:
-    totals, requested = report.totals, _find_requested_options(report)
+    totals, requested = report.total_by_name, _find_requested_options(report)
     remarks: list[str] = []
-    duration = totals.get("test duration", ("", ""))[0]
+    duration = totals["test duration"].number if "test duration" in totals else ""
     duration_s = parse_rounded(duration).value if duration else None
     omitted_s = (
         requested.warm_up_s
@@ -201,7 +210,7 @@ def _build_run(report: _LinuxRunReport, last_line: int) -> Run:
         last_line,
         requested,
         report.version,
-        throughput_bps=parse_rounded(throughput[0], _BITS_PER_S_BY_UNIT[throughput[1]])
+        throughput_bps=parse_rounded(throughput.number, _BITS_PER_S_BY_UNIT[throughput.unit])
         if throughput
         else None,
         datagram_bytes=requested.max_bytes_per_call if requested.endpoint == SENDER else None,
@@ -234,20 +243,20 @@ def _find_requested_options(report: _LinuxRunReport) -> RequestedOptions:
         requested = _requested_options_from_settings(report)
     elif report.is_complete:
         requested = RequestedOptions(
-            SENDER if report.connections is not None else RECEIVER, _detect_workload(report)
+            SENDER if report.tested_connection_count is not None else RECEIVER, _detect_workload(report)
         )
-    if report.connections is not None:
+    if report.tested_connection_count is not None:
         requested = replace(
             requested,
             endpoint=SENDER,
-            raw_level_by_factor={**requested.raw_level_by_factor, "streams": report.connections},
+            raw_level_by_factor={**requested.raw_level_by_factor, "streams": report.tested_connection_count},
         )
     return requested
 
 
 def _detect_workload(report: _LinuxRunReport) -> str:
     """Return the workload, by what only TCP prints; empty if that does not decide it."""
-    if "retrans segs" in report.totals:
+    if "retrans segs" in report.total_by_name:
         return TCP_STREAM
     version = tuple(int(part) for part in report.version.split(".") if part.isdigit())
     return UDP_STREAM if version >= _MIN_RETRANSMIT_VERSION else ""
@@ -275,23 +284,23 @@ def _parse_integer(text: str) -> int | None:
     return int(text) if text.isdigit() and len(text) < 16 else None
 
 
-def _compute_endpoint_values(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, RoundedValue]:
-    metrics: dict[str, RoundedValue] = {}
+def _compute_endpoint_values(totals: Mapping[str, _PrintedTotal], duration: str) -> dict[str, RoundedValue]:
+    values: dict[str, RoundedValue] = {}
     numbers = {name: number for name, (number, _) in totals.items()}
     if {"idle", "iowait"} <= numbers.keys():
-        metrics["busy_percent"] = subtract(
+        values["busy_percent"] = subtract(
             100.0, parse_rounded(numbers["idle"]), parse_rounded(numbers["iowait"])
         )
     for theirs, ours in (("cpu busy (all)", "cpu_percent"), ("cycles/byte", "cycles_per_byte")):
         if theirs in numbers:
-            metrics[ours] = parse_rounded(numbers[theirs])
+            values[ours] = parse_rounded(numbers[theirs])
     if "retrans segs" in numbers:
-        metrics["retransmits_per_s"] = rate_per_second(numbers["retrans segs"], duration)
+        values["retransmits_per_s"] = rate_per_second(numbers["retrans segs"], duration)
     if "rx_packets" in numbers:
-        metrics["packets_per_s"] = rate_per_second(numbers["rx_packets"], duration)
+        values["packets_per_s"] = rate_per_second(numbers["rx_packets"], duration)
     if "tcpi rtt" in numbers:
-        metrics["rtt_us"] = parse_exact_count(numbers["tcpi rtt"])
-    return metrics
+        values["rtt_us"] = parse_exact_count(numbers["tcpi rtt"])
+    return values
 
 
 def _build_intervals(

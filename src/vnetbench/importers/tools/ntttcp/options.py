@@ -146,7 +146,7 @@ def parse_linux_command(command: CommandLine) -> RequestedOptions:
     )
 
 
-def parse_factors(
+def parse_levels_and_remarks(
     raw_level_by_factor: Mapping[str, object], workload: str
 ) -> tuple[dict[str, Level], tuple[str, ...]]:
     """Return the canonical levels, and a remark for each one that is invalid or of other workloads."""

@@ -83,7 +83,7 @@ class WindowsTables:
     _row_numbers: list[str] = field(default_factory=list)
     _has_rows: bool = False
 
-    def add(self, text: str) -> str | None:
+    def add_tables_and_return_rest(self, text: str) -> str | None:
         """Add the tables at the start of a text and return the rest; None if there is no table.
 
         It stops after the last number of the last table: the rest of that line belongs to another run.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from vnetbench.importers.command_line import CommandLine, find_command_line
 from vnetbench.importers.log_lines import LogLines
@@ -61,19 +62,19 @@ _FIRST_OUTPUT_PATTERN = re.compile(
 )
 _HINT_WORDS = ("version", "network", "throughput", "bytes(meg)", "tttcp")
 
-_TABLE_NAME_BY_SUMMARY_NAME = {
+_COLUMN_TITLE_BY_SUMMARY_NAME = {
     "Throughput(Mbps)": "Throughput(Mbit/s)",
     "CPU": "Avg. CPU %",
     "Interrupts/Sec": "Intr(count/s)",
 }
-_BITS_PER_S_BY_THROUGHPUT_TITLE = {"Throughput(Mbit/s)": 1e6, "Throughput(MB/s)": 8 * 2.0**20}
+_BITS_PER_S_BY_COLUMN_TITLE = {"Throughput(Mbit/s)": 1e6, "Throughput(MB/s)": 8 * 2.0**20}
 """Bit/s of each unit. MB are 1024² bytes (ntttcp.c, BytesToMBytes)."""
-_METRIC_BY_TABLE_TITLE = {
+_METRIC_BY_COLUMN_TITLE = {
     "Avg. CPU %": "busy_percent",
     "Cycles/Byte": "cycles_per_byte",
     "Intr(count/s)": "interrupts_per_s",
 }
-_OTHER_RESULT_TITLES = (
+_OTHER_RESULT_COLUMN_TITLES = (
     "Bytes(MEG)", "Avg Frame Size", "Throughput(Buffers/s)", "Buffers", "DPCs(count/s)", "Pkts(num/DPC)",
     "Pkts(num/intr)", "Pkts(sent/intr)", "Pkts(recv/intr)", "Packets Sent", "Packets Received",
     "Retransmits", "Errors", "Avg latency (ns)", "Min latency (ns)", "Max latency (ns)",
@@ -99,6 +100,13 @@ class _WindowsRunReport:
         return self.tables.is_complete or bool(self.summary)
 
 
+class _RecordedLine(NamedTuple):
+    is_own: bool
+    """Whether the line is the run's own."""
+    rest: str
+    """What follows on the line and belongs to another run."""
+
+
 def starts_run(lines: LogLines) -> bool:
     """Return whether a command line, a version, or the first table of a run is next."""
     line = lines.peek_line() or ""
@@ -114,12 +122,16 @@ def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
     """Return the run that starts with the next line."""
     report = _WindowsRunReport(lines.last_taken_number + 1)
     foreign, last_line = 0, lines.last_taken_number
-    while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_CONSECUTIVE_FOREIGN_LINES:
+    while (
+        not report.is_complete
+        and (line := lines.peek_line()) is not None
+        and foreign < MAX_CONSECUTIVE_FOREIGN_LINES
+    ):
         if _starts_next_run(report, line) or (
             not _start_line_belongs_to_run(report, line) and starts_any_run(lines)
         ):
             break
-        is_own, rest = _add_line(report, lines.take_line())
+        is_own, rest = _record_line(report, lines.take_line())
         last_line = lines.last_taken_number
         foreign = 0 if is_own or not line.strip() else foreign + 1
         if rest.strip():
@@ -145,26 +157,22 @@ def _starts_next_run(report: _WindowsRunReport, line: str) -> bool:
     return bool(_TABLE_TITLE_PATTERN.search(line)) and "Thread" in line and bool(report.tables.threads)
 
 
-def _add_line(report: _WindowsRunReport, line: str) -> tuple[bool, str]:
-    """Record a line.
-
-    Returns:
-        Whether the line is the run's own, and the rest of it that belongs to another run.
-    """
-    rest = report.tables.add(line) if report.tables.is_open else None
+def _record_line(report: _WindowsRunReport, line: str) -> _RecordedLine:
+    """Record a line."""
+    rest = report.tables.add_tables_and_return_rest(line) if report.tables.is_open else None
     text = line if rest is None else rest
     if report.is_complete:
-        return True, text
+        return _RecordedLine(True, text)
     opening = None if _SUMMARY_LINE.search(text) else TABLE_OPENING_PATTERN.search(text)
     prose = text[: opening.start()] if opening else text
-    is_own = _add_text(report, prose) or rest is not None
+    is_own = _record_text(report, prose) or rest is not None
     if opening is None:
-        return is_own, ""
-    rest = report.tables.add(text[opening.start() :])
-    return True, rest or "" if report.is_complete else ""
+        return _RecordedLine(is_own, "")
+    rest = report.tables.add_tables_and_return_rest(text[opening.start() :])
+    return _RecordedLine(True, rest or "" if report.is_complete else "")
 
 
-def _add_text(report: _WindowsRunReport, text: str) -> bool:
+def _record_text(report: _WindowsRunReport, text: str) -> bool:
     """Record text outside of tables. Return whether it is the run's own."""
     if (
         command := find_command_line(_FIRST_OUTPUT_PATTERN.split(text)[0], PROGRAMS)
@@ -215,7 +223,7 @@ def _take_trailing_line(report: _WindowsRunReport, lines: LogLines) -> bool:
         return False
     for _ in range(offset):
         lines.take_line()
-    _add_text(report, lines.take_line())
+    _record_text(report, lines.take_line())
     return True
 
 
@@ -224,7 +232,7 @@ def _matches_network_characteristic(text: str) -> bool:
 
 
 def _build_run(report: _WindowsRunReport, last_line: int) -> Run:
-    totals = {_TABLE_NAME_BY_SUMMARY_NAME.get(name, name): text for name, text in report.summary.items()}
+    totals = {_COLUMN_TITLE_BY_SUMMARY_NAME.get(name, name): text for name, text in report.summary.items()}
     totals |= report.tables.totals
     requested = _find_requested_options(report)
     remarks: list[str] = []
@@ -237,7 +245,9 @@ def _build_run(report: _WindowsRunReport, last_line: int) -> Run:
         report.version,
         throughput_bps=_find_throughput(totals),
         datagram_bytes=_find_datagram_bytes(requested, report.tables, remarks),
-        endpoint_values_by_name=_compute_endpoint_values(totals, time_text if not requested.has_datagrams else ""),
+        endpoint_values_by_name=_compute_endpoint_values(
+            totals, time_text if not requested.has_datagrams else ""
+        ),
         other_results=_collect_other_results(totals, report),
         duration_s=parse_rounded(time_text).value if time_text else None,
         omitted_s=requested.warm_up_s or 0.0,
@@ -275,26 +285,28 @@ def _find_requested_options(report: _WindowsRunReport) -> RequestedOptions:
 
 
 def _find_throughput(totals: dict[str, str]) -> RoundedValue | None:
-    for name, scale in _BITS_PER_S_BY_THROUGHPUT_TITLE.items():
+    for name, scale in _BITS_PER_S_BY_COLUMN_TITLE.items():
         if name in totals:
             return parse_rounded(totals[name], scale)
     return None
 
 
-def _compute_endpoint_values(totals: dict[str, str], retransmits_duration_text: str) -> dict[str, RoundedValue]:
-    """Return the metrics of one endpoint's machine. `time_text` is empty if there are no retransmissions."""
-    metrics = {
+def _compute_endpoint_values(
+    totals: dict[str, str], retransmits_duration_text: str
+) -> dict[str, RoundedValue]:
+    """Return the values of one endpoint's machine. The text is empty if there are no retransmissions."""
+    values = {
         ours: parse_rounded(totals[theirs])
-        for theirs, ours in _METRIC_BY_TABLE_TITLE.items()
+        for theirs, ours in _METRIC_BY_COLUMN_TITLE.items()
         if theirs in totals
     }
     if "Retransmits" in totals and retransmits_duration_text:
-        metrics["retransmits_per_s"] = rate_per_second(totals["Retransmits"], retransmits_duration_text)
-    return metrics
+        values["retransmits_per_s"] = rate_per_second(totals["Retransmits"], retransmits_duration_text)
+    return values
 
 
 def _collect_other_results(totals: dict[str, str], report: _WindowsRunReport) -> dict[str, str]:
-    other_results = {name: totals[name] for name in _OTHER_RESULT_TITLES if name in totals}
+    other_results = {name: totals[name] for name in _OTHER_RESULT_COLUMN_TITLES if name in totals}
     return other_results | {
         f"characteristic: {name}": text for name, text in (report.network_characteristics or {}).items()
     }
