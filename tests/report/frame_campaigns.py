@@ -91,7 +91,10 @@ def forwarding_campaign() -> CampaignSummary:
         treatments.append(searched(index, {**treated, "frame_size": 64}, limit, goals=(1e-4,)))
     found = campaign("Packet forwarding", "What does a guest forward?", factors, treatments)
     return replace(
-        found, workload=FRAMES, deciding_metric="throughput_fps", published_table="packet-forwarding-2011"
+        found,
+        workload=FRAMES,
+        deciding_metric="throughput_fps",
+        published_table_name="packet-forwarding-2011",
     )
 
 

@@ -13,7 +13,7 @@ const ADAPTIVE_VALUE: &str = "adaptive";
 /// The value of `irq_cpus` for interrupts spread over CPUs.
 const SPREAD_VALUE: &str = "spread";
 /// Separates the CPU lists of single interrupts.
-const INTERRUPT_SEPARATOR: &str = ";";
+const INTERRUPT_CPU_LIST_SEPARATOR: &str = ";";
 /// More than any adapter supports.
 const MAX_COALESCE_S: f64 = 1.0;
 
@@ -85,7 +85,7 @@ pub fn placement_to_json(placement: IrqPlacement) -> Value {
         IrqPlacement::SharedCpus(list) => list.to_string(),
         IrqPlacement::PerInterrupt(lists) => {
             let lists: Vec<String> = lists.iter().map(CpuList::to_string).collect();
-            lists.join(INTERRUPT_SEPARATOR)
+            lists.join(INTERRUPT_CPU_LIST_SEPARATOR)
         }
     })
 }
@@ -94,8 +94,8 @@ pub fn placement_to_json(placement: IrqPlacement) -> Value {
 pub fn parse_placement(value: &Value) -> Result<IrqPlacement> {
     match value.as_str() {
         Some(SPREAD_VALUE) => Ok(IrqPlacement::Spread),
-        Some(text) if text.contains(INTERRUPT_SEPARATOR) => {
-            let lists = text.split(INTERRUPT_SEPARATOR).map(CpuList::parse);
+        Some(text) if text.contains(INTERRUPT_CPU_LIST_SEPARATOR) => {
+            let lists = text.split(INTERRUPT_CPU_LIST_SEPARATOR).map(CpuList::parse);
             Ok(IrqPlacement::PerInterrupt(lists.collect::<Result<_>>()?))
         }
         _ => parse_nonempty_cpu_list(value).map(IrqPlacement::SharedCpus),

@@ -20,7 +20,7 @@ FOREIGN_SHARE, MIN_FOREIGN = 0.001, 100
 MIN_SENT_SHARE_OF_DUE = 0.98
 """Share of the frames due. If the generator sends fewer, the generator is the limit, not the device."""
 MIN_COUNTED_SHARE_IF_PASSED = 0.5
-"""Share of the sent frames. The frames passed an interface that counted more than this."""
+"""Share of the sent frames that an interface counts at least, if the frames passed it."""
 
 
 def check_frame_counts(counts: FrameTotals) -> None:

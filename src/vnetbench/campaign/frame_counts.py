@@ -47,7 +47,7 @@ class FrameTotals:
     pair_direction_count: int
     """Number of directions of all pairs together. The load is offered in each of them."""
     rejected_by_source_ports: int = 0
-    """Frames that the sending ports refused. They are not part of `sent`."""
+    """Frames that the sending ports refused. They do not count as sent."""
     duplicates: int = 0
     out_of_order: int = 0
     foreign_frames_by_endpoint: Mapping[str, ForeignFrames] = field(default_factory=dict)

@@ -223,7 +223,7 @@ def _call_with_retries(
         The answer, and the time that it took in seconds.
 
     Raises:
-        AgentError: The server was unavailable for longer than `patience_s`.
+        AgentError: The server was unavailable for longer than its retry timeout.
         TrialAbandoned: `should_abandon` returned True.
     """
     start = time.monotonic()

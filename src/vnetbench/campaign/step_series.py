@@ -116,8 +116,8 @@ def _measure_max_load(steps: StepRunner, step_series: StepSeries) -> tuple[StepR
         most_fps = MAX_RELIABLE_PACED_SHARE * first.offered_fps_per_direction
     if most_fps <= wanted.min_load_fps:
         too_slow = TreatmentRefused(
-            f"the generator sends at most {format_value(first.offered_fps_per_direction, 'frame/s')} in each direction, "
-            f"but search.min_load is {format_exact_frame_rate(wanted.min_load_fps)}",
+            f"the generator sends at most {format_value(first.offered_fps_per_direction, 'frame/s')} "
+            f"in each direction, but search.min_load is {format_exact_frame_rate(wanted.min_load_fps)}",
             where="search.min_load",
             fix="lower search.min_load, or use more generators",
         )

@@ -38,7 +38,7 @@ class FrameLosses:
     sent_frames: int
     lost_frames: int
     lost_frames_by_location: Mapping[str, int]
-    """Lost frames by drop location. Their sum is `lost`."""
+    """Lost frames by drop location. Their sum is `lost_frames`."""
 
     def percent_of_lost(self, location: str) -> float | None:
         """Return the share of the lost frames that was lost at a location; None without losses."""

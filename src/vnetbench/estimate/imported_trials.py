@@ -67,7 +67,7 @@ _INTERVAL_METRICS: Mapping[str, _IntervalMetric] = {
     "retransmits_per_s": _IntervalMetric({"retransmits": 1}),
 }
 
-_SamplesOfInterval = Sequence[tuple[str, Sample]]
+_DirectedSamplesOfInterval = Sequence[tuple[str, Sample]]
 """The samples of one interval, each with its direction."""
 
 
@@ -204,7 +204,7 @@ def _reported_values(trial: TrialRecord) -> dict[str, _RoundedValue]:
     return {name: _RoundedValue(**value) for name, value in values.items()}
 
 
-def _log_intervals(trial: TrialRecord) -> list[_SamplesOfInterval]:
+def _log_intervals(trial: TrialRecord) -> list[_DirectedSamplesOfInterval]:
     """Return the intervals that all directions have. A short one is merged into the previous one."""
     intervals: list[list[tuple[str, Sample]]] = []
     by_direction = ([(endpoint.name, x) for x in endpoint.samples] for endpoint in trial.endpoints)
@@ -219,12 +219,14 @@ def _log_intervals(trial: TrialRecord) -> list[_SamplesOfInterval]:
     return list(intervals)
 
 
-def _interval_length_s(interval: _SamplesOfInterval) -> float:
+def _interval_length_s(interval: _DirectedSamplesOfInterval) -> float:
     directions = {direction for direction, _ in interval}
     return max(sum(x.interval_s for direction, x in interval if direction == each) for each in directions)
 
 
-def _metric_of_intervals(intervals: Sequence[_SamplesOfInterval], metric: str) -> _RoundedValue | None:
+def _metric_of_intervals(
+    intervals: Sequence[_DirectedSamplesOfInterval], metric: str
+) -> _RoundedValue | None:
     """Return a metric over several intervals; None if they lack a counter."""
     definition = _INTERVAL_METRICS.get(metric)
     if definition is None or not intervals:

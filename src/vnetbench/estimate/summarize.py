@@ -55,8 +55,8 @@ class _TreatmentTrials:
     points: list[TrialPoint] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     effective: Mapping[str, Any] = field(default_factory=dict)
-    latencies: Histogram = ()
-    idle_latencies: Histogram = ()
+    latency_histogram: Histogram = ()
+    idle_latency_histogram: Histogram = ()
 
 
 def summarize(file: ResultsFile) -> CampaignSummary:
@@ -100,7 +100,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
             *_trials_with_notes_warning(points),
         ),
         level_combination=study.combine,
-        published_table=study.published,
+        published_table_name=study.published,
         deciding_metric=deciding_metric(study),
         study_path=study.path,
     )
@@ -162,9 +162,11 @@ def _collect_trials(
             _trial_point(trial, warmup, time_series, testbeds.get(trial.testbed_shape or "", {}))
         )
         latencies = steady_latency_histogram(trial, warmup.samples)
-        treatment_trials.latencies = merge_histograms((treatment_trials.latencies, latencies))
+        treatment_trials.latency_histogram = merge_histograms((treatment_trials.latency_histogram, latencies))
         idle = merge_sample_histograms(trimmed_idle_samples(trial), "latency")
-        treatment_trials.idle_latencies = merge_histograms((treatment_trials.idle_latencies, idle))
+        treatment_trials.idle_latency_histogram = merge_histograms(
+            (treatment_trials.idle_latency_histogram, idle)
+        )
     return by_treatment
 
 
@@ -237,8 +239,8 @@ def _treatment_summary(
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),
         notes=tuple(dict.fromkeys(note for p in points for note in p.notes)),
-        latency_histogram=trials.latencies,
-        idle_latency_histogram=trials.idle_latencies,
+        latency_histogram=trials.latency_histogram,
+        idle_latency_histogram=trials.idle_latency_histogram,
     )
 
 

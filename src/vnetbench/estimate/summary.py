@@ -122,7 +122,7 @@ class CampaignSummary:
     warnings: tuple[str, ...] = ()
     level_combination: str = ALL_COMBINATIONS
     """How levels are combined into treatments (`Study.combine`)."""
-    published_table: str | None = None
+    published_table_name: str | None = None
     """Name of the published table that the study refers to (`Study.published`)."""
     reference_table: PublishedTable | None = None
     """The published table that this summary represents; None for measured results."""

@@ -32,7 +32,7 @@ class TimeSeries:
     """For a quantile: the histogram of each interval. Empty for a rate."""
     quantile: float = 0.0
     """For a quantile: its level, 0 to 1."""
-    idle_quantile_us: float = 0.0
+    subtracted_idle_quantile_us: float = 0.0
     """For a latency increase: the quantile before the load, subtracted from every value."""
     idle_values: tuple[float, ...] = ()
     """Values of the idle phase before the load, if there is one. `values` does not contain them."""
@@ -46,7 +46,7 @@ class TimeSeries:
         """
         if self.histograms:
             histogram = merge_histograms(self.histograms[warmup_samples:])
-            return _quantile_or_largest_us(histogram, self.quantile) - self.idle_quantile_us
+            return _quantile_or_largest_us(histogram, self.quantile) - self.subtracted_idle_quantile_us
         steady = list(zip(self.values, self.interval_lengths_s, strict=True))[warmup_samples:]
         return sum(rate * length_s for rate, length_s in steady) / sum(length_s for _, length_s in steady)
 
@@ -174,7 +174,7 @@ def trimmed_idle_samples(trial: TrialRecord) -> list[Sample]:
 
 
 def merge_sample_histograms(samples: Iterable[Sample], kind: str) -> Histogram:
-    """Merge all histograms of one kind (`HISTOGRAMS`); empty if no sample has one."""
+    """Merge all histograms of one kind (`HISTOGRAM_KINDS`); empty if no sample has one."""
     return merge_histograms(x.histograms[kind] for x in samples if kind in x.histograms)
 
 

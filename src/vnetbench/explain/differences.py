@@ -95,8 +95,8 @@ class TreatmentDifference:
     """Two treatments that differ in one factor, with the matching law."""
 
     factor: str
-    slower: TreatmentLimit
-    faster: TreatmentLimit
+    worse: TreatmentLimit
+    better: TreatmentLimit
     larger_over_smaller_ratio: float
     """Larger deciding metric over the smaller one."""
     law: LimitLaw | None
@@ -104,7 +104,7 @@ class TreatmentDifference:
     @property
     def clearly_changed_metrics_and_ratios(self) -> tuple[tuple[str, float], ...]:
         """Evidence metrics with disjoint ranges over the trials, and their ratios, largest change first."""
-        slower, faster = self.slower.treatment, self.faster.treatment
+        slower, faster = self.worse.treatment, self.better.treatment
         ratios = _median_ratios(_evidence_medians(slower), _evidence_medians(faster), EVIDENCE_METRICS)
         changed = [each for each in ratios.items() if _has_disjoint_ranges(slower, faster, each[0])]
         return tuple(sorted(changed, key=lambda each: -abs(math.log(each[1]))))
@@ -184,19 +184,19 @@ def _disjoint_larger_over_smaller_median(
 
 def _matching_law(
     factor: str,
-    slower: TreatmentLimit,
-    faster: TreatmentLimit,
+    worse: TreatmentLimit,
+    better: TreatmentLimit,
     ratio: float,
     medians: Mapping[int, Mapping[str, float]],
 ) -> LimitLaw | None:
     """Return the first law that both treatments follow. `medians` has evidence medians by treatment index."""
     ratios = _median_ratios(
-        medians[slower.treatment.index], medians[faster.treatment.index], _METRICS_IN_LAWS
+        medians[worse.treatment.index], medians[better.treatment.index], _METRICS_IN_LAWS
     )
-    before, after = (each.treatment.factors[factor] for each in (slower, faster))
+    before, after = (each.treatment.factors[factor] for each in (worse, better))
     if isinstance(before, int | float) and isinstance(after, int | float) and before > 0 < after:
         ratios[factor] = after / before
-    family = slower.candidates[0].cause.family if slower.candidates else ""
+    family = worse.candidates[0].cause.family if worse.candidates else ""
     return next((law for law in LAWS if _is_law_fulfilled(law, ratios, ratio, family)), None)
 
 
@@ -238,7 +238,7 @@ def _is_law_fulfilled(law: LimitLaw, ratios: Mapping[str, float], ratio: float, 
 
 
 def _difference_finding(summary: CampaignSummary, difference: TreatmentDifference) -> Finding:
-    slower, faster = difference.slower.treatment, difference.faster.treatment
+    slower, faster = difference.worse.treatment, difference.better.treatment
     fast, slow = (
         level_phrase(difference.factor, each.factors[difference.factor]) for each in (faster, slower)
     )
@@ -254,7 +254,7 @@ def _difference_finding(summary: CampaignSummary, difference: TreatmentDifferenc
         details={
             "factor": difference.factor,
             "ratio": difference.larger_over_smaller_ratio,
-            "limits": [difference.slower.cause_name, difference.faster.cause_name],
+            "limits": [difference.worse.cause_name, difference.better.cause_name],
             "law": None if difference.law is None else difference.law.metric_that_stays_constant,
             "changed_metrics": dict(difference.clearly_changed_metrics_and_ratios),
             **_packet_cost_details(difference),
@@ -267,7 +267,7 @@ def _packet_cost_details(difference: TreatmentDifference) -> dict[str, object]:
     law = difference.law
     if law is None or law.metric_that_stays_constant != "packets_per_s":
         return {}
-    medians = [_evidence_medians(each.treatment) for each in (difference.slower, difference.faster)]
+    medians = [_evidence_medians(each.treatment) for each in (difference.worse, difference.better)]
     if not all({"cycles_per_byte", law.metric_proportional_to_deciding} <= each.keys() for each in medians):
         return {}
     sizes = [each[law.metric_proportional_to_deciding] for each in medians]
@@ -286,8 +286,8 @@ def _reason_sentences(difference: TreatmentDifference) -> str:
         constant = f'The metric "{metric_label(metric)}" stays constant ({before} and {after}).'
         return f"{constant} {difference.law.conclusion_sentence}"
     sentences = []
-    if difference.slower.cause_name != difference.faster.cause_name:
-        slower, faster = _limiting_cause_clause(difference.slower), _limiting_cause_clause(difference.faster)
+    if difference.worse.cause_name != difference.better.cause_name:
+        slower, faster = _limiting_cause_clause(difference.worse), _limiting_cause_clause(difference.better)
         sentences.append(f"The limit changes from {slower} to {faster}.")
     if difference.clearly_changed_metrics_and_ratios:
         changes = []
@@ -302,7 +302,7 @@ def _reason_sentences(difference: TreatmentDifference) -> str:
 def _format_both_medians(difference: TreatmentDifference, metric: str) -> tuple[str, str]:
     slower, faster = (
         format_metric(metric, _evidence_medians(each.treatment)[metric])
-        for each in (difference.slower, difference.faster)
+        for each in (difference.worse, difference.better)
     )
     return slower, faster
 

@@ -32,7 +32,7 @@ from vnetbench.explain.model import (
 from vnetbench.explain.model_check import find_model_agreement
 from vnetbench.explain.phrases import format_metric, supporting_evidence_phrase
 from vnetbench.explain.rules import get_cause
-from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS_KEY, sample_size_findings
+from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS_KEY, missing_interval_findings
 from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
@@ -50,7 +50,7 @@ def explain(summary: CampaignSummary) -> Explanation:
         *(_limit_finding(summary, group, len(limits)) for group in groups),
         *comparison_findings(summary),
         *difference_findings(summary, limits),
-        *sample_size_findings(summary),
+        *missing_interval_findings(summary),
         *saturated_forwarder_findings(summary),
     ]
     findings.sort(key=lambda finding: not _precludes_limits(finding, len(limits)))

@@ -18,7 +18,7 @@ AMBIGUOUS_TREATMENTS_KEY = "ambiguous"
 """Key in the finding's details: indices of treatments with two trials that differ in value and limit."""
 
 
-def sample_size_findings(summary: CampaignSummary) -> Iterator[Finding]:
+def missing_interval_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield one finding about all treatments without an interval; nothing if every treatment has one."""
     measured = [each for each in summary.treatments if summary.deciding_metric in each.metrics]
     few = [each for each in measured if _has_no_interval(each, summary.deciding_metric)]

@@ -170,7 +170,7 @@ def _decisive_evidence_items(rule: CauseRule, trials: Sequence[TrialEvidence]) -
     These are all requirements, the strongest alternative, and each contradicting condition that holds in
     part.
     """
-    pattern = max(rule.patterns, key=lambda each: _median_pattern_score(each, trials))
+    pattern = max(rule.patterns, key=lambda each: _median_pattern_score_or_negative(each, trials))
     for condition in pattern.requires:
         yield _evidence_item(condition, trials, "supports")
     alternatives = [
@@ -187,7 +187,7 @@ def _decisive_evidence_items(rule: CauseRule, trials: Sequence[TrialEvidence]) -
             yield _evidence_item(condition, trials, "contradicts")
 
 
-def _median_pattern_score(pattern: EvidencePattern, trials: Sequence[TrialEvidence]) -> float:
+def _median_pattern_score_or_negative(pattern: EvidencePattern, trials: Sequence[TrialEvidence]) -> float:
     """Return the median of the pattern's scores; -1 if it has none."""
     scores = [score for each in trials if (score := score_pattern(pattern, each)) is not None]
     return median(scores) if scores else -1.0

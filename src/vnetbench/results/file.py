@@ -163,8 +163,8 @@ class ResultsFile:
             " duration_s, setup_s, state, failure, effective, notes)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                trial.treatment, trial.block, self._session, trial.testbed_shape, trial.since_campaign_start_s,
-                trial.idle_s, trial.duration_s, trial.setup_s, trial.state, trial.failure,
+                trial.treatment, trial.block, self._session, trial.testbed_shape,
+                trial.since_campaign_start_s, trial.idle_s, trial.duration_s, trial.setup_s, trial.state, trial.failure,
                 to_json(trial.effective), to_json(trial.notes),
             ),
         )  # fmt: skip

@@ -50,7 +50,7 @@ class GoalEstimator:
         self._max_considered_load_fps = math.inf if may_exceed_max_load else max_load_fps
         self._outcomes: list[StepOutcome] = []
         self._overloaded_steps: list[tuple[float, float]] = []
-        self.throughput: posterior.ThroughputPosterior
+        self.throughput_posterior: posterior.ThroughputPosterior
         self._set_grid(posterior.create_grid(self.min_log_load, self.max_log_load, may_exceed_max_load))
 
     def add_steps(self, steps: Iterable[SearchStep]) -> None:
@@ -64,44 +64,44 @@ class GoalEstimator:
             )
             self._outcomes.append(outcome)
             self._log_likelihoods[outcome.duration_index] += posterior.step_log_likelihood_by_side_shape(
-                self.throughput.grid, outcome
+                self.throughput_posterior.grid, outcome
             )
             if step.loss_ratio > 0:
                 passed = math.log(max(1 - step.loss_ratio, 1e-9))
                 self._overloaded_steps.append((-passed, outcome.log_load + passed))
-        self.throughput = self._compute_posterior(self.throughput.grid)
+        self.throughput_posterior = self._compute_posterior(self.throughput_posterior.grid)
         for _ in range(_MAX_REFINEMENTS_PER_STEP):
             if not self._is_grid_too_coarse():
                 break
-            self._set_grid(posterior.refine_grid(self.throughput))
+            self._set_grid(posterior.refine_grid(self.throughput_posterior))
 
     def log_load_interval(self, confidence: float) -> tuple[float, float]:
         """Return the shortest interval of log load that contains the throughput at this confidence."""
         return posterior.shortest_log_load_interval(
-            self.throughput.grid, self.throughput.full_step_probability_by_cell, confidence
+            self.throughput_posterior.grid, self.throughput_posterior.full_step_probability_by_cell, confidence
         )
 
     def median_log_load(self) -> float:
         """Return the median of the throughput's posterior, in log load."""
         return float(
             posterior.log_load_quantiles(
-                self.throughput.grid, self.throughput.full_step_probability_by_cell, [0.5]
+                self.throughput_posterior.grid, self.throughput_posterior.full_step_probability_by_cell, [0.5]
             )[0]
         )
 
     def chance_above_max_load(self) -> float:
         """Return the probability that the throughput is above the highest load."""
         return float(
-            self.throughput.full_step_probability_by_cell[
-                self.throughput.grid.centres > self.max_log_load
+            self.throughput_posterior.full_step_probability_by_cell[
+                self.throughput_posterior.grid.centres > self.max_log_load
             ].sum()
         )
 
     def chance_below_min_load(self) -> float:
         """Return the probability that the throughput is below the lowest load."""
         return float(
-            self.throughput.full_step_probability_by_cell[
-                self.throughput.grid.centres < self.min_log_load
+            self.throughput_posterior.full_step_probability_by_cell[
+                self.throughput_posterior.grid.centres < self.min_log_load
             ].sum()
         )
 
@@ -110,7 +110,7 @@ class GoalEstimator:
         self._log_likelihoods = [
             posterior.log_likelihood_by_side_shape(grid, self._outcomes, level) for level in levels
         ]
-        self.throughput = self._compute_posterior(grid)
+        self.throughput_posterior = self._compute_posterior(grid)
 
     def _compute_posterior(self, grid: posterior.LogLoadGrid) -> posterior.ThroughputPosterior:
         return posterior.compute_posterior(
@@ -123,10 +123,10 @@ class GoalEstimator:
 
     def _is_grid_too_coarse(self) -> bool:
         """Return whether the likely throughputs of some step duration cover too few, too wide cells."""
-        grid = self.throughput.grid
+        grid = self.throughput_posterior.grid
         for level in range(len(self.step_durations_s)):
             low, high = posterior.log_load_quantiles(
-                grid, self.throughput.probability_by_cell_at(level), [0.05, 0.95]
+                grid, self.throughput_posterior.probability_by_cell_at(level), [0.05, 0.95]
             )
             widths = grid.widths[(grid.centres >= low) & (grid.centres <= high)]
             if len(widths) < _MIN_LIKELY_CELLS and widths.max(initial=0.0) > _NARROW_CELL_LOG_LOAD:

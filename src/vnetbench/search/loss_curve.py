@@ -74,7 +74,7 @@ def fit_loss_curve(steps: Sequence[SearchStep]) -> LossCurve:
     for estimator in estimators:
         estimator.add_steps(steps)
     return LossCurve(
-        least_fps, most_fps, tuple(ratios), tuple(estimator.throughput for estimator in estimators)
+        least_fps, most_fps, tuple(ratios), tuple(estimator.throughput_posterior for estimator in estimators)
     )
 
 

@@ -227,7 +227,7 @@ def cpu_evidence(data: TrialData) -> EvidenceValues:
     return {
         **values,
         **_kernel_cpu_values(data.kernels),
-        **_observed_thread_values(part.host_samples),
+        **_busiest_thread_values_by_kind(part.host_samples),
         "other_work_percent": largest(_other_work_percent(kernel, part) for kernel in data.kernels),
         "streams_per_thread": largest(
             _streams_per_thread(endpoint, samples, part) for endpoint, samples in part.endpoints
@@ -329,7 +329,7 @@ def _cpus_used_by_bench(part: SteadyPart) -> float:
     return ratio(to_number(totals.get("bench_cpu_s")), part.trial.idle_s + part.trial.duration_s) or 0.0
 
 
-def _observed_thread_values(host_samples: Sequence[Sample]) -> EvidenceValues:
+def _busiest_thread_values_by_kind(host_samples: Sequence[Sample]) -> EvidenceValues:
     """Return the largest running and waiting time among the threads of each kind."""
     observations = [x.observation for x in host_samples if x.observation]
     duration_s = total_duration_s(x for x in host_samples if x.observation)

@@ -102,11 +102,11 @@ def instrument_evidence(data: TrialData) -> EvidenceValues:
         "samples_lost": sum_known_values(*(to_number(report.get("events_lost")) for _, report in reports)),
         "rate_achieved_percent": 100 * min(rate_shares) if rate_shares else None,
         "generator_limited": float(any(limited)) if limited else None,
-        "delay_line_drop_percent": largest(_delay_line_drop_percents(trial.endpoints)),
+        "delay_line_drop_percent": largest(_delay_line_unintended_loss_percents(trial.endpoints)),
     }
 
 
-def _delay_line_drop_percents(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:
+def _delay_line_unintended_loss_percents(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:
     """Yield the unintended frame loss of each direction of each delay line, in percent of all frames."""
     for endpoint in endpoints:
         lines = endpoint.totals.get("delay_lines")

@@ -151,8 +151,8 @@ PACKET_EVIDENCE_METRICS = (
         "receive_cpus",
         "1",
         "CPUs that receive packets",
-        f"number of CPUs of a receiving kernel that receive {_MIN_RECEIVE_CPU_PACKET_PERCENT:g} % of its packets or "
-        "more, in the kernel whose busiest CPU has the largest share",
+        f"number of CPUs of a receiving kernel that receive {_MIN_RECEIVE_CPU_PACKET_PERCENT:g} % of its "
+        "packets or more, in the kernel whose busiest CPU has the largest share",
         ("cpu[].softnet_processed",),
     ),
     EvidenceMetric(

@@ -116,7 +116,7 @@ def _busiest_thread_cpu_by_sample(samples: Sequence[Sample]) -> list[int]:
 
 def _same_cpu_percents_of_pairs(data: TrialData) -> Iterator[float | None]:
     """Yield the share of samples on the same CPU for each pair whose endpoints share a kernel."""
-    for first, second in _endpoints_by_pair(data):
+    for first, second in _samples_by_pair(data):
         if not (has_own_kernel(first) or has_own_kernel(second)):
             cpus = list(
                 zip(_busiest_thread_cpu_by_sample(first), _busiest_thread_cpu_by_sample(second), strict=False)
@@ -124,7 +124,7 @@ def _same_cpu_percents_of_pairs(data: TrialData) -> Iterator[float | None]:
             yield percent(sum(one == other for one, other in cpus), len(cpus))
 
 
-def _endpoints_by_pair(data: TrialData) -> list[tuple[Sequence[Sample], Sequence[Sample]]]:
+def _samples_by_pair(data: TrialData) -> list[tuple[Sequence[Sample], Sequence[Sample]]]:
     """Return the samples of both endpoints of each pair in the testbed's description.
 
     Without pairs in the description, two endpoints form a pair. Of more endpoints, senders and receivers are

@@ -21,7 +21,7 @@ class TrialData:
     steady_part: SteadyPart
     metrics: Mapping[str, float]
     """The trial's metrics. Some of them are also evidence."""
-    time_series: Sequence[float]
+    steady_deciding_series: Sequence[float]
     """The deciding metric in each interval of the steady part."""
     flows: Sequence[Flow]
     """Both ends of all streams."""

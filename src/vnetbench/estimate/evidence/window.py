@@ -257,7 +257,7 @@ def window_evidence(data: TrialData) -> EvidenceValues:
         **_retransmit_values(part, senders),
         **_pacing_values(part, senders),
         "stream_goodput_bps": median_over_flows(data.sending_flows, lambda flow: flow.goodput_bps or None),
-        "goodput_variation_percent": variation_percent(data.time_series),
+        "goodput_variation_percent": variation_percent(data.steady_deciding_series),
     }
 
 

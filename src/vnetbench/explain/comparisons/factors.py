@@ -39,7 +39,7 @@ class FactorAnalysis:
 
     effects: tuple[Effect, ...]
     interactions: tuple[Interaction, ...]
-    shares: VarianceShares | None
+    variance_shares: VarianceShares | None
 
 
 def analyze_factors(summary: CampaignSummary) -> FactorAnalysis:
@@ -56,7 +56,7 @@ def analyze_factors(summary: CampaignSummary) -> FactorAnalysis:
         interactions=tuple(
             replace(i, ratio=r) for i, r in zip(interactions, interaction_ratios, strict=True)
         ),
-        shares=estimate_variance_shares(cells, names, summary.required_precision.confidence)
+        variance_shares=estimate_variance_shares(cells, names, summary.required_precision.confidence)
         if len(cells) > 2
         else None,
     )
@@ -90,13 +90,13 @@ def _effect_sentences(
         for name in dict.fromkeys(effect.factor for effect in significant)
     }
     noun = metric_noun(summary.deciding_metric)
-    for rank, effect in enumerate(_rank_effects(strongest, analysis.shares)):
+    for rank, effect in enumerate(_rank_effects(strongest, analysis.variance_shares)):
         if rank > 0:
             subject = "Another factor with an effect"
         else:
             subject = "The most important factor" if len(strongest) > 1 else "The only factor with an effect"
         yield f"{subject} is {factor_noun(effect.factor)}."
-        yield from _variance_share_sentence(analysis.shares, (effect.factor,), "It explains")
+        yield from _variance_share_sentence(analysis.variance_shares, (effect.factor,), "It explains")
         levels = f"{level_phrase(effect.factor, effect.level)} instead of "
         levels += level_phrase(effect.factor, effect.base_level)
         ratio = format_ratio_with_interval(effect.ratio)
@@ -142,7 +142,7 @@ def _interaction_sentences(analysis: FactorAnalysis) -> Iterator[str]:
     """Describe the strongest significant interaction of each two factors."""
     significant = [each for each in analysis.interactions if _is_significant(each.ratio)]
     for factors in dict.fromkeys(each.factors for each in significant):
-        share = analysis.shares.terms.get(factors) if analysis.shares else None
+        share = analysis.variance_shares.terms.get(factors) if analysis.variance_shares else None
         if share is not None and share.value < _MIN_INTERACTION_SHARE_TO_MENTION:
             continue
         candidates = (each for each in significant if each.factors == factors)
@@ -150,7 +150,7 @@ def _interaction_sentences(analysis: FactorAnalysis) -> Iterator[str]:
         (one, other), (base, other_base) = strongest.factors, strongest.bases
         level, other_level = strongest.levels
         yield f"{factor_noun(one)} and {factor_noun(other)} interact."
-        yield from _variance_share_sentence(analysis.shares, factors, "Their interaction explains")
+        yield from _variance_share_sentence(analysis.variance_shares, factors, "Their interaction explains")
         yield (
             f"With {level_phrase(other, other_level)} instead of {level_phrase(other, other_base)}, "
             f"the effect of {level_phrase(one, level)} instead of {level_phrase(one, base)} is multiplied by "
@@ -232,9 +232,9 @@ def _finding_details(summary: CampaignSummary, analysis: FactorAnalysis) -> dict
         ],
         "shares": [
             {"factors": list(term), "share": share.value, "low": share.low, "high": share.high}
-            for term, share in (analysis.shares.terms.items() if analysis.shares else ())
+            for term, share in (analysis.variance_shares.terms.items() if analysis.variance_shares else ())
         ],
-        "error_share": analysis.shares.error_share if analysis.shares else None,
+        "error_share": analysis.variance_shares.error_share if analysis.variance_shares else None,
     }
 
 

@@ -182,7 +182,7 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         if p_value > _SIGNIFICANCE_LEVEL or busy - quiet < _MIN_OTHER_WORK_DIFFERENCE_PERCENT:
             continue
         decline = _share_lost_by_trend(
-            summary, _limit_to_trial_range(summary, trend.median_change_per_unit * (busy - quiet))
+            summary, _limit_change_to_trial_range(summary, trend.median_change_per_unit * (busy - quiet))
         )
         if decline < summary.required_precision.half_width:
             continue
@@ -237,7 +237,7 @@ def _has_evidence_and_result(summary: CampaignSummary, point: TrialPoint, metric
     return metric in point.evidence and point.values.get(summary.deciding_metric, 0.0) > 0
 
 
-def _limit_to_trial_range(summary: CampaignSummary, log_change: float) -> float:
+def _limit_change_to_trial_range(summary: CampaignSummary, log_change: float) -> float:
     """Limit a change to the range of trials of one treatment: a slope does not extrapolate."""
     values = [
         [p.values.get(summary.deciding_metric, 0.0) for p in each.points] for each in summary.treatments

@@ -83,7 +83,7 @@ def find_outliers(summary: CampaignSummary) -> tuple[OutlierTreatment, ...]:
     total, removed = len(cells), []
     last_significant = 0
     for number in range(1, min(_MAX_OUTLIERS, max(1, int(_MAX_OUTLIERS_PER_TREATMENT * total))) + 1):
-        extreme = _treatment_with_largest_residual(
+        extreme = _find_largest_residual_treatment(
             cells, factors, total, summary.required_precision.confidence
         )
         if extreme is None:
@@ -132,7 +132,7 @@ def surprise_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     )
 
 
-def _treatment_with_largest_residual(
+def _find_largest_residual_treatment(
     cells: Sequence[CellMean], factors: Sequence[str], count: int, confidence: float
 ) -> OutlierTreatment | None:
     """Return the treatment with the largest studentized residual; None if too few treatments are left."""

@@ -182,7 +182,7 @@ def _trial_series_rows(point: TrialPoint, divisor: float) -> Iterator[ChartRow]:
 
 
 def latency_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]:
-    """Return the latency curve of each treatment: the latency in µs that the share `beyond` exceeds.
+    """Return the latency curve of each treatment: the latency in µs that a share of the values exceeds.
 
     Dashes distinguish the levels of a factor; in a campaign with idle phases, they distinguish idle phases
     from load.

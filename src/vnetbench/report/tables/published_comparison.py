@@ -44,9 +44,9 @@ class PublishedComparison:
 
 def compare_with_published(summary: CampaignSummary) -> PublishedComparison | None:
     """Return the comparison; None if the study names no published table or nothing was measured yet."""
-    if summary.published_table is None:
+    if summary.published_table_name is None:
         return None
-    source = load_table(summary.published_table)
+    source = load_table(summary.published_table_name)
     varying = factor_names(varying_factors(summary.treatments, summary.factors))
     names = [name for name in varying if name != _DIRECTION]
     groups: dict[str, list[TreatmentSummary]] = {}
