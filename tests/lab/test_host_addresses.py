@@ -70,13 +70,13 @@ def test_a_named_interface_decides_for_the_peer_too() -> None:
 
 def test_a_named_ipv6_address_is_the_address_for_load() -> None:
     a, b = choose_routed_interfaces(web_1(address="2001:db8::b"), web_2(address="2001:db8::c"))
-    assert (a.interface, a.address, b.ipv6_address) == ("ens192", "2001:db8::b", "2001:db8::c")
+    assert (a.interface, a.primary_address, b.ipv6_address) == ("ens192", "2001:db8::b", "2001:db8::c")
 
 
 def test_the_bench_machine_uses_its_route_to_the_host() -> None:
     here = make_host(HostSpec("here", local=True), WEB_1)
     for pair in (choose_routed_interfaces(here, web_2()), reversed(choose_routed_interfaces(web_2(), here))):
-        assert [interface.address for interface in pair] == ["192.0.2.11", "192.0.2.12"]
+        assert [interface.primary_address for interface in pair] == ["192.0.2.11", "192.0.2.12"]
 
 
 def test_link_local_and_temporary_addresses_are_ignored() -> None:
@@ -133,4 +133,4 @@ def test_two_interfaces_of_one_machine_need_neither_routes_nor_addresses() -> No
     a, _ = choose_interfaces_of_one_machine(
         web_1(interface="ens192", address="10.9.9.9"), web_1(interface="ens224")
     )
-    assert a.address == "10.9.9.9"
+    assert a.primary_address == "10.9.9.9"

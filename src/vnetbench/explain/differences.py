@@ -104,9 +104,9 @@ class TreatmentDifference:
     @property
     def clearly_changed_metrics_and_ratios(self) -> tuple[tuple[str, float], ...]:
         """Evidence metrics with disjoint ranges over the trials, and their ratios, largest change first."""
-        slower, faster = self.worse.treatment, self.better.treatment
-        ratios = _median_ratios(_evidence_medians(slower), _evidence_medians(faster), EVIDENCE_METRICS)
-        changed = [each for each in ratios.items() if _has_disjoint_ranges(slower, faster, each[0])]
+        worse, better = self.worse.treatment, self.better.treatment
+        ratios = _median_ratios(_evidence_medians(worse), _evidence_medians(better), EVIDENCE_METRICS)
+        changed = [each for each in ratios.items() if _has_disjoint_ranges(worse, better, each[0])]
         return tuple(sorted(changed, key=lambda each: -abs(math.log(each[1]))))
 
 
@@ -135,9 +135,9 @@ def _find_differences(
     for factor, one, other in _pairs_differing_in_one_factor(summary, limits):
         ratio = _disjoint_larger_over_smaller_median(one.treatment, other.treatment, metric)
         if ratio >= MIN_REPORTED_RATIO:
-            slower, faster = _worse_and_better(one, other, metric)
-            law = _matching_law(factor, slower, faster, ratio, medians)
-            yield TreatmentDifference(factor, slower, faster, ratio, law)
+            worse, better = _worse_and_better(one, other, metric)
+            law = _matching_law(factor, worse, better, ratio, medians)
+            yield TreatmentDifference(factor, worse, better, ratio, law)
 
 
 def _pairs_differing_in_one_factor(
@@ -190,9 +190,7 @@ def _matching_law(
     medians: Mapping[int, Mapping[str, float]],
 ) -> LimitLaw | None:
     """Return the first law that both treatments follow. `medians` has evidence medians by treatment index."""
-    ratios = _median_ratios(
-        medians[worse.treatment.index], medians[better.treatment.index], _METRICS_IN_LAWS
-    )
+    ratios = _median_ratios(medians[worse.treatment.index], medians[better.treatment.index], _METRICS_IN_LAWS)
     before, after = (each.treatment.factors[factor] for each in (worse, better))
     if isinstance(before, int | float) and isinstance(after, int | float) and before > 0 < after:
         ratios[factor] = after / before
@@ -238,19 +236,19 @@ def _is_law_fulfilled(law: LimitLaw, ratios: Mapping[str, float], ratio: float, 
 
 
 def _difference_finding(summary: CampaignSummary, difference: TreatmentDifference) -> Finding:
-    slower, faster = difference.worse.treatment, difference.better.treatment
-    fast, slow = (
-        level_phrase(difference.factor, each.factors[difference.factor]) for each in (faster, slower)
+    worse, better = difference.worse.treatment, difference.better.treatment
+    better_level, worse_level = (
+        level_phrase(difference.factor, each.factors[difference.factor]) for each in (better, worse)
     )
-    other_factors = other_factors_phrase(summary, faster, difference.factor)
+    other_factors = other_factors_phrase(summary, better, difference.factor)
     where = f" ({other_factors})" if other_factors else ""
     metric = summary.deciding_metric
-    after, before = (format_metric(metric, each.metrics[metric].value) for each in (faster, slower))
+    after, before = (format_metric(metric, each.metrics[metric].value) for each in (better, worse))
     return Finding(
         kind="difference",
-        text=f"With {fast} instead of {slow}{where}, {metric_label(metric)} is {after} instead of {before}. "
+        text=f"With {better_level} instead of {worse_level}{where}, {metric_label(metric)} is {after} instead of {before}. "
         + _reason_sentences(difference),
-        treatment_indices=(slower.index, faster.index),
+        treatment_indices=(worse.index, better.index),
         details={
             "factor": difference.factor,
             "ratio": difference.larger_over_smaller_ratio,
@@ -287,8 +285,8 @@ def _reason_sentences(difference: TreatmentDifference) -> str:
         return f"{constant} {difference.law.conclusion_sentence}"
     sentences = []
     if difference.worse.cause_name != difference.better.cause_name:
-        slower, faster = _limiting_cause_clause(difference.worse), _limiting_cause_clause(difference.better)
-        sentences.append(f"The limit changes from {slower} to {faster}.")
+        worse, better = _limiting_cause_clause(difference.worse), _limiting_cause_clause(difference.better)
+        sentences.append(f"The limit changes from {worse} to {better}.")
     if difference.clearly_changed_metrics_and_ratios:
         changes = []
         for name, _ in difference.clearly_changed_metrics_and_ratios[:_MAX_NAMED_METRICS]:
@@ -300,11 +298,11 @@ def _reason_sentences(difference: TreatmentDifference) -> str:
 
 
 def _format_both_medians(difference: TreatmentDifference, metric: str) -> tuple[str, str]:
-    slower, faster = (
+    worse, better = (
         format_metric(metric, _evidence_medians(each.treatment)[metric])
         for each in (difference.worse, difference.better)
     )
-    return slower, faster
+    return worse, better
 
 
 def _limiting_cause_clause(limit: TreatmentLimit) -> str:

@@ -281,7 +281,7 @@ def _own_or_abandoned_groups(testbed_name: str) -> list[Path]:
     """Return this user's groups of a testbed that this bench, or one that has ended, created."""
     hierarchy = find_cpu_hierarchy()
     groups = find_groups(hierarchy, testbed_name, "*.[0-9]*") if hierarchy else []
-    return [group for group in groups if _is_owned_by_this_user(group) and _is_owner_gone(group)]
+    return [group for group in groups if _is_owned_by_this_user(group) and _is_own_or_abandoned(group)]
 
 
 def _group_owner_identity(group: Path) -> str:
@@ -289,7 +289,7 @@ def _group_owner_identity(group: Path) -> str:
     return group.name.rpartition(".")[2]
 
 
-def _is_owner_gone(group: Path) -> bool:
+def _is_own_or_abandoned(group: Path) -> bool:
     bench = _group_owner_identity(group)
     return bench == current_process_identity() or not is_process_alive(bench)
 

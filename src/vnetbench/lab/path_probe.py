@@ -25,14 +25,14 @@ MAX_PROOF_ROUNDS = 3
 class Hop:
     """One interface on a path."""
 
-    label: str
+    display_name: str
     read_mtu: Callable[[], int]
     """Reads the interface's MTU; raises BenchError if the interface does not exist."""
 
 
 def local_hop(device: NetDevice) -> Hop:
     """Return the hop of an interface in a namespace of this machine."""
-    return Hop(device.label, lambda: interface_mtu(device.namespace, device.interface))
+    return Hop(device.display_name, lambda: interface_mtu(device.namespace, device.interface))
 
 
 def prove_paths(
@@ -137,14 +137,14 @@ def _path_refusal(hops: Sequence[Hop], route: str, mtu: int, reply: Mapping[str,
             replies = hop.read_mtu()
         except BenchError:
             return TreatmentRefused(
-                f"{what}: an interface does not exist", where=hop.label, fix="run vnetbench lab clean"
+                f"{what}: an interface does not exist", where=hop.display_name, fix="run vnetbench lab clean"
             )
         if replies < mtu:
             narrow.append((hop, replies))
     if not narrow:
         return TreatmentRefused(
             f"{what}, although every hop has an MTU of {mtu} or more",
-            where=" > ".join(hop.label for hop in hops),
+            where=" > ".join(hop.display_name for hop in hops),
             fix="look for a filter or an interface that is down on the path (vnetbench lab exec)",
         )
     where = "; ".join(f"{hop.label} has MTU {replies}" for hop, replies in narrow)

@@ -154,7 +154,9 @@ def _most_informative_load_and_duration(
         loads = np.concatenate(
             [
                 posterior.log_load_quantiles(
-                    each.throughput_posterior.grid, each.throughput_posterior.probability_by_cell_at(level), shares
+                    each.throughput_posterior.grid,
+                    each.throughput_posterior.probability_by_cell_at(level),
+                    shares,
                 )
                 for each in estimators
             ]
@@ -162,7 +164,9 @@ def _most_informative_load_and_duration(
         loads = np.clip(loads, math.log(parameters.min_load_fps), math.log(parameters.max_load_fps))
         information = np.zeros(len(loads))
         for estimator in estimators:
-            information += posterior.expected_information_nats(estimator.throughput_posterior, level, loads, width)
+            information += posterior.expected_information_nats(
+                estimator.throughput_posterior, level, loads, width
+            )
         information /= length_s + parameters.settle_s
         best = int(np.argmax(information))
         if information[best] > best_information:

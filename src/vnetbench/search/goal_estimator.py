@@ -30,7 +30,7 @@ def step_durations_s(step_s: float) -> tuple[float, ...]:
 
 
 class GoalEstimator:
-    """Estimates one goal's throughput; `throughput` is the posterior after each step.
+    """Estimates one goal's throughput; `throughput_posterior` is up to date after each step.
 
     With `may_exceed_max_load`, the throughput may exceed `max_load_fps`, the highest load that can be
     offered. Without, steps at higher loads are ignored.
@@ -78,7 +78,9 @@ class GoalEstimator:
     def log_load_interval(self, confidence: float) -> tuple[float, float]:
         """Return the shortest interval of log load that contains the throughput at this confidence."""
         return posterior.shortest_log_load_interval(
-            self.throughput_posterior.grid, self.throughput_posterior.full_step_probability_by_cell, confidence
+            self.throughput_posterior.grid,
+            self.throughput_posterior.full_step_probability_by_cell,
+            confidence,
         )
 
     def median_log_load(self) -> float:

@@ -33,7 +33,7 @@ def shape_for(factors: Mapping[str, Level]) -> GuestShape:
 
 def path_labels(shape: GuestShape, pair: int = 1) -> list[str]:
     elements = make_topology("t-way", shape).path_elements(pair)
-    return [element.name if isinstance(element, Guest) else element.label for element in elements]
+    return [element.name if isinstance(element, Guest) else element.display_name for element in elements]
 
 
 def test_both_endpoints_are_guests_joined_by_a_bridge() -> None:

@@ -312,7 +312,7 @@ def _compute_sample_metrics(
     return {name: RoundedValue.exact(count * factor / duration)}
 
 
-def _combine_flows(flows: Sequence[Sequence[CumulativeCount]], name: str) -> Iterable[ReportInterval]:
+def _combine_flows(flows: Sequence[Sequence[CumulativeCount]], value_name: str) -> Iterable[ReportInterval]:
     """Yield intervals of all flows together, between the samples of the same number.
 
     The column of rates is not used: with several flows it is the rate between samples of different flows.
@@ -326,7 +326,7 @@ def _combine_flows(flows: Sequence[Sequence[CumulativeCount]], name: str) -> Ite
     usual_length = median(lengths) if lengths else 0.0
     for number, length in enumerate(lengths):
         if length > 0 and length >= _MIN_KEPT_SHARE_OF_MEDIAN * usual_length:
-            values = {name: RoundedValue.exact(counts[number + 1] - counts[number])}
+            values = {value_name: RoundedValue.exact(counts[number + 1] - counts[number])}
             yield ReportInterval(times[number] - times[0], times[number + 1] - times[0], values)
 
 

@@ -172,7 +172,7 @@ class GuestTopology:
             "vswitches": list(self.vswitches),
             "hops": [
                 [
-                    element.name if isinstance(element, Guest) else element.label
+                    element.name if isinstance(element, Guest) else element.display_name
                     for element in self.path_elements(pair)
                 ]
                 for pair in range(1, self.shape.guests + 1)
@@ -188,7 +188,7 @@ class GuestTopology:
         middle: tuple[NetDevice | Guest, ...] = ports
         if forwarder:
             middle = (*ports[:2], forwarder, *ports[2:])
-        return (self._path_end(a), *middle, self._path_end(b))
+        return (self._find_device_or_guest(a), *middle, self._find_device_or_guest(b))
 
     def next_hop(self, endpoint: Endpoint) -> NetDevice | tuple[str, str]:
         """Return the receiver of frames that this endpoint sends to its peer.
@@ -201,7 +201,7 @@ class GuestTopology:
         peer = next(e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
         return peer.device if isinstance(peer, Vm) else (peer.name, peer.interface)
 
-    def _path_end(self, endpoint: Endpoint) -> NetDevice | Guest:
+    def _find_device_or_guest(self, endpoint: Endpoint) -> NetDevice | Guest:
         if isinstance(endpoint, Vm):
             return endpoint.device
         guest = self.find_guest(endpoint.name)

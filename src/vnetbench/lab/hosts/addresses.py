@@ -37,7 +37,7 @@ class LoadInterface:
     """The interface and addresses of a host's load."""
 
     interface: str
-    address: str
+    primary_address: str
     ipv6_address: str
     """Empty if the interface has no usable one."""
     has_ipv6: bool
@@ -47,8 +47,8 @@ def choose_routed_interfaces(a: PairHost, b: PairHost) -> tuple[LoadInterface, L
     """Return interface and addresses of both hosts of a pair, with routes checked; raises BenchError."""
     known_a, known_b = _route_lookup_address(a), _route_lookup_address(b)
     # At most one address is unknown: that of the bench's own machine.
-    found_a = _choose_interface(a, known_b or _choose_interface(b, known_a).address)
-    found_b = _choose_interface(b, found_a.address)
+    found_a = _choose_interface(a, known_b or _choose_interface(b, known_a).primary_address)
+    found_b = _choose_interface(b, found_a.primary_address)
     for host, own, peer in ((a, found_a, found_b), (b, found_b, found_a)):
         _check_route(host, own, peer)
     return found_a, found_b
@@ -148,18 +148,18 @@ def _interface_with_address(host: PairHost, address: str) -> str:
 
 
 def _check_route(host: PairHost, own_interface: LoadInterface, peer_interface: LoadInterface) -> None:
-    leaves_by, _ = host.find_route(peer_interface.address, own_interface.address)
+    leaves_by, _ = host.find_route(peer_interface.primary_address, own_interface.primary_address)
     if LOOPBACK in (leaves_by, own_interface.interface):
         raise BenchError(
-            f"{peer_interface.address} is the host's own address, "
+            f"{peer_interface.primary_address} is the host's own address, "
             "so both hosts of the pair are the same machine",
             where=f"testbed.host {host.spec.name}",
             fix="name another host, or another address of its peer",
         )
     if leaves_by != own_interface.interface:
         raise BenchError(
-            f"packets to {peer_interface.address} leave by {leaves_by}, not by {own_interface.interface}",
+            f"packets to {peer_interface.primary_address} leave by {leaves_by}, not by {own_interface.interface}",
             where=f"testbed.host {host.spec.name}",
             fix=f"name {leaves_by}, or add a route "
-            f"(ip route get {peer_interface.address} from {own_interface.address} shows it)",
+            f"(ip route get {peer_interface.primary_address} from {own_interface.primary_address} shows it)",
         )

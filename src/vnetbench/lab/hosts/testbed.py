@@ -284,7 +284,7 @@ class HostsLab:
                         side,
                         number,
                         interface.interface,
-                        interface.address,
+                        interface.primary_address,
                         interface.ipv6_address,
                         each.survey.user,
                         each.survey.is_root,

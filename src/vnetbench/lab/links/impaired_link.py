@@ -118,8 +118,8 @@ class ImpairedLink:
         return self._delay_lines or Netem(self._network.netem_devices)
 
     def _error_location(self) -> str:
-        ends = [device.label for each in self._network.delay_lines for device in each.devices]
-        return " > ".join(ends or [device.label for device in self._network.netem_devices])
+        ends = [device.display_name for each in self._network.delay_lines for device in each.devices]
+        return " > ".join(ends or [device.display_name for device in self._network.netem_devices])
 
     def _set_impairments(self, requested: Impairments) -> Impairments:
         effective = self._backend().set_impairments(requested)

@@ -53,7 +53,7 @@ class Netem:
 
     def set_impairments(self, impairments: Impairments) -> Impairments:
         """Set the delay, and remove netem for a delay of 0; return what was read back."""
-        read_back = {device.label: _set_delay(device, impairments.delay_s) for device in self.devices}
+        read_back = {device.display_name: _set_delay(device, impairments.delay_s) for device in self.devices}
         label, delay_s = next(
             ((label, delay_s) for label, delay_s in read_back.items() if delay_s != impairments.delay_s),
             ("", impairments.delay_s),

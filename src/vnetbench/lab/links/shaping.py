@@ -59,7 +59,7 @@ def limit_transmit_rate(
     if rate_bps is not None and not 8 <= rate_bps <= MAX_RATE_BPS:
         raise BenchError(
             f"cannot shape a link to {rate_bps:g} bit/s",
-            where=device.label,
+            where=device.display_name,
             fix=f"choose a rate from 8 bit/s to {MAX_RATE_BPS / 1e9:.1f} Gbit/s, or none",
         )
     with open_in_namespace(device.namespace) as ipr:
@@ -80,7 +80,7 @@ def limit_transmit_rate(
     if rate_bps is not None and kind != shaper:
         raise BenchError(
             f"the link is not shaped: its queueing discipline is {kind or 'the default'}, not {shaper}",
-            where=device.label,
+            where=device.display_name,
             fix="run vnetbench doctor to see the shapers of this kernel",
         )
     return shaped
@@ -96,7 +96,7 @@ def _requested_fifo_bytes(device: NetDevice, rate_bps: float, queue_s_or_qdisc: 
         raise BenchError(
             f"a queue of {format_exact_duration(queue_s_or_qdisc)} at {rate_bps:g} bit/s holds {size} bytes, "
             f"but packets have up to {MAX_PACKET_BYTES} bytes before segmentation",
-            where=device.label,
+            where=device.display_name,
             fix=f"choose a queue of {shortest * 1e3:.3g} ms to {longest * 1e3:.3g} ms at this rate",
         )
     return size
@@ -134,7 +134,7 @@ def _add_inner_qdisc(ipr: IPRoute, index: int, discipline: str, device: NetDevic
             raise
         raise BenchError(
             f"this kernel has no queueing discipline {discipline}",
-            where=device.label,
+            where=device.display_name,
             fix=f"modprobe sch_{discipline}, or leave the level out",
         ) from error
 

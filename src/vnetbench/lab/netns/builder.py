@@ -95,7 +95,7 @@ def assign_addresses(vm: Vm) -> None:
         for gateway in vm.gateways[:1]:
             ipr.route("add", dst="default", gateway=gateway)
     if netlink.run_in_namespace(vm.namespace, _kernel_has_ipv6):
-        _assign_ipv6(vm)
+        _assign_ipv6_address_and_route(vm)
 
 
 def restore_ipv6(vms: Iterable[Vm]) -> None:
@@ -115,13 +115,13 @@ def restore_ipv6(vms: Iterable[Vm]) -> None:
         if mtu < MIN_IPV6_MTU:
             raise TreatmentRefused(
                 f"ip_version = 6: an interface with an MTU of {mtu} cannot carry IPv6",
-                where=vm.device.label,
+                where=vm.device.display_name,
                 fix=f"choose an MTU of at least {MIN_IPV6_MTU}",
             )
-        _assign_ipv6(vm)
+        _assign_ipv6_address_and_route(vm)
 
 
-def _assign_ipv6(vm: Vm) -> None:
+def _assign_ipv6_address_and_route(vm: Vm) -> None:
     with netlink.open_in_namespace(vm.namespace) as ipr:
         ipr.addr(
             "replace",

@@ -84,7 +84,7 @@ def device_ports(topology: NetnsTopology) -> list[Endpoint]:
     """Return the device's ports to the VMs, in the form of endpoints with knobs."""
     if topology.shape.vswitch in (DIRECT, MACVLAN):
         return []
-    labels = {device.interface: device.label for path in topology.ports_by_pair for device in path}
+    labels = {device.interface: device.display_name for path in topology.ports_by_pair for device in path}
     return [Endpoint(labels[e.name], "", e.pair, e.name, "", "") for e in topology.endpoints]
 
 

@@ -30,7 +30,7 @@ def apply_treatment(
         TreatmentRefused: with the knob, the interface and the fix, if a setting did not take effect.
         BenchError: if the kernel refuses a change of the network.
     """
-    mtu = _requested_mtu(factors, spec)
+    mtu = _requested_network_mtu(factors, spec)
     if mtu is not None:
         builder.set_network_mtu(network, mtu, only_raise=True)
     values = knobs.apply_settings(settings, endpoints, agents, _fixes_for_mtu(factors, mtu))
@@ -81,14 +81,14 @@ def _shape_links(
         if not is_requested:
             raise TreatmentRefused(
                 f"{LINK_RATE.format_as_assignment(level)} did not take effect: {value} was read back",
-                where=device.label,
+                where=device.display_name,
                 fix="choose another rate or shaper",
             )
         if shaped and not _is_requested_queue(queue, shaped):
             raise TreatmentRefused(
                 f"{LINK_QUEUE.format_as_assignment(queue)} did not take effect: "
                 f"{shaped.fifo_bytes_or_qdisc} was read back",
-                where=device.label,
+                where=device.display_name,
                 fix="choose another queue",
             )
     return values[0]
@@ -103,7 +103,7 @@ def _is_requested_queue(queue: Level, shaped: ShapedLink) -> bool:
     return abs(shaped.fifo_bytes_or_qdisc - queue * shaped.rate_bps / 8) <= 1 + queue
 
 
-def _requested_mtu(factors: Mapping[str, Level], spec: TestbedSpec) -> int | None:
+def _requested_network_mtu(factors: Mapping[str, Level], spec: TestbedSpec) -> int | None:
     if spec.vswitch_mtu is not None:
         return spec.vswitch_mtu
     return int(factors[MTU.name]) if MTU.is_present_in(factors) else None

@@ -45,7 +45,7 @@ class NetnsShape:
 class NetDevice:
     """A network interface on a path."""
 
-    label: str
+    display_name: str
     namespace: str
     interface: str
     role: str = VNIC
@@ -209,7 +209,7 @@ class NetnsTopology:
             "shape": asdict(self.shape),
             "endpoints": [asdict(e) for e in self.endpoints],
             "vswitches": list(self.vswitches),
-            "hops": [[h.label for h in self.hops(p + 1)] for p in range(self.shape.pairs)],
+            "hops": [[h.display_name for h in self.hops(p + 1)] for p in range(self.shape.pairs)],
             "observed_interfaces": describe_observed_interfaces(self),
         }
 

@@ -76,7 +76,7 @@ class _ComparedMetric:
     """Factors that vary within a file but do not affect the position on the chart."""
 
     @property
-    def max_panels(self) -> int:
+    def max_panels_or_rows(self) -> int:
         """Maximum number of panels or rows on the chart."""
         return _MAX_ROWS if self.x_factor is None else _MAX_PANELS
 
@@ -199,7 +199,9 @@ def _group_by_metric(
     disjoint = tuple(name for name in shared if len(file_names) > 1 and _has_disjoint_file(levels[name]))
     positioning = [name for name in shared if name not in disjoint]
     candidates = [
-        FactorLevels(name, _sort_levels(level for by_file in levels[name].values() for level in by_file))
+        FactorLevels(
+            name, _sort_distinct_levels(level for by_file in levels[name].values() for level in by_file)
+        )
         for name in positioning
     ]
     varying = [factor for factor in candidates if len(factor.levels) > 1]
@@ -230,7 +232,7 @@ def _has_disjoint_file(levels_by_file: Mapping[str, Mapping[Level, None]]) -> bo
     return any(all(file_counts[level] == 1 for level in levels) for levels in levels_by_file.values())
 
 
-def _sort_levels(levels: Iterator[Level]) -> tuple[Level, ...]:
+def _sort_distinct_levels(levels: Iterator[Level]) -> tuple[Level, ...]:
     """Return each level once: numbers ascending, then words."""
     distinct = dict.fromkeys(levels)
     numbers = sorted(level for level in distinct if not isinstance(level, str))
@@ -249,7 +251,7 @@ def _panel_keys(group: _ComparedMetric, min_files: int = 1) -> list[PanelKey]:
 
 
 def _comparison_chart(group: _ComparedMetric, panel_keys: Sequence[PanelKey]) -> Chart:
-    drawn_keys = panel_keys[: group.max_panels]
+    drawn_keys = panel_keys[: group.max_panels_or_rows]
     drawn = [each for each in group.treatments if group.panel_key(each) in drawn_keys]
     scale = choose_metric_scale([each.treatment for each in drawn], group.metric)
     rows = [row for each in drawn for row in _treatment_rows(group, each, scale)]
@@ -337,8 +339,9 @@ def _omission_notes(group: _ComparedMetric, panel_keys: Sequence[PanelKey]) -> I
                 files_by_level.setdefault(level_text(factor, each.levels[factor]), {})[each.file] = None
         levels = "; ".join(f"{level} ({', '.join(files)})" for level, files in files_by_level.items())
         yield f"The files differ in {factor_noun(factor)}, which the chart does not show: {levels}."
-    if len(panel_keys) > group.max_panels:
-        yield f"The chart shows the first {group.max_panels} of {len(panel_keys)} shared combinations."
+    if len(panel_keys) > group.max_panels_or_rows:
+        shown, shared = group.max_panels_or_rows, len(panel_keys)
+        yield f"The chart shows the first {shown} of {shared} shared combinations."
     unshared = [_panel_name(group, key) for key in _panel_keys(group) if key not in panel_keys]
     if unshared:
         more_count = len(unshared) - _MAX_PANELS_LISTED_IN_NOTE

@@ -10,7 +10,7 @@ from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import describe_marks
 from vnetbench.report.charts.factor_layout import FactorLayout
 from vnetbench.report.charts.frame_rows import (
-    LOSS_CURVE_BAND_PROBABILITY,
+    LOSS_CURVE_BAND_STEP_SHARE,
     MAX_ZOOMED_LOAD_DEVIATION,
     burst_loss_rows,
     frame_size_rows,
@@ -81,7 +81,7 @@ def _search_step_charts(summary: CampaignSummary, layout: FactorLayout) -> Itera
     if not rows:
         return
     load_title = f"Offered load per direction ({scale.unit})"
-    share = format_exact_share(LOSS_CURVE_BAND_PROBABILITY)
+    share = format_exact_share(LOSS_CURVE_BAND_STEP_SHARE)
     caption = (
         "Each point is a step of a search; a larger point is a longer step. The grey band contains "
         f"{share} of the full-length steps by a model fitted to the newest steps. A dashed line is a loss "

@@ -17,8 +17,8 @@ from vnetbench.report.charts.chart_rows import ChartRow, metric_rows, round_for_
 from vnetbench.report.charts.factor_layout import FactorLayout, axis_position_by_level
 from vnetbench.report.tables.published_comparison import (
     PublishedComparison,
-    comparison_scale,
     direction_label,
+    measured_and_published_scale,
 )
 from vnetbench.results.records import BURST_STEP, GENERATOR_STEP, LOSS_CURVE_STEP, SEARCH_STEP, StepRecord
 from vnetbench.search.interface import SearchStep
@@ -33,7 +33,7 @@ _MIN_NEARBY_SHARE, _MAX_NEARBY_SHARE = 0.05, 1.1
 """A chart shows a line rate if its rate of the largest frames is within these shares of the best result."""
 MAX_ZOOMED_LOAD_DEVIATION = 0.1
 """The zoomed chart shows the steps within this share of a throughput."""
-LOSS_CURVE_BAND_PROBABILITY = 0.9
+LOSS_CURVE_BAND_STEP_SHARE = 0.9
 """Share of the steps at a load that the model's band contains."""
 _LOSS_CURVE_POINTS = 120
 _MAX_STEPS_IN_LOSS_CURVE_FIT = 60
@@ -181,7 +181,7 @@ def outstanding_frames_rows(summary: CampaignSummary, layout: FactorLayout) -> l
 
 def published_comparison_rows_and_heading(comparison: PublishedComparison) -> tuple[list[ChartRow], str]:
     """Return mean, minimum and maximum of measured and published values, and the title of their axis."""
-    scale = comparison_scale(comparison)
+    scale = measured_and_published_scale(comparison)
     rows = []
     for treatment in comparison.treatments:
         sources = [("measured", "", treatment.measured_by_direction)]
@@ -336,7 +336,7 @@ def _loss_curve_model_rows(steps: tuple[SearchStep, ...], divisor: float) -> Ite
     """Yield the loss that the model expects for full-length steps at the loads of these steps."""
     model = _fit_loss_curve_cached(steps)
     loads_fps = np.geomspace(model.min_load_fps, model.max_load_fps, _LOSS_CURVE_POINTS)
-    losses = model.median_low_high_loss_ratios(loads_fps, LOSS_CURVE_BAND_PROBABILITY)
+    losses = model.median_low_high_loss_ratios(loads_fps, LOSS_CURVE_BAND_STEP_SHARE)
     for load_fps, median, low, high in zip(loads_fps, *losses, strict=True):
         if not math.isnan(median):
             yield {

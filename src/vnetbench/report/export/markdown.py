@@ -15,7 +15,10 @@ from vnetbench.report.tables.columns import (
     stop_reason_column,
     trials_column,
 )
-from vnetbench.report.tables.published_comparison import compare_with_published, comparison_columns
+from vnetbench.report.tables.published_comparison import (
+    compare_with_published,
+    measured_and_published_columns,
+)
 from vnetbench.report.text.evidence_text import format_evidence
 from vnetbench.report.text.narrative import Narrative, build_narrative
 from vnetbench.report.text.notes import campaign_notes, legend
@@ -45,7 +48,7 @@ def campaign_markdown(summary: CampaignSummary) -> str:
             _escape_markdown(published.conditions),
             "",
         ]
-        lines += [*_table_lines(comparison_columns(comparison)), ""]
+        lines += [*_table_lines(measured_and_published_columns(comparison)), ""]
     return "\n".join(lines)
 
 

@@ -26,7 +26,10 @@ from vnetbench.report.tables.columns import (
     stop_reason_column,
     trials_column,
 )
-from vnetbench.report.tables.published_comparison import compare_with_published, comparison_columns
+from vnetbench.report.tables.published_comparison import (
+    compare_with_published,
+    measured_and_published_columns,
+)
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.evidence_text import (
     EvidenceText,
@@ -104,7 +107,7 @@ class CampaignSection:
     columns: list[Column]
     rows: list[list[TableCell]]
     notes: tuple[str, ...]
-    published_caption: str
+    published_title_and_conditions: str
     """Title and conditions of the published table; empty without one."""
     published_columns: list[Column]
     facts: tuple[Fact, ...]
@@ -164,7 +167,7 @@ def _published_table_section(
         columns=columns,
         rows=_table_rows(summary, columns),
         notes=campaign_notes(summary),
-        published_caption="",
+        published_title_and_conditions="",
         published_columns=[],
         facts=(),
         method=(),
@@ -191,8 +194,8 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
         columns=columns,
         rows=_table_rows(summary, columns),
         notes=campaign_notes(summary),
-        published_caption=caption,
-        published_columns=comparison_columns(comparison) if comparison else [],
+        published_title_and_conditions=caption,
+        published_columns=measured_and_published_columns(comparison) if comparison else [],
         facts=list_facts(summary),
         method=describe_method(summary),
         fallback_image=to_image_url(charts[0]) if charts else "",

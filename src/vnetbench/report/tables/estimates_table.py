@@ -29,7 +29,7 @@ from vnetbench.report.tables.columns import (
 from vnetbench.report.tables.published_comparison import (
     PublishedComparison,
     compare_with_published,
-    comparison_columns,
+    measured_and_published_columns,
 )
 from vnetbench.report.tables.text_bars import draw_estimate_bar, longest_bar_end
 from vnetbench.report.tables.text_table import (
@@ -226,7 +226,7 @@ def _draw_bars(rows: Sequence[TableRow], deciding_metric: str, width: int) -> li
 
 def _published_comparison_section(comparison: PublishedComparison, width: int) -> Iterator[Text | Table]:
     """Yield the comparison with a published table; long treatment names are wrapped."""
-    names, *others = comparison_columns(comparison)
+    names, *others = measured_and_published_columns(comparison)
     name_width = max(_MIN_TREATMENT_NAME_WIDTH, width - columns_width(others) - COLUMN_GAP_CHARACTERS)
     wrapped = replace(names, cells=tuple(tuple(textwrap.wrap(cell[0], name_width)) for cell in names.cells))
     yield Text("")

@@ -77,7 +77,7 @@ def bidirectional_ratio(values_by_direction: ValuesByDirection) -> float | None:
     return values_by_direction[_BOTH].value / values_by_direction[_FORWARD].value
 
 
-def comparison_scale(comparison: PublishedComparison) -> Scale:
+def measured_and_published_scale(comparison: PublishedComparison) -> Scale:
     """Return one unit for all measured and published values."""
     by_direction = [
         ranges
@@ -89,9 +89,9 @@ def comparison_scale(comparison: PublishedComparison) -> Scale:
     return choose_scale(find_metric(comparison.source.metric).unit, largest)
 
 
-def comparison_columns(comparison: PublishedComparison) -> list[Column]:
+def measured_and_published_columns(comparison: PublishedComparison) -> list[Column]:
     """Return the columns of a table with a row per direction and a row for the bidirectional ratio."""
-    scale = comparison_scale(comparison)
+    scale = measured_and_published_scale(comparison)
     names: list[str] = []
     directions: list[str] = []
     measured: list[str] = []

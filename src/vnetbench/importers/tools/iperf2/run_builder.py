@@ -173,7 +173,7 @@ def _compute_datagram_metrics(
         row
         for is_reverse, rows in whole_run_rows.items()
         for row in rows
-        if _is_from_receiver(row, header, is_reverse)
+        if _is_from_udp_receiver(row, header, is_reverse)
     ]
     if not received or len(received) != len(streams):
         return metrics
@@ -195,7 +195,7 @@ def _compute_datagram_metrics(
     return metrics
 
 
-def _is_from_receiver(row: ReportRow, header: ReportHeader, is_reverse: bool) -> bool:
+def _is_from_udp_receiver(row: ReportRow, header: ReportHeader, is_reverse: bool) -> bool:
     """Return whether a UDP receiver wrote a row. A sender's CSV has the same columns, but no jitter."""
     if "datagrams" not in row.value_by_name:
         return False
@@ -214,7 +214,7 @@ def _build_intervals(group: ConnectionGroup, header: ReportHeader, workload: str
             else group.find_stream_rows(is_reverse)
         )
         for start_s, end_s, rows in _group_simultaneous_rows(streams):
-            if load.has_datagrams and not all(_is_from_receiver(row, header, is_reverse) for row in rows):
+            if load.has_datagrams and not all(_is_from_udp_receiver(row, header, is_reverse) for row in rows):
                 continue  # The sender's rows say nothing about what arrived.
             values = _combine_stream_values([row.value_by_name for row in rows])
             if load.has_requests:

@@ -34,7 +34,7 @@ VERSION_PATTERN = re.compile(
 )
 """`iperf 3.12`; `iperf 3.12 (cJSON 1.7.15)` of `--version`; `iperf version 3.0.1 (10 January 2014)`."""
 
-START_PATTERNS = {
+START_LINE_PATTERNS_BY_NAME = {
     "version": VERSION_PATTERN.pattern,
     "listening": r"Server listening on \d+(?: \((?:test #\d+|[\da-fA-F.:]+)\))?",
     "connecting": r"Connecting to host \S+, port \d+",
@@ -48,14 +48,14 @@ START_PATTERNS = {
 """Lines with which a run may start, in the order in which they follow each other."""
 
 START_LINE_PATTERN = re.compile(
-    f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in START_PATTERNS.items())})\\s*$"
+    f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in START_LINE_PATTERNS_BY_NAME.items())})\\s*$"
 )
 _START_HINTS = ("Connecting to host", "iperf", "Accepted conn", "Server listening", " connected to ", "[ ID]")
 _JSON_LINE_STARTS = ("{", '"')
 """How lines of a JSON document start. Its `server_output_text` contains a whole log."""
 
 
-def find_start(line: str) -> re.Match[str] | None:
+def find_start_line(line: str) -> re.Match[str] | None:
     """Return the match of a line that may start a run.
 
     Called for every line of a log, so it tests for hints first.
@@ -80,8 +80,8 @@ OTHER_LINE_PATTERNS_BY_NAME = {
     "bit_rate": r"Target Bitrate: (?P<bit_rate>\d+)$",
     "cpu": r"CPU Utilization: local/\w+ (?P<local>[\d.]+)% \([^)]{1,60}\), remote/\w+ (?P<remote>[\d.]+)%",
     "congestion": r"snd_tcp_congestion (?P<congestion>\S+)$",
-    "note": r"(?P<noted>Cookie|Control connection MSS|TCP MSS|SNDBUF is|RCVBUF is|rcv_tcp_congestion):?"
-    r" (?P<value>\d.*|\w+)$",
+    "named_value": r"(?P<value_name>Cookie|Control connection MSS|TCP MSS|SNDBUF is|RCVBUF is"
+    r"|rcv_tcp_congestion):? (?P<value>\d.*|\w+)$",
     "disorder": r"(?P<disorder>\d+) datagrams received out-of-order$",
     "warning": r"^(?i:warning): (?P<warning>.*)$",
     "nothing": r"\[ *(?:\d+|SUM)\] \((?:sender|receiver) statistics not available\)$"

@@ -66,7 +66,7 @@ def _is_text_output(lines: LogLines, ahead: int) -> bool:
         return False
     if line.rstrip().endswith(line_patterns.SERVER_WAIT_RULE):
         return "Server listening on" in (lines.peek_line(ahead + 1) or "")
-    return line_patterns.find_start(line) is not None or json_stream.is_event(line)
+    return line_patterns.find_start_line(line) is not None or json_stream.is_event(line)
 
 
 def _is_json_output(lines: LogLines, ahead: int) -> bool:

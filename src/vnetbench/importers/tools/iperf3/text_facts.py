@@ -48,8 +48,8 @@ class TextFacts:
     other_results: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
-    def add_start(self, name: str, match: re.Match[str]) -> None:
-        """Record a line with which a run starts (`line_patterns.START_PATTERNS`)."""
+    def add_start_line(self, name: str, match: re.Match[str]) -> None:
+        """Record a line with which a run starts (`line_patterns.START_LINE_PATTERNS_BY_NAME`)."""
         if match.start() and not self.line_prefix:
             self.line_prefix = match.string[: match.start()]
             self.started_at = self.started_at or _parse_timestamp(self.line_prefix)
@@ -126,7 +126,7 @@ class TextFacts:
         self.congestion = match["congestion"]
 
     def _add_named_value(self, match: re.Match[str]) -> None:
-        self.other_results[match["noted"]] = match["value"]
+        self.other_results[match["value_name"]] = match["value"]
 
     def _add_reordered_datagrams(self, match: re.Match[str]) -> None:
         self.other_results["datagrams received out-of-order"] = match["disorder"]
@@ -148,7 +148,7 @@ _HANDLER_BY_OTHER_LINE: Mapping[str, _LineHandler] = {
     "is_bit_rate": TextFacts._add_bit_rate,
     "is_cpu": TextFacts._add_cpu_utilization,
     "is_congestion": TextFacts._add_congestion_control,
-    "is_note": TextFacts._add_named_value,
+    "is_named_value": TextFacts._add_named_value,
     "is_disorder": TextFacts._add_reordered_datagrams,
     "is_warning": TextFacts._add_warning,
 }

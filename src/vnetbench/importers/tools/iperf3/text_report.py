@@ -73,7 +73,7 @@ def take_errors(lines: LogLines) -> str:
     """Take the next lines while they are errors, and return their messages."""
     messages: list[str] = []
     while (line := lines.peek_line()) is not None:
-        match = line_patterns.find_start(line)
+        match = line_patterns.find_start_line(line)
         if match is None or match.lastgroup != "is_error":
             break
         lines.take_line()
@@ -116,7 +116,7 @@ class TextRunParser:
             if row is not None:
                 self._lines.take_line()
                 self._take_row(row)
-            elif start := line_patterns.find_start(line):
+            elif start := line_patterns.find_start_line(line):
                 if not self._belongs_to_run(start):
                     return
                 self._take_start(start)
@@ -215,13 +215,13 @@ class TextRunParser:
             return
         self._lines.take_line()
         self._last_start_line_rank = _RANK_BY_START_LINE.get(name, self._last_start_line_rank)
-        self.facts.add_start(name, start)
+        self.facts.add_start_line(name, start)
         self.rows.is_lone_count_of_datagrams |= self.facts.protocol == "UDP"
         system = self._lines.peek_line()
         if (
             name == "is_version"
             and system
-            and not line_patterns.find_start(system)
+            and not line_patterns.find_start_line(system)
             and not line_patterns.find_other_line(system)
         ):
             self.facts.other_results["system_info"] = self._lines.take_line().strip()
@@ -268,7 +268,7 @@ class TextRunParser:
                 return False
             if line_patterns.ROW_PATTERN.search(line):
                 return True
-            if match := line_patterns.find_start(line) or line_patterns.find_other_line(line):
+            if match := line_patterns.find_start_line(line) or line_patterns.find_other_line(line):
                 return self._belongs_to_run(match)
         return False
 
@@ -349,7 +349,7 @@ def _is_start_line_next(lines: LogLines, *start_line_names: str) -> bool:
     line = lines.peek_line() or ""
     if "Test Complete" in line:
         line = lines.peek_line(1) or ""
-    start = line_patterns.find_start(line)
+    start = line_patterns.find_start_line(line)
     return start is not None and start.lastgroup in start_line_names
 
 
