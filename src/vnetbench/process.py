@@ -7,18 +7,18 @@ import signal
 from pathlib import Path
 
 
-def current_process_identity() -> str:
+def read_own_process_identity() -> str:
     """Return the identity of this process, `pid:boot:start`, with the start in clock ticks since boot."""
-    return _process_identity(os.getpid()) or f"{os.getpid()}:"
+    return _read_process_identity(os.getpid()) or f"{os.getpid()}:"
 
 
 def is_process_alive(identity: str) -> bool:
     """Return whether the process with this identity still runs, on the same boot."""
     pid = identity.split(":", 1)[0]
-    return pid.isdigit() and _process_identity(int(pid)) == identity
+    return pid.isdigit() and _read_process_identity(int(pid)) == identity
 
 
-def _process_identity(pid: int) -> str | None:
+def _read_process_identity(pid: int) -> str | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -63,7 +63,7 @@ def test_frames_that_the_sinks_ring_drops_count_as_received_with_a_note() -> Non
 
 def test_a_refusing_port_is_distinguished_from_a_generator_without_cpu_time() -> None:
     with pytest.raises(TreatmentRefused, match="the ports refused all 900") as refused:
-        check_frame_counts(frame_totals(0, 0, rejected=900))
+        check_frame_counts(frame_totals(0, 0, rejected_by_source_ports=900))
     assert "carrier" in str(refused.value.fix)
     with pytest.raises(TrialFailed, match="got no CPU time"):
         check_frame_counts(frame_totals(0, 0))

@@ -102,7 +102,7 @@ def test_the_version_of_the_server_is_stored_as_a_fact() -> None:
 
 
 def test_the_local_endpoint_has_the_requested_name_address_and_cpus() -> None:
-    local = HostSpec("web-01", local=True, interface="lo", address=programs.HOST)
+    local = HostSpec("web-01", is_bench_machine=True, interface="lo", address=programs.HOST)
     with stock_server() as (port, _):
         trial = measure(port, local, cpus="0", socket_buffer=65536)
     assert trial.testbed_shape == "web-01 to esx-07"
@@ -114,7 +114,7 @@ def test_the_local_endpoint_has_the_requested_name_address_and_cpus() -> None:
 
 @pytest.mark.parametrize("levels", [{"interface": "nosuch0"}, {"address": "192.0.2.77"}])
 def test_a_missing_local_interface_or_address_is_an_error_with_a_fix(levels: dict[str, str]) -> None:
-    local = HostSpec("here", local=True, **levels)
+    local = HostSpec("here", is_bench_machine=True, **levels)
     with stock_server() as (port, _), pytest.raises(BenchError) as refused:
         measure(port, local)
     assert refused.value.fix

@@ -9,7 +9,7 @@ from tests.report.campaigns import estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.plan import make_plan
-from vnetbench.study.workloads import deciding_metric
+from vnetbench.study.workloads import choose_deciding_metric
 
 Evidence = Mapping[str, float]
 
@@ -49,7 +49,7 @@ def campaign(study_text: str, *simulated: SimulatedTreatment, path: str = "study
     """Return a campaign of a study with these treatments, in the order of the plan."""
     study = parse_study(study_text, path)
     treatments = [
-        _treatment(treatment.index, treatment.factors, each, deciding_metric(study))
+        _treatment(treatment.index, treatment.factors, each, choose_deciding_metric(study))
         for treatment, each in zip(make_plan(study, 1).treatments, simulated, strict=True)
     ]
     return CampaignSummary(
@@ -68,7 +68,7 @@ def campaign(study_text: str, *simulated: SimulatedTreatment, path: str = "study
         factors=study.factors,
         treatments=tuple(treatments),
         testbed_backend=study.testbed.backend,
-        deciding_metric=deciding_metric(study),
+        deciding_metric=choose_deciding_metric(study),
         study_path=path,
     )
 

@@ -21,7 +21,7 @@ from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import SearchSpec, Study, TestbedSpec
 from vnetbench.study.problems import StudyLocation
 from vnetbench.study.rules.study_checks import check_study
-from vnetbench.study.workloads import WORKLOADS, deciding_metric
+from vnetbench.study.workloads import WORKLOADS, choose_deciding_metric
 
 STUDY = """
 title = "Remote procedure calls"
@@ -61,7 +61,7 @@ def test_the_page_quotes_the_workload_in_full() -> None:
 def test_the_study_rules_know_a_new_workload() -> None:
     assert problem_texts(rpc_study()) == []
     assert problem_texts(replace(rpc_study(), search=SearchSpec())) == ["the workload rpc has no search"]
-    assert deciding_metric(rpc_study()) == "latency_p99_us"
+    assert choose_deciding_metric(rpc_study()) == "latency_p99_us"
 
 
 @pytest.mark.pure

@@ -9,7 +9,7 @@ import pytest
 from tests.lab import ssh_hosts
 from tests.lab.ssh_hosts import HostNetwork
 from vnetbench.lab.hosts import leftovers
-from vnetbench.process import current_process_identity
+from vnetbench.process import read_own_process_identity
 
 
 @pytest.fixture
@@ -21,4 +21,4 @@ def private_ssh_client(network: HostNetwork, monkeypatch: pytest.MonkeyPatch) ->
     assert ssh_hosts.folders() == []
     assert ssh_hosts.agents() == {}
     assert leftovers.list_agent_folder_records() == []
-    assert current_process_identity() not in ssh_hosts.connections()
+    assert read_own_process_identity() not in ssh_hosts.connections()

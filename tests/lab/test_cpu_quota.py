@@ -15,14 +15,14 @@ from click.testing import CliRunner
 from tests.lab.test_requests import run_campaign
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
-from vnetbench.commands.lab import lab
+from vnetbench.commands.lab import lab_group
 from vnetbench.lab import control_groups, privilege, registry
 from vnetbench.lab.control_groups import CgroupHierarchy
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netns.testbed import NetnsLab, NetnsTestbed, create_testbed
 from vnetbench.lab.netns.topology import NetnsShape
 from vnetbench.lab.testbed import Testbed
-from vnetbench.process import current_process_identity
+from vnetbench.process import read_own_process_identity
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
@@ -131,7 +131,7 @@ def test_the_controller_is_found_in_both_versions_only_where_groups_can_use_it(t
 def test_version_2_gets_the_quota_and_its_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 2))
     assert control_groups.set_cpu_quotas("t-two", {"a1": 71, "b1": 72}, 0.5) == 0.5
-    b1_group = tmp_path / f"vnb.t-two.b1.{current_process_identity()}"
+    b1_group = tmp_path / f"vnb.t-two.b1.{read_own_process_identity()}"
     assert (b1_group / "cpu.max").read_text() == "50000 100000"
     assert (b1_group / control_groups.PROCS_FILE_NAME).read_text() == "72"
 
@@ -215,7 +215,7 @@ def test_groups_of_others_may_vanish_during_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, others = (
-        tmp_path / "bench" / f"vnb.{name}.a1.{current_process_identity()}" for name in ("t-own", "t-other")
+        tmp_path / "bench" / f"vnb.{name}.a1.{read_own_process_identity()}" for name in ("t-own", "t-other")
     )
     others.mkdir(parents=True)
     own.mkdir()
@@ -235,9 +235,9 @@ def test_groups_of_others_may_vanish_during_the_search(
 def test_an_ended_bench_is_distinguished_from_a_process_with_its_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, boot, _ = current_process_identity().split(":")
+    own, boot, _ = read_own_process_identity().split(":")
     for name, bench in (
-        ("t-own", current_process_identity()),
+        ("t-own", read_own_process_identity()),
         ("t-gone", f"{os.getppid()}:{boot}:1"),
         ("t-gone-too", f"{own}:{boot}:1"),
     ):
@@ -251,7 +251,7 @@ def test_an_ended_bench_is_distinguished_from_a_process_with_its_id(
 def test_a_group_whose_process_does_not_end_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = tmp_path / f"vnb.t-stuck.a1.{current_process_identity()}"
+    group = tmp_path / f"vnb.t-stuck.a1.{read_own_process_identity()}"
     (group / "process").mkdir(parents=True)  # Like a process in it, this prevents the removal.
     monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
     monkeypatch.setattr(control_groups, "REMOVAL_TIMEOUT_S", 0.1)
@@ -263,7 +263,7 @@ def test_a_group_whose_process_does_not_end_is_reported(
     )
     monkeypatch.setattr(privilege, "has_root", lambda: True)
     for command in (["down", "t-stuck"], ["down", "--all"]):
-        result = CliRunner().invoke(lab, command, standalone_mode=False)
+        result = CliRunner().invoke(lab_group, command, standalone_mode=False)
         assert result.return_value == 1
         assert (
             f"Cannot remove the control group {group} of the testbed t-stuck: a process in it does not end"
@@ -271,14 +271,14 @@ def test_a_group_whose_process_does_not_end_is_reported(
         )
         assert "Removed t-stuck" not in result.output
     (group / "process").rmdir()
-    result = CliRunner().invoke(lab, ["down", "t-stuck"], standalone_mode=False)
+    result = CliRunner().invoke(lab_group, ["down", "t-stuck"], standalone_mode=False)
     assert (result.return_value, result.output) == (0, "Removed t-stuck.\n")
 
 
 def test_a_process_that_ends_during_the_removal_of_its_quota_causes_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = tmp_path / f"vnb.t-ended.a1.{current_process_identity()}"
+    group = tmp_path / f"vnb.t-ended.a1.{read_own_process_identity()}"
     group.mkdir()
     (group / control_groups.PROCS_FILE_NAME).write_text("71\n")
 

@@ -74,7 +74,7 @@ def test_a_named_ipv6_address_is_the_address_for_load() -> None:
 
 
 def test_the_bench_machine_uses_its_route_to_the_host() -> None:
-    here = make_host(HostSpec("here", local=True), WEB_1)
+    here = make_host(HostSpec("here", is_bench_machine=True), WEB_1)
     for pair in (choose_routed_interfaces(here, web_2()), reversed(choose_routed_interfaces(web_2(), here))):
         assert [interface.primary_address for interface in pair] == ["192.0.2.11", "192.0.2.12"]
 

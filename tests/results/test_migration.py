@@ -20,7 +20,7 @@ from tests.results.old_files import (
 )
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summarize import summarize
-from vnetbench.process import current_process_identity
+from vnetbench.process import read_own_process_identity
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import SEARCH_STEP, StepRecord, TrialRecord
@@ -313,7 +313,7 @@ def test_a_file_with_a_running_campaign_is_not_migrated_in_place(tmp_path: Path)
     path = tmp_path / "r.vnb"
     create_schema_2_file(path)
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE campaign SET writer = ?", (current_process_identity(),))
+        db.execute("UPDATE campaign SET writer = ?", (read_own_process_identity(),))
     with pytest.raises(BenchError, match="a campaign is running on this file"):
         ResultsFile.open_to_write(path)
     assert schema_version(path) == 2

@@ -10,7 +10,7 @@ from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import SearchSpec
-from vnetbench.study.workloads import FRAME_WORKLOAD_NAMES, deciding_metric
+from vnetbench.study.workloads import FRAME_WORKLOAD_NAMES, choose_deciding_metric
 
 
 def frames(factors: str, more: str = "", workload: str = "frames") -> str:
@@ -80,7 +80,7 @@ def test_the_workload_frames_searches_only_with_a_search_section() -> None:
 def test_loss_goals_are_a_text_or_a_list_of_ascending_shares() -> None:
     for written in ('"0 %, 0.01 %, 0.5 %"', '["0 %", "0.01 %", "0.5 %"]'):
         study = parse_study(frames("frame_size = 64", f"[search]\nloss = {written}\n"), None)
-        assert study.search is not None and study.search.goals == pytest.approx((0, 0.0001, 0.005))
+        assert study.search is not None and study.search.loss_goal_ratios == pytest.approx((0, 0.0001, 0.005))
     for wrong in (
         '["0.5 %", "0 %"]',
         "[]",
@@ -125,7 +125,7 @@ def test_a_socket_factor_is_answered_with_the_equivalent_frame_factor(factor: st
 
 def test_a_search_decides_by_throughput_and_a_constant_load_by_forwarding_rate() -> None:
     deciding_metrics = {
-        workload: deciding_metric(
+        workload: choose_deciding_metric(
             parse_study(frames("flows = 1", '[timing]\nduration = "1 s"\n', workload), None)
         )
         for workload in FRAME_WORKLOAD_NAMES
@@ -137,4 +137,4 @@ def test_a_search_decides_by_throughput_and_a_constant_load_by_forwarding_rate()
         "back_to_back": "back_to_back_frames",
         "soak": "forwarding_rate_fps",
     }
-    assert deciding_metric(parse_study(frames("flows = 1", "[search]\n"), None)) == "throughput_fps"
+    assert choose_deciding_metric(parse_study(frames("flows = 1", "[search]\n"), None)) == "throughput_fps"

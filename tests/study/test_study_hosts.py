@@ -36,7 +36,7 @@ def test_an_endpoint_with_an_iperf3_server_and_this_machine_are_read() -> None:
     assert study.testbed.lab == HOSTS
     assert study.testbed.hosts == (
         HostSpec("esx-07", iperf3_server="192.0.2.7:5201"),
-        HostSpec("web-01", local=True, interface="ens192", address="2001:db8::1"),
+        HostSpec("web-01", is_bench_machine=True, interface="ens192", address="2001:db8::1"),
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Plan, Study, Treatment
-from vnetbench.study.plan import block_order, make_plan
+from vnetbench.study.plan import shuffle_block, make_plan
 
 
 def study(rest: str = "") -> Study:
@@ -43,27 +43,27 @@ def test_a_plan_keeps_its_seed_and_draws_one_if_none_is_given() -> None:
 
 
 def test_a_block_runs_every_treatment_once() -> None:
-    assert sorted(block_order(make_numbered_plan(20), 3, range(20))) == list(range(20))
+    assert sorted(shuffle_block(make_numbered_plan(20), 3, range(20))) == list(range(20))
 
 
 def test_the_same_seed_and_block_give_the_same_order() -> None:
-    assert block_order(make_numbered_plan(6), 0, range(6)) == block_order(make_numbered_plan(6), 0, range(6))
+    assert shuffle_block(make_numbered_plan(6), 0, range(6)) == shuffle_block(make_numbered_plan(6), 0, range(6))
     # This order must never change: a later version of the bench resumes results files of today.
-    assert block_order(make_numbered_plan(6), 0, range(6)) == (5, 1, 2, 0, 3, 4)
+    assert shuffle_block(make_numbered_plan(6), 0, range(6)) == (5, 1, 2, 0, 3, 4)
 
 
 @given(st.integers(0, 2**32), st.integers(0, 50), st.sets(st.integers(0, 29)))
 def test_a_subset_of_a_block_keeps_the_order_of_the_whole_block(
     seed: int, block: int, members: set[int]
 ) -> None:
-    whole = block_order(make_numbered_plan(30, seed), block, range(30))
-    assert block_order(make_numbered_plan(30, seed), block, members) == tuple(
+    whole = shuffle_block(make_numbered_plan(30, seed), block, range(30))
+    assert shuffle_block(make_numbered_plan(30, seed), block, members) == tuple(
         i for i in whole if i in members
     )
 
 
 def test_each_treatment_has_the_same_mean_position_over_many_blocks() -> None:
     plan = make_numbered_plan(10)
-    positions = [[block_order(plan, block, range(10)).index(i) for block in range(1000)] for i in range(10)]
+    positions = [[shuffle_block(plan, block, range(10)).index(i) for block in range(1000)] for i in range(10)]
     # The mean of 1000 positions of 0..9 has a standard error of 0.09; 0.4 is more than four of them.
     assert all(abs(statistics.mean(own) - 4.5) < 0.4 for own in positions)

@@ -13,7 +13,7 @@ from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import HOSTS, LABS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import StudyError
-from vnetbench.study.workloads import WORKLOADS, Workload, deciding_metric
+from vnetbench.study.workloads import WORKLOADS, Workload, choose_deciding_metric
 
 
 def study(workload: str, factor: str, more: str = "") -> str:
@@ -104,12 +104,12 @@ def test_a_bit_rate_counts_payload_bits(levels: dict[str, Level], rate_per_s: fl
     ],
 )
 def test_each_workload_has_a_deciding_metric(workload: str, factor: str, metric: str) -> None:
-    assert deciding_metric(parse_study(study(workload, factor), None)) == metric
+    assert choose_deciding_metric(parse_study(study(workload, factor), None)) == metric
 
 
 def test_a_study_can_name_another_metric_of_its_workload() -> None:
     text = study("tcp_rr", "connections = 1", '[precision]\nmetric = "latency_p50_us"\n')
-    assert deciding_metric(parse_study(text, None)) == "latency_p50_us"
+    assert choose_deciding_metric(parse_study(text, None)) == "latency_p50_us"
     problem = only_problem(text.replace("latency_p50_us", "goodput_bps"))
     assert problem.what == "the workload tcp_rr does not measure goodput_bps"
     assert problem.study_line == 6

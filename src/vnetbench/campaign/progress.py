@@ -15,7 +15,7 @@ from vnetbench.estimate.trial_length import PastTrial
 from vnetbench.results.records import StepRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Plan, SearchSpec, Study, Treatment
-from vnetbench.study.workloads import SEARCH_METRIC_NAMES, deciding_metric
+from vnetbench.study.workloads import SEARCH_METRIC_NAMES, choose_deciding_metric
 
 OPEN_STATE = "open"
 OVERDUE_REMAINDER_SHARE_OF_ELAPSED = 0.25
@@ -171,7 +171,7 @@ class CampaignProgress:
     def _next_trial_duration_s(self, past: list[PastTrial]) -> float:
         if self.study.timing.duration_s is not None:
             return self.study.timing.duration_s
-        if self.study.search is not None and deciding_metric(self.study) in SEARCH_METRIC_NAMES:
+        if self.study.search is not None and choose_deciding_metric(self.study) in SEARCH_METRIC_NAMES:
             return self.study.search.step_s
         return schedule.choose_load_duration_s(
             past, self.expected_setup_s(), self.study.precision, len(self.treatments)

@@ -21,8 +21,8 @@ from vnetbench.results.records import FINISHED, INTERRUPTED, CampaignStatus, Ste
 from vnetbench.study.factors.load_factors import SEND_MODE
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, Plan, SearchSpec, Study
-from vnetbench.study.plan import block_order, search_seed
-from vnetbench.study.workloads import deciding_metric
+from vnetbench.study.plan import derive_search_seed, shuffle_block
+from vnetbench.study.workloads import choose_deciding_metric
 
 MAX_TRIAL_ATTEMPTS = 3
 """Attempts of a trial, each on a new testbed, before its treatment fails."""
@@ -100,7 +100,7 @@ class CampaignSession:
         self.progress.add_finished_trial(
             trial.treatment,
             trial.block,
-            metric_time_series(trial, deciding_metric(self._study)),
+            metric_time_series(trial, choose_deciding_metric(self._study)),
             trial.setup_s,
             sum(step.elapsed_s for step in trial.steps),
         )
@@ -110,7 +110,7 @@ class CampaignSession:
 
     def _run_block(self, block: int, interrupts: Interrupts) -> bool:
         """Run the block's missing trials of open treatments; return False if the block was cut short."""
-        for index in block_order(self._plan, block, self.progress.open_treatments()):
+        for index in shuffle_block(self._plan, block, self.progress.open_treatments()):
             if block in self.progress.treatments[index].time_series:
                 continue
             if interrupts.is_requested:
@@ -231,7 +231,7 @@ class CampaignSession:
             self.progress.running_trial_steps = ()
 
         self.progress.running_trial_steps = self._file.steps(index, block)
-        seed = search_seed(self._plan, block, index)
+        seed = derive_search_seed(self._plan, block, index)
         return StepSeries(
             search_spec,
             seed,

@@ -123,7 +123,7 @@ def _measure_max_load(steps: StepRunner, step_series: StepSeries) -> tuple[StepR
         )
         raise steps.delete_stored_steps(too_slow)
     return first, SearchParameters(
-        goals=wanted.goals,
+        goals=wanted.loss_goal_ratios,
         relative_width=wanted.relative_width,
         min_load_fps=wanted.min_load_fps,
         max_load_fps=most_fps,

@@ -18,11 +18,11 @@ _SNAPSHOT_ADAPTERS = tuple(name for name in ADAPTERS if GuestShape(name).hardwar
 
 
 @click.group()
-def guest() -> None:
+def guest_group() -> None:
     """Prepare the virtual machines (guests) of the lab qemu."""
 
 
-@guest.command()
+@guest_group.command()
 @click.argument("adapters", nargs=-1, type=click.Choice(_SNAPSHOT_ADAPTERS))
 @click.option("--again", is_flag=True, help="Download the kernel again and discard the saved guests.")
 def prepare(adapters: Sequence[str], again: bool) -> None:

@@ -67,14 +67,14 @@ def import_paths(
         for name, count in store.count_runs_by_workload().items():
             if name not in chosen:
                 click.echo(f"Skipped {_format_run_count(count)} of the workload {name}.")
-        for line in summary_lines(store):
+        for line in format_import_summary(store):
             click.echo(line)
         return 0 if store.is_fully_read else exit_codes.INPUT_PARTLY_READ
     finally:
         store.close()
 
 
-def summary_lines(store: RunStore) -> Iterator[str]:
+def format_import_summary(store: RunStore) -> Iterator[str]:
     """Yield `imported 94 of 96 runs`, then a line for each reason why runs or lines were not imported."""
     total = store.complete_run_count + store.incomplete_run_count_by_failure.total()
     yield f"imported {store.complete_run_count} of {total} runs"
@@ -189,13 +189,13 @@ def _read_mapping_file(path: Path) -> TableMapping:
 def _check_runs(store: RunStore, paths: Sequence[Path], *, is_strict: bool) -> None:
     where = ", ".join(map(str, paths[:_MAX_LISTED_LOGS_OR_LINES]))
     if not store.complete_run_count:
-        summary = "\n".join(summary_lines(store))
+        summary = "\n".join(format_import_summary(store))
         fix = "check that docs/importers.md lists the tool. A table needs --mapping"
         raise BenchError(
             f"the logs contain no complete run of a supported tool\n{summary}", where=where, fix=fix
         )
     if is_strict and not store.is_fully_read:
-        summary = "\n".join(summary_lines(store))
+        summary = "\n".join(format_import_summary(store))
         raise BenchError(
             f"some runs could not be read\n{summary}", where=where, fix="correct the logs, or omit --strict"
         )

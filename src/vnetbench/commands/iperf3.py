@@ -20,18 +20,18 @@ PASS_THROUGH_SETTINGS = {
 
 
 @click.group()
-def iperf3() -> None:
+def iperf3_group() -> None:
     """Run an iperf3-compatible server or client."""
 
 
-@iperf3.command(context_settings=PASS_THROUGH_SETTINGS)
+@iperf3_group.command(context_settings=PASS_THROUGH_SETTINGS)
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def serve(options: Sequence[str]) -> NoReturn:
     """Serve stock iperf3 clients, several at the same time."""
     _exec_agent("iperf3-serve", options)
 
 
-@iperf3.command(context_settings=PASS_THROUGH_SETTINGS)
+@iperf3_group.command(context_settings=PASS_THROUGH_SETTINGS)
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def client(options: Sequence[str]) -> NoReturn:
     """Run one test against an iperf3 server."""

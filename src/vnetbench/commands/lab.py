@@ -16,11 +16,11 @@ TESTBED_SETTING_NAMES = tuple(factor.name for factor in FACTORS.values() if fact
 
 
 @click.group()
-def lab() -> None:
+def lab_group() -> None:
     """Create and use testbeds by hand: network namespaces as VMs on a virtual switch."""
 
 
-@lab.command()
+@lab_group.command()
 @click.argument("name")
 @click.option(
     "--set",
@@ -44,7 +44,7 @@ def up(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:  
     testbeds.create(name, settings, uplink, shaper)
 
 
-@lab.command("ls")
+@lab_group.command("ls")
 def list_testbeds() -> None:
     """List the testbeds of this machine."""
     from vnetbench.commands import testbeds
@@ -52,7 +52,7 @@ def list_testbeds() -> None:
     testbeds.print_testbeds()
 
 
-@lab.command("exec", context_settings={"ignore_unknown_options": True})
+@lab_group.command("exec", context_settings={"ignore_unknown_options": True})
 @click.argument("name")
 @click.argument("endpoint")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
@@ -63,7 +63,7 @@ def execute(name: str, endpoint: str, command: Sequence[str]) -> None:
     testbeds.execute(name, endpoint, command)
 
 
-@lab.command()
+@lab_group.command()
 @click.argument("names", nargs=-1)
 @click.option("--all", "remove_all", is_flag=True, help="Remove every testbed that no campaign uses.")
 def down(names: Sequence[str], remove_all: bool) -> int:
@@ -76,7 +76,7 @@ def down(names: Sequence[str], remove_all: bool) -> int:
     return testbeds.remove(names, remove_all)
 
 
-@lab.command()
+@lab_group.command()
 def clean() -> int:
     """Remove every testbed that no running campaign uses, and leftovers of killed campaigns on hosts.
 

@@ -7,14 +7,14 @@ from rich.console import Console
 
 
 @click.group()
-def reference() -> None:
+def reference_group() -> None:
     """Show published measurements.
 
     Other commands accept reference:NAME in place of a results file.
     """
 
 
-@reference.command("list")
+@reference_group.command("list")
 def list_tables() -> None:
     """List the published tables."""
     from vnetbench.report.tables.reference_table import published_table_lines
@@ -24,7 +24,7 @@ def list_tables() -> None:
         console.print(line)
 
 
-@reference.command()
+@reference_group.command()
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (see docs/show-json.md).")
 def show(name: str, as_json: bool) -> None:

@@ -33,7 +33,7 @@ from vnetbench.results.records import INTERRUPTED, RUNNING, Histogram, Treatment
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import Precision, Study
-from vnetbench.study.workloads import deciding_metric
+from vnetbench.study.workloads import choose_deciding_metric
 
 FACTS_COMPARED_BETWEEN_SESSIONS = (
     ("bench", "vnetbench", ""),
@@ -95,13 +95,13 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         warnings=(
             *_iperf3_endpoint_warnings(testbed),
             *imported_trials.describe_sources(points),
-            *_missing_or_unsteady_warnings(points, deciding_metric(study)),
+            *_missing_or_unsteady_warnings(points, choose_deciding_metric(study)),
             *_session_warnings(file.session_facts()),
             *_trials_with_notes_warning(points),
         ),
         level_combination=study.combine,
         published_table_name=study.published,
-        deciding_metric=deciding_metric(study),
+        deciding_metric=choose_deciding_metric(study),
         study_path=study.path,
     )
 
@@ -153,7 +153,7 @@ def _collect_trials(
         if study.testbed.lab == IMPORTED_LAB:
             treatment_trials.points.append(
                 imported_trials.trial_point(
-                    trial, warmup, time_series, deciding_metric(study), levels[trial.treatment]
+                    trial, warmup, time_series, choose_deciding_metric(study), levels[trial.treatment]
                 )
             )
             continue
@@ -181,7 +181,7 @@ def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, Ti
     for trial in file.trials(with_counters=is_imported):
         if not trial.failure:
             by_treatment.setdefault(trial.treatment, {})[trial.id] = read_time_series(
-                trial, deciding_metric(study)
+                trial, choose_deciding_metric(study)
             )
     return {
         trial_id: (warmup, time_series[trial_id])

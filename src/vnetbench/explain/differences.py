@@ -246,8 +246,10 @@ def _difference_finding(summary: CampaignSummary, difference: TreatmentDifferenc
     after, before = (format_metric(metric, each.metrics[metric].value) for each in (better, worse))
     return Finding(
         kind="difference",
-        text=f"With {better_level} instead of {worse_level}{where}, {metric_label(metric)} is {after} instead of {before}. "
-        + _reason_sentences(difference),
+        text=(
+            f"With {better_level} instead of {worse_level}{where}, {metric_label(metric)} is {after} "
+            f"instead of {before}. {_reason_sentences(difference)}"
+        ),
         treatment_indices=(worse.index, better.index),
         details={
             "factor": difference.factor,

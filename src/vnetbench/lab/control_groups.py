@@ -24,7 +24,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import merge_if_equal
 from vnetbench.lab.netns.topology import namespace_name
-from vnetbench.process import current_process_identity, is_process_alive
+from vnetbench.process import read_own_process_identity, is_process_alive
 from vnetbench.study.factors.testbed_factors import CPU_QUOTA
 from vnetbench.study.model import Level
 
@@ -97,7 +97,7 @@ def set_cpu_quotas(testbed_name: str, pids: Mapping[str, int], level: Level) -> 
     hierarchy = find_cpu_hierarchy()
     if level == NO_QUOTA:
         if hierarchy:
-            for group in find_groups(hierarchy, testbed_name, f"*.{current_process_identity()}"):
+            for group in find_groups(hierarchy, testbed_name, f"*.{read_own_process_identity()}"):
                 _release_group(hierarchy, group)
         return NO_QUOTA
     request = CPU_QUOTA.format_as_assignment(level)
@@ -114,7 +114,7 @@ def set_cpu_quotas(testbed_name: str, pids: Mapping[str, int], level: Level) -> 
         )
     quota_us = round(float(level) * DEFAULT_QUOTA_PERIOD_US)
     for vm, pid in pids.items():
-        group = hierarchy.parent_group / namespace_name(testbed_name, f"{vm}.{current_process_identity()}")
+        group = hierarchy.parent_group / namespace_name(testbed_name, f"{vm}.{read_own_process_identity()}")
         found = _limit_process(hierarchy, group, pid, quota_us, cpu_count)
         if found != str(quota_us):
             raise TreatmentRefused(
@@ -163,7 +163,7 @@ def remove_groups(testbed_name: str) -> list[Path]:
 
 def testbeds_with_leftover_groups() -> set[str]:
     """Return the names of testbeds whose bench has ended without removing its groups."""
-    own = current_process_identity()
+    own = read_own_process_identity()
     return {
         group.name.split(".")[1]
         for group in _own_or_abandoned_groups("*")
@@ -291,7 +291,7 @@ def _group_owner_identity(group: Path) -> str:
 
 def _is_own_or_abandoned(group: Path) -> bool:
     bench = _group_owner_identity(group)
-    return bench == current_process_identity() or not is_process_alive(bench)
+    return bench == read_own_process_identity() or not is_process_alive(bench)
 
 
 def _is_owned_by_this_user(group: Path) -> bool:

@@ -18,6 +18,7 @@ class Endpoint:
     pair: int
     interface: str
     address: str
+    """Address of the load by default: IPv4, or IPv6 if that is what a host has."""
     ipv6_address: str
     """IPv6 address; empty if there is none."""
 

@@ -147,10 +147,10 @@ def _path_refusal(hops: Sequence[Hop], route: str, mtu: int, reply: Mapping[str,
             where=" > ".join(hop.display_name for hop in hops),
             fix="look for a filter or an interface that is down on the path (vnetbench lab exec)",
         )
-    where = "; ".join(f"{hop.label} has MTU {replies}" for hop, replies in narrow)
+    where = "; ".join(f"{hop.display_name} has MTU {replies}" for hop, replies in narrow)
     return TreatmentRefused(
         f"{what}: {where}",
-        where=narrow[0][0].label,
+        where=narrow[0][0].display_name,
         fix=f"raise the MTU at this point of the path to {mtu}. For a vSwitch, write testbed.vswitch_mtu = "
         f"{mtu}, or leave out vswitch_mtu",
     )

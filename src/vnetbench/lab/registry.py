@@ -16,7 +16,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.lab import control_groups, netlink
 from vnetbench.lab.netns.topology import namespace_name
-from vnetbench.process import current_process_identity, is_process_alive
+from vnetbench.process import read_own_process_identity, is_process_alive
 
 REGISTRY_FOLDER = Path("/run/vnetbench")
 NAMESPACE_PREFIX = "vnb."
@@ -44,7 +44,7 @@ class RegisteredTestbed:
 
 def register_testbed(name: str, purpose: str, description: dict[str, object]) -> None:
     """Register a testbed before it is created; raises BenchError if the name is taken."""
-    content = {"purpose": purpose, "owner": current_process_identity(), "description": description}
+    content = {"purpose": purpose, "owner": read_own_process_identity(), "description": description}
     try:
         REGISTRY_FOLDER.mkdir(parents=True, exist_ok=True)
         with write_temporary_file(REGISTRY_FOLDER, content) as whole:

@@ -21,7 +21,7 @@ from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
 from vnetbench.report.tables.estimates_table import LiveTreatmentRow, live_table
 from vnetbench.results.records import BURST_STEP, RUNNING
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.study.workloads import deciding_metric
+from vnetbench.study.workloads import choose_deciding_metric
 from vnetbench.wording.estimate_text import find_metric
 from vnetbench.wording.factor_text import factor_names, format_count_with_noun, treatment_phrase
 
@@ -94,7 +94,7 @@ class TerminalDisplay:
             return Text("")
         factors, levels = _displayed_factors_and_levels(progress)
         rows = [_live_row(t, each, progress) for t, each in zip(progress.treatments, levels, strict=True)]
-        table = live_table(rows, factors, deciding_metric(progress.study))
+        table = live_table(rows, factors, choose_deciding_metric(progress.study))
         return Group(table, Text(""), _progress_bar(progress))
 
 
@@ -211,7 +211,7 @@ def _live_row(
         factors=levels,
         trial_count=treatment.trial_count,
         state=RUNNING if treatment.state == OPEN_STATE else treatment.state,
-        metrics={deciding_metric(progress.study): treatment.estimate} if treatment.estimate else {},
+        metrics={choose_deciding_metric(progress.study): treatment.estimate} if treatment.estimate else {},
         is_running=progress.running_treatment == treatment.treatment.index,
         last_trial_number=treatment.last_campaign_trial_number,
     )
@@ -219,7 +219,7 @@ def _live_row(
 
 def _estimate_with_trial_count_text(treatment: TreatmentProgress, progress: CampaignProgress) -> str:
     estimate = treatment.estimate
-    unit = find_metric(deciding_metric(progress.study)).unit
+    unit = find_metric(choose_deciding_metric(progress.study)).unit
     if estimate is None:
         value = "not measured"
     elif estimate.low is None or estimate.high is None:

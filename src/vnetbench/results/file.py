@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vnetbench import __version__
 from vnetbench.errors import BenchError
-from vnetbench.process import current_process_identity, is_process_alive
+from vnetbench.process import read_own_process_identity, is_process_alive
 from vnetbench.results import step_table
 from vnetbench.results.connection import (
     APPLICATION_ID,
@@ -164,8 +164,8 @@ class ResultsFile:
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 trial.treatment, trial.block, self._session, trial.testbed_shape,
-                trial.since_campaign_start_s, trial.idle_s, trial.duration_s, trial.setup_s, trial.state, trial.failure,
-                to_json(trial.effective), to_json(trial.notes),
+                trial.since_campaign_start_s, trial.idle_s, trial.duration_s, trial.setup_s, trial.state,
+                trial.failure, to_json(trial.effective), to_json(trial.notes),
             ),
         )  # fmt: skip
         trial_id = int(cursor.lastrowid or 0)
@@ -294,7 +294,7 @@ class ResultsFile:
                     (__version__, _current_time_text()),
                 )
                 db.execute(
-                    "UPDATE campaign SET writer = ?, status = ?", (current_process_identity(), RUNNING)
+                    "UPDATE campaign SET writer = ?, status = ?", (read_own_process_identity(), RUNNING)
                 )
         except BaseException:
             db.close()

@@ -74,7 +74,7 @@ class SearchSpec:
     trials."""
 
     @property
-    def goals(self) -> tuple[float, ...]:
+    def loss_goal_ratios(self) -> tuple[float, ...]:
         """The accepted frame loss ratios as numbers."""
         return tuple(float(goal.strip(" %")) / 100 for goal in self.loss_goals.split(","))
 
@@ -88,7 +88,7 @@ class HostSpec:
     """Destination for OpenSSH: `user@name`, a name in the user's SSH configuration, or `ssh://…`."""
     iperf3_server: str | None = None
     """Address of its iperf3 server, `host:port`."""
-    local: bool = False
+    is_bench_machine: bool = False
     """Whether it is the machine that the bench runs on."""
     interface: str | None = None
     """Interface of the load; None: its system's routes decide."""

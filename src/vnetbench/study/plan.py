@@ -53,7 +53,7 @@ def _change_base_levels(study: Study) -> Iterator[dict[str, Level]]:
     yield from (levels for position, levels in enumerate(treatments) if levels not in treatments[:position])
 
 
-def block_order(plan: Plan, block: int, members: Collection[int]) -> tuple[int, ...]:
+def shuffle_block(plan: Plan, block: int, members: Collection[int]) -> tuple[int, ...]:
     """Return the indexes `members` in the random order in which this block runs these treatments.
 
     The order depends only on the seed and the block. The position of a treatment depends on no other
@@ -63,7 +63,7 @@ def block_order(plan: Plan, block: int, members: Collection[int]) -> tuple[int, 
     return tuple(sorted(members, key=lambda index: (_derive_random_bytes(plan.seed, block, index), index)))
 
 
-def search_seed(plan: Plan, block: int, index: int) -> int:
+def derive_search_seed(plan: Plan, block: int, index: int) -> int:
     """Return the seed of a treatment's search in a block; a resumed campaign gets the same one."""
     return int.from_bytes(_derive_random_bytes(plan.seed, block, index)[:4], "big")
 

@@ -273,7 +273,7 @@ FRAME_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if each.carries_fr
 FRAME_LOAD_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if each.has_frame_load_factor)
 
 
-def deciding_metric(study: Study) -> str:
+def choose_deciding_metric(study: Study) -> str:
     """Return the deciding metric: the one that the study names, else that of its workload.
 
     If every treatment has a fixed rate, the rate says nothing about the network. The 99th percentile then

@@ -96,7 +96,7 @@ def mode_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
 
 
 def _split_by_modes(
-    treatment: TreatmentSummary, metric: str, previous_treatments: Mapping[int, int]
+    treatment: TreatmentSummary, metric: str, previous: Mapping[int, int]
 ) -> ModeSplit | None:
     points = tuple(point for point in treatment.points if metric in point.values)
     values = [point.values[metric] for point in points]
@@ -105,9 +105,7 @@ def _split_by_modes(
         return None
     is_upper = mark_upper_mode(values, estimate.modes)
     separations = rank_separations(
-        _values_that_may_explain_modes(points, metric, previous_treatments),
-        is_upper,
-        NOMINAL_METRIC_NAMES,
+        _values_that_may_explain_modes(points, metric, previous), is_upper, NOMINAL_METRIC_NAMES
     )
     separating = _significant_separations(separations)
     if len(points) < MIN_TRIALS_FOR_MODES and not separating:
@@ -118,7 +116,7 @@ def _split_by_modes(
 
 
 def _split_by_placement(
-    summary: CampaignSummary, treatment: TreatmentSummary, previous_treatments: Mapping[int, int]
+    summary: CampaignSummary, treatment: TreatmentSummary, previous: Mapping[int, int]
 ) -> ModeSplit | None:
     """Split trials by placement if the deciding metric differs between the groups.
 
@@ -129,7 +127,7 @@ def _split_by_placement(
     points = tuple(point for point in treatment.points if point.values.get(metric, 0.0) > 0)
     if len(points) < _MIN_TRIALS_FOR_SPLIT:
         return None
-    known = _values_that_may_explain_modes(points, metric, previous_treatments)
+    known = _values_that_may_explain_modes(points, metric, previous)
     candidates = {
         name: known[name] for name in (*SHARED_CPU_METRIC_NAMES, *CONCENTRATION_METRIC_NAMES) if name in known
     }
@@ -205,7 +203,7 @@ def _group_values(
 
 
 def _values_that_may_explain_modes(
-    points: Sequence[TrialPoint], metric: str, previous_treatments: Mapping[int, int]
+    points: Sequence[TrialPoint], metric: str, previous: Mapping[int, int]
 ) -> dict[str, list[float]]:
     """Return the values of all metrics that may explain modes and that every trial has, by metric.
 
@@ -217,7 +215,7 @@ def _values_that_may_explain_modes(
         name: [trial[name] for trial in trials] for name in names if all(name in trial for trial in trials)
     }
     values["block"] = [float(point.block) for point in points]
-    values["after_treatment"] = [float(previous_treatments.get(point.trial_id, -1)) for point in points]
+    values["after_treatment"] = [float(previous.get(point.trial_id, -1)) for point in points]
     return values
 
 

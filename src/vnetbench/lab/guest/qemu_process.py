@@ -18,7 +18,7 @@ from vnetbench.lab.registry import PROCESS_LABEL
 from vnetbench.process import format_exit_status
 
 START_TIMEOUT_S = 15.0
-EXIT_TIMEOUT_S = 2.0
+EXIT_CODE_TIMEOUT_S = 2.0
 _CONSOLE_LINES = 4
 _MAX_LINE_LENGTH = 160
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f]")
@@ -85,7 +85,7 @@ class QemuProcess:
         reason = self._kill_reason
         if not reason:
             try:
-                code = self._process.wait(timeout=EXIT_TIMEOUT_S)
+                code = self._process.wait(timeout=EXIT_CODE_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 return self._append_logs("QEMU closed the connection")
             reason = f"QEMU was {format_exit_status(code)}" if code < 0 else "QEMU ended"

@@ -38,6 +38,7 @@ class LoadInterface:
 
     interface: str
     primary_address: str
+    """IPv4 or IPv6."""
     ipv6_address: str
     """Empty if the interface has no usable one."""
     has_ipv6: bool
@@ -98,7 +99,7 @@ def _route_lookup_address(host: PairHost) -> str:
         return spec.address
     if spec.interface:
         return _first_address(host, spec.interface)
-    if not host.address_reached_by_ssh and not spec.local:
+    if not host.address_reached_by_ssh and not spec.is_bench_machine:
         raise BenchError(
             "the host does not report the address to which SSH connects",
             where=f"testbed.host {spec.name}",
@@ -158,7 +159,8 @@ def _check_route(host: PairHost, own_interface: LoadInterface, peer_interface: L
         )
     if leaves_by != own_interface.interface:
         raise BenchError(
-            f"packets to {peer_interface.primary_address} leave by {leaves_by}, not by {own_interface.interface}",
+            f"packets to {peer_interface.primary_address} leave by {leaves_by}, "
+            f"not by {own_interface.interface}",
             where=f"testbed.host {host.spec.name}",
             fix=f"name {leaves_by}, or add a route "
             f"(ip route get {peer_interface.primary_address} from {own_interface.primary_address} shows it)",

@@ -13,7 +13,7 @@ from platformdirs import user_state_path
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts import deployment, ssh
 from vnetbench.lab.registry import write_temporary_file
-from vnetbench.process import current_process_identity, is_process_alive
+from vnetbench.process import read_own_process_identity, is_process_alive
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class AgentFolderRecord:
     @property
     def is_own(self) -> bool:
         """Whether this process is the owner."""
-        return self.owner == current_process_identity()
+        return self.owner == read_own_process_identity()
 
     def __str__(self) -> str:
         return f"{self.folder} on {self.host}" + (f" (ssh {self.destination})" if self.destination else "")
@@ -50,7 +50,7 @@ def record_agent_folder(
     folder: str, host: str, destination: str, testbed_name: str, purpose: str
 ) -> AgentFolderRecord:
     """Record a folder that is about to be created on a host; raises BenchError if that fails."""
-    record = AgentFolderRecord(folder, host, destination, testbed_name, purpose, current_process_identity())
+    record = AgentFolderRecord(folder, host, destination, testbed_name, purpose, read_own_process_identity())
     directory = _agent_folder_records_folder()
     try:
         directory.mkdir(parents=True, exist_ok=True)

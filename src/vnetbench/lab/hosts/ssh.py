@@ -23,7 +23,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.hosts import ssh_errors
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.registry import PROCESS_LABEL
-from vnetbench.process import current_process_identity, is_process_alive
+from vnetbench.process import read_own_process_identity, is_process_alive
 
 CONNECT_TIMEOUT_S = 10
 KEEPALIVE_INTERVAL_S, KEEPALIVE_MAX_MISSED = 2, 4
@@ -191,7 +191,7 @@ class _SshMaster:
 
     def __init__(self, ssh: BaseCommand, destination: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=_socket_parent()))
-        (self._folder / "owner").write_text(current_process_identity())
+        (self._folder / "owner").write_text(read_own_process_identity())
         self.control = self._folder / "control"
         # `cat` ends with its input, and so with the bench however that ends; then the connection closes.
         command = ssh["-T", "-S", self.control, *_format_options(_MASTER_OPTIONS), destination, "cat"]

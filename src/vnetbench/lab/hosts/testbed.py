@@ -263,7 +263,7 @@ class HostsLab:
                 addresses.PairHost(
                     each.spec,
                     each.survey.address_listing,
-                    "" if each.spec.local else each.survey.address_reached_by_ssh,
+                    "" if each.spec.is_bench_machine else each.survey.address_reached_by_ssh,
                     partial(deployment.find_route, each.machine),
                 )
                 for each in pair

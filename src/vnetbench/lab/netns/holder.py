@@ -17,7 +17,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.lab.privilege import UNSHARE_COMMAND, USER_NAMESPACE_ENV, mount_private_run
 from vnetbench.lab.user_cache import cache_folder
-from vnetbench.process import current_process_identity, is_process_alive
+from vnetbench.process import read_own_process_identity, is_process_alive
 
 HOLDER_FILE_ENV = "VNETBENCH_HOLDER_FILE"
 """Environment variable with the holder file's path. Inside the user namespace HOME may differ."""
@@ -56,7 +56,7 @@ def stop_holder() -> None:
 def hold_namespaces() -> None:
     """Hold the namespaces until the process is terminated. The holder's process runs this."""
     mount_private_run()
-    holder_file().write_text(json.dumps(current_process_identity()))
+    holder_file().write_text(json.dumps(read_own_process_identity()))
     while True:
         time.sleep(3600)
 

@@ -95,7 +95,9 @@ class NetnsTestbed:
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
         load = {**partition.tester_cpus_by_endpoint, "device": partition.device_cpus}
         effective |= self.link.prove_and_impair(factors, prove, load, self.online_cpus)
-        path_probe.check_frame_size(factors, effective["path_mtu_proved"], self.endpoints[0].device.display_name)
+        path_probe.check_frame_size(
+            factors, effective["path_mtu_proved"], self.endpoints[0].device.display_name
+        )
         return effective
 
     def prove_paths(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:

@@ -181,7 +181,7 @@ CPU_QUOTA = Factor(
 
 RECEIVE_PROCESSING_CPUS = Factor(
     "irq_cpus",
-    value_types.receive_cpus(),
+    value_types.receive_processing_cpus(),
     unit="",
     default=None,
     description="CPUs for the receive processing of the VMs' interfaces (receive packet steering, RPS). "

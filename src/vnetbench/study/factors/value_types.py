@@ -392,7 +392,7 @@ def interrupt_cpus() -> ValueType:
     return _make_cpu_type(("spread",), '"spread" or CPUs such as "0-1"')
 
 
-def receive_cpus() -> ValueType:
+def receive_processing_cpus() -> ValueType:
     """Make the type of the CPUs for receive processing."""
     known = ("off", "own", "apart", "spread")
     return _make_cpu_type(known, '"off", "own", "apart", "spread" or CPUs such as "0-1"')

@@ -53,14 +53,14 @@ class TomlDocument:
 
     @cached_property
     def _line_numbers(self) -> dict[KeyPath, int]:
-        tree = syntax_tree(self.parsed_text)
+        tree = parse_syntax_tree(self.parsed_text)
         lines: dict[KeyPath, int] = {}
         tables: dict[KeyPath, int] = {}
         for node in tree.children:
             if node.type == "pair":
                 _record_pair(lines, (), node)
             elif node.type in ("table", "table_array_element"):
-                path = own_key_path(node)
+                path = read_own_key_path(node)
                 lines.setdefault(path, _get_line_number(node))
                 if node.type == "table_array_element":
                     tables[path] = tables.get(path, -1) + 1
@@ -122,7 +122,7 @@ def _find_error_line(message: str, text: str) -> int:
     if position and position[1]:
         return int(position[1])
     last = len(text.rstrip().split("\n"))
-    error = next(_find_error_nodes(syntax_tree(text)), None)
+    error = next(_find_error_nodes(parse_syntax_tree(text)), None)
     return last if error is None else min(last, _get_line_number(error))
 
 
@@ -165,7 +165,7 @@ def _make_location(name_in_messages: str, line: int) -> StudyLocation:
     return StudyLocation(f"{name_in_messages}:{line}", line)
 
 
-def syntax_tree(text: str) -> Node:
+def parse_syntax_tree(text: str) -> Node:
     """Return the syntax tree of a TOML text."""
     return Parser(Language(tree_sitter_toml.language())).parse(text.encode()).root_node
 
@@ -185,7 +185,7 @@ def _get_line_number(node: Node) -> int:
     return int(node.start_point[0]) + 1
 
 
-def own_key_path(node: Node) -> KeyPath:
+def read_own_key_path(node: Node) -> KeyPath:
     """Return the path of the key of a pair or a heading."""
     key = next(child for child in node.children if child.type.endswith("_key"))
     # tomllib resolves quotes, escapes and dots, so that the path always agrees with the values.
@@ -198,7 +198,7 @@ def own_key_path(node: Node) -> KeyPath:
 
 
 def _record_pair(lines: dict[KeyPath, int], table_path: KeyPath, node: Node) -> None:
-    path = (*table_path, *own_key_path(node))
+    path = (*table_path, *read_own_key_path(node))
     for length in range(len(table_path) + 1, min(len(path), _MAX_RECORDED_KEY_DEPTH) + 1):
         lines.setdefault(path[:length], _get_line_number(node))
     _record_value(lines, path, node.children[-1])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tree_sitter import Node
 
-from vnetbench.study.file.document import KeyPath, own_key_path, syntax_tree
+from vnetbench.study.file.document import KeyPath, read_own_key_path, parse_syntax_tree
 
 
 def rename_study_keys(text: str, names: Mapping[KeyPath, str]) -> str:
@@ -19,7 +19,7 @@ def rename_study_keys(text: str, names: Mapping[KeyPath, str]) -> str:
     encoded = text.encode()
     nodes = [
         (node, names[path])
-        for above, pair in _pairs_with_heading_path(syntax_tree(text))
+        for above, pair in _pairs_with_heading_path(parse_syntax_tree(text))
         for path, node in _key_nodes_with_path(above, pair)
         if path in names
     ]
@@ -36,12 +36,12 @@ def _pairs_with_heading_path(tree: Node) -> Iterator[tuple[KeyPath, Node]]:
         elif node.type == "table":
             for child in node.children:
                 if child.type == "pair":
-                    yield own_key_path(node), child
+                    yield read_own_key_path(node), child
 
 
 def _key_nodes_with_path(table_path: KeyPath, pair: Node) -> Iterator[tuple[KeyPath, Node]]:
     """Yield the path and the node of the name of a pair's key, and of the keys of its inline table."""
-    path = (*table_path, *own_key_path(pair))
+    path = (*table_path, *read_own_key_path(pair))
     key = pair.children[0]
     yield path, key.children[-1] if key.type == "dotted_key" else key
     value = pair.children[-1]

@@ -128,8 +128,8 @@ class HostSection(StudySection):
             description="Address of the host's iperf3 server. The bench copies nothing to this machine.",
         )
     )
-    local: Annotated[bool, KeyFormat(value_types.booleans(), "true")] = Field(
-        _HOST.local,
+    is_bench_machine: Annotated[bool, KeyFormat(value_types.booleans(), "true")] = Field(
+        _HOST.is_bench_machine,
         description="`true`: the host is the machine that the bench runs on. With an iperf3 server you can "
         "leave out this host, whose name is then `here`.",
     )

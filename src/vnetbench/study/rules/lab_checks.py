@@ -69,7 +69,7 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
 def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> Iterator[Problem]:
     """Yield hosts without exactly one way to reach them, and hosts that are alike."""
     names = Counter(host.name for host in testbed.hosts)
-    if testbed.backend == IPERF3_BACKEND and not any(host.local for host in testbed.hosts):
+    if testbed.backend == IPERF3_BACKEND and not any(host.is_bench_machine for host in testbed.hosts):
         names[DEFAULT_LOCAL_HOST_NAME] += 1
     destinations = Counter(host.ssh_destination for host in testbed.hosts if host.ssh_destination)
     machines = Counter(host.machine_key for host in testbed.hosts)
@@ -79,7 +79,7 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
             yield locate("testbed", "host", number, "name").make_problem(
                 f'another endpoint has the name "{host.name}"', fix="choose another name"
             )
-        if bool(host.ssh_destination) + bool(host.iperf3_server) + host.local != 1:
+        if bool(host.ssh_destination) + bool(host.iperf3_server) + host.is_bench_machine != 1:
             yield locate("testbed", "host", number).make_problem(
                 f"the host {host.name} needs exactly one of the keys ssh, iperf3 and local",
                 fix="write ssh with a destination, iperf3 with the server's address, "
@@ -110,7 +110,7 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
 
 
 def _check_pairs(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> Iterator[Problem]:
-    count, local_count = len(testbed.hosts), sum(host.local for host in testbed.hosts)
+    count, local_count = len(testbed.hosts), sum(host.is_bench_machine for host in testbed.hosts)
     if count < 2 or count % 2:
         yield locate("testbed", "host").make_problem(
             f"the study has {count} host{'' if count == 1 else 's'}, but hosts work in pairs",

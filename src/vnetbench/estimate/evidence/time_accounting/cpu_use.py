@@ -10,8 +10,8 @@ from vnetbench.estimate.evidence.aggregation import (
     effective_knob_value,
     to_number,
     total_duration_s,
-    total_of_known_counters,
     total_of_counter,
+    total_of_known_counters,
 )
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel, has_own_kernel
 from vnetbench.estimate.steady_state import SteadyPart
