@@ -26,8 +26,16 @@ if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
 
 RESULTS_FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
-_LAZY_COMMANDS = ("explain", "guest", "import", "iperf3", "lab", "reference", "throughput")
-"""Commands that are defined in a file of their own in `commands/`."""
+_LAZY_COMMANDS = {
+    "explain": "explain.explain",
+    "guest": "guest.guest_group",
+    "import": "import_.import_",
+    "iperf3": "iperf3.iperf3_group",
+    "lab": "lab.lab_group",
+    "reference": "reference.reference_group",
+    "throughput": "throughput.throughput",
+}
+"""Commands that are defined in a file of their own in `commands/`: module and function by command name."""
 
 
 class _LazyGroup(click.Group):
@@ -41,8 +49,8 @@ class _LazyGroup(click.Group):
         """Return the command of this name, or None."""
         if cmd_name not in _LAZY_COMMANDS:
             return super().get_command(ctx, cmd_name)
-        name = "import_" if cmd_name == "import" else cmd_name
-        command: click.Command = getattr(import_module(f"vnetbench.commands.{name}"), name)
+        module_name, function_name = _LAZY_COMMANDS[cmd_name].split(".")
+        command: click.Command = getattr(import_module(f"vnetbench.commands.{module_name}"), function_name)
         return command
 
 

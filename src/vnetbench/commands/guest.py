@@ -17,7 +17,7 @@ _SNAPSHOT_ADAPTERS = tuple(name for name in ADAPTERS if GuestShape(name).hardwar
 """Adapters whose guests can be saved and resumed. `vf` also needs a study that names its `vf_interface`."""
 
 
-@click.group()
+@click.group("guest")
 def guest_group() -> None:
     """Prepare the virtual machines (guests) of the lab qemu."""
 

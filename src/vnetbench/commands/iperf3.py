@@ -19,7 +19,7 @@ PASS_THROUGH_SETTINGS = {
 }
 
 
-@click.group()
+@click.group("iperf3")
 def iperf3_group() -> None:
     """Run an iperf3-compatible server or client."""
 

@@ -15,7 +15,7 @@ TESTBED_SETTING_NAMES = tuple(factor.name for factor in FACTORS.values() if fact
 """Factors that are settings of a testbed. All other factors are settings of a trial."""
 
 
-@click.group()
+@click.group("lab")
 def lab_group() -> None:
     """Create and use testbeds by hand: network namespaces as VMs on a virtual switch."""
 

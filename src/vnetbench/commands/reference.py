@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 
 
-@click.group()
+@click.group("reference")
 def reference_group() -> None:
     """Show published measurements.
 
@@ -15,7 +15,7 @@ def reference_group() -> None:
 
 
 @reference_group.command("list")
-def list_tables() -> None:
+def list_published_tables() -> None:
     """List the published tables."""
     from vnetbench.report.tables.reference_table import published_table_lines
 
@@ -24,10 +24,10 @@ def list_tables() -> None:
         console.print(line)
 
 
-@reference_group.command()
+@reference_group.command("show")
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (see docs/show-json.md).")
-def show(name: str, as_json: bool) -> None:
+def show_published_table(name: str, as_json: bool) -> None:
     """Show a published table with its source and test conditions."""
     from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
     from vnetbench.report.export.campaign_json import campaign_json

@@ -130,6 +130,7 @@ class HostSection(StudySection):
     )
     is_bench_machine: Annotated[bool, KeyFormat(value_types.booleans(), "true")] = Field(
         _HOST.is_bench_machine,
+        alias="local",
         description="`true`: the host is the machine that the bench runs on. With an iperf3 server you can "
         "leave out this host, whose name is then `here`.",
     )
