@@ -54,8 +54,7 @@ class ScalingKnee:
     drawn_level_log_value_pairs: tuple[tuple[float, float], ...]
     """Points of the drawn law: level and logarithm."""
     knee_level: float
-    """Smallest level after which the law gains less than MIN_GAIN_SHARE_OF_METRIC; the last level without "
-    "a knee."""
+    """Smallest level after which the law gains less than the minimum; the last level without a knee."""
     knee_low: float
     knee_high: float
     """Interval of the knee."""
