@@ -24,7 +24,7 @@ from vnetbench.study.factors.frame_factors import FRAME_LOAD, FRAME_SIZE
 from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes, parse_throughput_share
 from vnetbench.study.workloads import WORKLOADS
 
-MAX_GENERATOR_RATE_STEP_S = 0.5
+MAX_GENERATOR_STEP_DURATION_S = 0.5
 """Maximum duration of the first step, which measures the generator's maximum rate."""
 MAX_RELIABLE_PACED_SHARE = 0.97
 """Share of the generator's maximum rate that it reaches reliably when it paces frames."""
@@ -52,7 +52,7 @@ def run_step_series(
         TrialFailed: This machine is too busy, or a step failed.
     """
     steps = StepRunner(load, step_series, measure)
-    first, parameters = _measure_max_load(steps, step_series)
+    first, parameters = _measure_generator_max_rate(steps, step_series)
     workload = WORKLOADS[load.workload]
     goal_results = (
         _measure_loss_curve(steps, parameters)
@@ -96,10 +96,12 @@ def run_step_series(
     )
 
 
-def _measure_max_load(steps: StepRunner, step_series: StepSeries) -> tuple[StepResult, SearchParameters]:
+def _measure_generator_max_rate(
+    steps: StepRunner, step_series: StepSeries
+) -> tuple[StepResult, SearchParameters]:
     """Measure the generator's maximum rate; return that step and the parameters of the search."""
     wanted = step_series.search_spec
-    try_s = min(MAX_GENERATOR_RATE_STEP_S, wanted.step_s)
+    try_s = min(MAX_GENERATOR_STEP_DURATION_S, wanted.step_s)
     first = steps.run(GENERATOR_STEP, wanted.max_load_fps, try_s)
     if (
         not first.record.received
