@@ -375,13 +375,10 @@ def _start_load(
 
 
 def _process_events_until_end(
-    endpoints: Mapping[str, TrialEndpoint],
-    trial: str,
-    idle_and_load_s: float,
-    should_abandon: Callable[[], bool],
+    endpoints: Mapping[str, TrialEndpoint], trial: str, sending_s: float, should_abandon: Callable[[], bool]
 ) -> None:
     """Process the events of all agents until each has ended its trial. A fault of one stops the others."""
-    deadline = time.monotonic() + idle_and_load_s + DRAIN_TIMEOUT_S + TRIAL_END_GRACE_S
+    deadline = time.monotonic() + sending_s + DRAIN_TIMEOUT_S + TRIAL_END_GRACE_S
     is_broken = False
     while pending := [endpoint for endpoint in endpoints.values() if not endpoint.is_over]:
         if should_abandon():
