@@ -30,7 +30,7 @@ MAX_RELIABLE_PACED_SHARE = 0.97
 """Share of the generator's maximum rate that it reaches reliably when it paces frames."""
 LOSS_CURVE_DECREMENT_SHARE = 0.05
 """Share of the maximum load between two steps of the loss curve (RFC 2544, 26.3 allows up to 10 %)."""
-LOSSLESS_STEPS_TO_END = 2
+LOSSLESS_STEPS_TO_END_CURVE = 2
 """Number of consecutive steps without loss that end the loss curve (RFC 2544, 26.3)."""
 
 
@@ -184,8 +184,8 @@ def _measure_loss_curve(steps: StepRunner, parameters: SearchParameters) -> tupl
                 parameters.goals[-1], LOSS_CURVE_STEP, load_fps, parameters.step_s
             )
         )
-        last = results[-LOSSLESS_STEPS_TO_END:]
-        if len(last) == LOSSLESS_STEPS_TO_END and not any(step.record.loss_ratio for step in last):
+        last = results[-LOSSLESS_STEPS_TO_END_CURVE:]
+        if len(last) == LOSSLESS_STEPS_TO_END_CURVE and not any(step.record.loss_ratio for step in last):
             break
     return tuple(_result_from_loss_curve(results, goal) for goal in parameters.goals)
 

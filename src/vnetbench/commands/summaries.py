@@ -36,8 +36,8 @@ def read_summary_with_experiments(path: Path) -> CampaignSummary:
         experiments = estimate_experiments(proof)
         outcome = "is included" if experiments else "has nothing to compare"
         note = (
-            f"the proof file {proof_file.name} belongs to this study (SHA-256 {short_study_hash(proof)}…) and "
-            f"{outcome}"
+            f"the proof file {proof_file.name} belongs to this study (SHA-256 {short_study_hash(proof)}…) "
+            f"and {outcome}"
         )
         return replace(summary, experiments=experiments, proof_file_note=note)
     note = (
