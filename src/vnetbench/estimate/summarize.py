@@ -11,7 +11,7 @@ from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT, zero_count_uppe
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.time_series import near_limit_evidence_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
-from vnetbench.estimate.frames import outstanding_frames, search_interval_by_metric, read_search_result
+from vnetbench.estimate.frames import outstanding_frames, read_search_result, search_interval_by_metric
 from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.latency import merge_histograms
 from vnetbench.estimate.median import estimate_median
