@@ -55,11 +55,11 @@ SEARCH = 'title = "t"\nworkload = "frames"\n[factors]\nframe_size = 64\n[search]
                 "switch_thread_waiting_percent": 60.0,
                 "switch_thread_runnable_percent": 90.0,
             },
-            "shared_by_vms",
+            "other_programs",
         ),
         (
             {**LOST, "lost_before_receiver_percent": 95.0, "sink_thread_waiting_percent": 60.0},
-            "shared_by_vms",
+            "other_programs",
         ),
         (
             {
