@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.anomalies import normality_sentence
 from vnetbench.explain.comparisons.findings import comparison_findings
 from vnetbench.explain.differences import difference_findings
 from vnetbench.explain.evidence_bars import evidence_bar_chart
@@ -190,7 +191,9 @@ def _limit_finding(summary: CampaignSummary, group: _LimitGroup, measured_treatm
         text = f"{treatments}{first.cause.description} ({_confidence_clause(summary, group, first)})."
         text += f" Evidence: {supporting_evidence_phrase(first.evidence)}."
         if not first.cause.is_fault and first.confidence != "possible":
-            text += " This is normal for an unpaced load."
+            shown = [item.metric for item in first.evidence]
+            trials = [point.evidence for point in representative.treatment.points]
+            text += f" {normality_sentence(trials, shown)}"
         if check := find_model_agreement(representative.treatment, first.cause.name):
             text, details = f"{text} {check.text}", {**details, "law": dict(check.modelled_and_measured_bps)}
     return Finding(
