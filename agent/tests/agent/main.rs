@@ -14,6 +14,7 @@ mod load_limits;
 mod mixed_load;
 mod mutated_lines;
 mod observing;
+mod other_programs;
 mod port_ranges;
 mod random;
 mod request_response;

@@ -16,13 +16,18 @@ const PROBES: u64 = 5;
 pub struct BusyProcess(Child);
 
 impl BusyProcess {
-    fn start() -> Self {
+    pub fn start() -> Self {
         Self::spawn(&mut Command::new("sh"))
     }
 
     /// Starts the process on this CPU only.
     pub fn start_on(cpu: &str) -> Self {
         Self::spawn(Command::new("taskset").args(["-c", cpu, "sh"]))
+    }
+
+    /// Starts the process so that it yields to all others.
+    pub fn start_with_low_priority() -> Self {
+        Self::spawn(Command::new("nice").args(["-n", "19", "sh"]))
     }
 
     fn spawn(shell: &mut Command) -> Self {

@@ -12,6 +12,7 @@
 //!   that the agent reads them only at the start and the end of a trial;
 //! - of a socket: [`tcp_info`], [`mptcp_info`], [`socket_memory`];
 //! - of threads: [`load_thread`] (threads that carry the load), [`thread_time`] and `thread_cpu`, `kvm_exits`;
+//! - of other programs: [`processes`] and `process_table`, which the agent also reads only at the start and the end;
 //! - [`observer`]: what an observer reads in addition to the system.
 //!
 //! `reading` has the types that the sources fill, `sources` opens the sources, and `unwrapped_counter` extends 32-bit
@@ -37,6 +38,8 @@ mod perf;
 mod pressure;
 mod proc_file;
 mod process;
+mod process_table;
+pub mod processes;
 mod qdisc;
 mod queues;
 mod reading;
