@@ -1,15 +1,19 @@
-//! What a trial reads only at its start and its end, because it takes long: driver statistics and other programs.
+//! What a trial reads only at its start and its end, because it takes long: driver statistics, other
+//! programs, and the state of the path.
 
 use serde::Serialize;
 
 use vnetbench_counters::driver::{DriverCounterChanges, DriverCounters, DriverReading};
 use vnetbench_counters::observer::ObserverRequest;
+use vnetbench_counters::path_state::{PathState, PathStateReader, PathStateReading};
 use vnetbench_counters::processes::{ProcessChanges, ProcessScanner, ProcessesReading};
+use vnetbench_system::error::Result;
 
 /// The sources that a trial reads only at its start and its end.
 pub struct BoundarySources {
     driver: Option<DriverCounters>,
     processes: Option<ProcessScanner>,
+    path_state: PathStateReader,
 }
 
 /// The sources at the start of a trial.
@@ -17,6 +21,7 @@ pub struct BoundarySources {
 pub struct BoundaryReading {
     driver: Option<DriverReading>,
     processes: Option<ProcessesReading>,
+    path_state: Option<PathStateReading>,
 }
 
 /// The changes from the start to the end of a trial. A part is absent if this endpoint does not read it.
@@ -26,24 +31,29 @@ pub struct BoundaryChanges {
     driver: DriverCounterChanges,
     #[serde(flatten)]
     processes: Option<ProcessChanges>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_state: Option<PathState>,
 }
 
 impl BoundarySources {
-    /// Opens the statistics of the interface's driver, and other programs if the endpoint counts the whole kernel.
+    /// Opens the statistics of the interface's driver, the state of the path, and other programs if the endpoint counts
+    /// the whole kernel.
     pub fn open(
         interface: Option<&str>,
         counts_whole_kernel: bool,
         request: &ObserverRequest,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        Ok(Self {
             driver: interface.map(DriverCounters::open),
             processes: counts_whole_kernel.then(|| ProcessScanner::new(request.testbed_threads())),
-        }
+            path_state: PathStateReader::open(request.namespace())?,
+        })
     }
 
     /// Reads everything at the start of the load.
     pub fn read(&self) -> BoundaryReading {
         BoundaryReading {
+            path_state: self.path_state.read().ok(),
             driver: self.driver.as_ref().map(DriverCounters::read),
             processes: self.processes.as_ref().and_then(|all| all.read().ok()),
         }
@@ -60,6 +70,10 @@ impl BoundarySources {
                 driver.read_changes_since(earlier)
             }),
             processes,
+            path_state: earlier
+                .path_state
+                .as_ref()
+                .and_then(|earlier| self.path_state.read_changes_since(earlier).ok()),
         }
     }
 }

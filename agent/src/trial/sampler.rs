@@ -35,7 +35,7 @@ impl CounterSources {
     pub fn open(scope: CounterScope<'_>, observer: observer::ObserverRequest) -> Result<Self> {
         let counts_whole_kernel =
             scope.includes_system_counters || matches!(scope.cycles, CycleScope::System);
-        let boundary = BoundarySources::open(scope.interface, counts_whole_kernel, &observer);
+        let boundary = BoundarySources::open(scope.interface, counts_whole_kernel, &observer)?;
         Ok(Self {
             sources: CounterReader::open(scope)?,
             observer: observer.open()?,

@@ -2,12 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::Serialize;
 
 use crate::interface::parse_interface_row;
+use crate::namespace::run_in_namespace;
 use crate::proc_file::ProcFile;
 use crate::qdisc::{QdiscCounters, RootQdiscReader};
 use vnetbench_interfaces::netlink::NetlinkSocket;
@@ -100,22 +99,12 @@ impl ObservedInterfaces {
     }
 }
 
-/// Opens the files in a namespace. A separate thread enters it; file and socket keep referring to that namespace.
 fn open_net_dev_and_netlink(namespace: Option<&str>) -> io::Result<(File, NetlinkSocket)> {
-    std::thread::scope(|scope| {
-        let opened = scope.spawn(|| {
-            if let Some(path) = namespace {
-                let network = Some(LinkNameSpaceType::Network);
-                move_into_link_name_space(File::open(path)?.as_fd(), network)?;
-            }
-            Ok((
-                File::open("/proc/thread-self/net/dev")?,
-                NetlinkSocket::open_route()?,
-            ))
-        });
-        opened
-            .join()
-            .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    run_in_namespace(namespace, || {
+        Ok((
+            File::open("/proc/thread-self/net/dev")?,
+            NetlinkSocket::open_route()?,
+        ))
     })
 }
 

@@ -13,10 +13,11 @@
 //! - of a socket: [`tcp_info`], [`mptcp_info`], [`socket_memory`];
 //! - of threads: [`load_thread`] (threads that carry the load), [`thread_time`] and `thread_cpu`, `kvm_exits`;
 //! - of other programs: [`processes`] and `process_table`, which the agent also reads only at the start and the end;
+//! - of a network namespace: [`path_state`] with `netfilter`, `traffic_control` and `packet_taps`, read like those;
 //! - [`observer`]: what an observer reads in addition to the system.
 //!
-//! `reading` has the types that the sources fill, `sources` opens the sources, and `unwrapped_counter` extends 32-bit
-//! counters of the kernel.
+//! `reading` has the types that the sources fill, `sources` opens the sources, `namespace` enters another network
+//! namespace, and `unwrapped_counter` extends 32-bit counters of the kernel.
 //!
 //! # What does not belong here
 //!
@@ -33,7 +34,11 @@ mod interfaces;
 mod kvm_exits;
 pub mod load_thread;
 pub mod mptcp_info;
+mod namespace;
+mod netfilter;
 pub mod observer;
+mod packet_taps;
+pub mod path_state;
 mod perf;
 mod pressure;
 mod proc_file;
@@ -51,6 +56,7 @@ mod sources;
 pub mod tcp_info;
 mod thread_cpu;
 pub mod thread_time;
+mod traffic_control;
 mod unwrapped_counter;
 
 pub use cpu::read_mean_clock_hz;

@@ -48,8 +48,12 @@ impl BenchProcesses {
 
     /// Returns whether a process belongs to the bench.
     pub fn contains(&self, pid: ProcessId) -> bool {
-        self.chain.contains(&pid)
-            || (self.executable.is_some() && read_executable(pid) == self.executable)
+        self.chain.contains(&pid) || self.is_agent(pid)
+    }
+
+    /// Returns whether a process is an agent: it has the executable of this one.
+    pub fn is_agent(&self, pid: ProcessId) -> bool {
+        self.executable.is_some() && read_executable(pid) == self.executable
     }
 }
 

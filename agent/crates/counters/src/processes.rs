@@ -119,6 +119,18 @@ impl ProcessScanner {
     }
 }
 
+impl ProcessesReading {
+    /// Returns the number of processes.
+    pub fn len(&self) -> usize {
+        self.cpu_nanos_by_process.len()
+    }
+
+    /// Returns whether no process is visible.
+    pub fn is_empty(&self) -> bool {
+        self.cpu_nanos_by_process.is_empty()
+    }
+}
+
 /// Returns the CPU time of a process since an earlier reading. A process without an earlier time is new.
 fn nanos_since(now: u64, pid: ProcessId, earlier: &ProcessesReading) -> u64 {
     match earlier.cpu_nanos_by_process.get(&pid) {
