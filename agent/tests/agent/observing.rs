@@ -189,6 +189,29 @@ fn a_vanished_interface_keeps_its_counts_and_is_marked_gone() {
 }
 
 #[test]
+fn a_link_that_fails_and_returns_is_counted() {
+    let mut agent = Agent::start_in_new_network(VETHS);
+    let mut request = observe(json!({"interfaces": ["vnb0", "vnb1"]}));
+    request["interface"] = "lo".into();
+    agent.expect_result("trial.prepare", request);
+    start(&mut agent, FOREVER_S);
+    let mut changes = 0;
+    agent.run_in_network("ip link set vnb0 down && ip link set vnb0 up");
+    while changes < 2 {
+        let sample = agent.wait_for_event("trial.sample", "t");
+        changes += sample["interfaces"][1]["carrier_changes"]
+            .as_u64()
+            .expect("a number");
+    }
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let end = agent.wait_for_event("trial.end", "t");
+    let of = |place: usize| end["interfaces"][place]["carrier_changes"].as_u64();
+    assert_eq!((of(0), of(1)), (Some(2), Some(2)), "{end}");
+    // The link of the loopback did not change.
+    assert_eq!(end["counters"]["carrier_changes"], 0);
+}
+
+#[test]
 fn missing_threads_and_interfaces_are_rejected() {
     let mut agent = Agent::start();
     let mut code = |watch: Value| agent.expect_error_code("trial.prepare", observe(watch));

@@ -8,7 +8,7 @@
 //!
 //! - of the system: `cpu` (/proc/stat), `softirq`, `softnet`, `pressure`, `snmp` (protocols), `perf` (cycles, by
 //!   `perf_event_open`), `cgroup` (CPU quota), `process`;
-//! - of an interface: `interface` and `interfaces`, `qdisc`, and [`driver`] with `adapter` and `queues`, which are so slow
+//! - of an interface: `interface` and `interfaces`, `qdisc`, `carrier`, and [`driver`] with `adapter` and `queues`, which are so slow
 //!   that the agent reads them only at the start and the end of a trial;
 //! - of a socket: [`tcp_info`], [`mptcp_info`], [`socket_memory`];
 //! - of threads: [`load_thread`] (threads that carry the load), [`thread_time`] and `thread_cpu`, `kvm_exits`;
@@ -25,6 +25,7 @@
 //! to its streams (crate `vnetbench-streams`).
 
 mod adapter;
+mod carrier;
 mod cgroup;
 mod cpu;
 mod cpu_work;

@@ -1,7 +1,7 @@
 //! Rules and connection tracking of the calling thread's network namespace (nftables, and iptables by its older interface).
 //!
 //! Nothing here may change the path. A request for an absent part of netfilter would load its module, and a request for an
-//! unused table of iptables would create its hooks. So each part is asked only if it is in use.
+//! unused table of iptables would create its hooks. So the agent requests a part only if it is in use.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};

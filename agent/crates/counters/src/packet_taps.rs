@@ -38,20 +38,22 @@ pub struct AgentHandles {
     programs: HashSet<u32>,
 }
 
+/// Returns a request for an interface, or for all of a dump, without the statistics.
+pub fn make_link_request(interface_index: u32) -> RawRequest {
+    let mut request = vec![0; LINK_HEADER_BYTES];
+    request[4..8].copy_from_slice(&interface_index.to_ne_bytes());
+    request.extend(WITHOUT_STATISTICS);
+    RawRequest(request)
+}
+
 /// Reads all interfaces.
 pub fn read_links(socket: &mut NetlinkSocket) -> io::Result<Vec<Link>> {
-    let mut request = vec![0; LINK_HEADER_BYTES];
-    request.extend(WITHOUT_STATISTICS);
+    let request = make_link_request(0);
     let mut links = Vec::new();
-    socket.request(
-        libc::RTM_GETLINK,
-        NLM_F_DUMP,
-        &RawRequest(request),
-        |body| {
-            links.extend(parse_link(body));
-            Ok(())
-        },
-    )?;
+    socket.request(libc::RTM_GETLINK, NLM_F_DUMP, &request, |body| {
+        links.extend(parse_link(body));
+        Ok(())
+    })?;
     Ok(links)
 }
 

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_wrap_and_qdiscs_that_restart_are_told_apart() {
+    fn counters_that_wrap_and_qdiscs_that_restart_are_distinguished() {
         let before = entry(u32::MAX, 1000);
         assert_eq!(entry(4, 1500).since(Some(&before)).drops, 5);
         assert_eq!(entry(4, 500).since(Some(&before)).drops, 4);
