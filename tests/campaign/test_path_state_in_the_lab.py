@@ -53,7 +53,7 @@ def run_in(namespace: str, command: str) -> None:
 
 def measure(testbed: NetnsTestbed, folder: Path) -> TrialRecord:
     """Run a trial, store it and return it as it is read back."""
-    testbed.apply(complete_levels({}), TestbedSpec())
+    testbed.set_knobs_and_prove_paths(complete_levels({}), TestbedSpec())
     observer = start_observer("a test")
     try:
         measurement = measure_trial(testbed, observer, TrialLoad(complete_levels({}), 0.5, INTERVAL_S))
@@ -85,7 +85,7 @@ def test_a_path_without_anything_in_the_way_has_none_of_it(testbed: NetnsTestbed
 
 def test_what_is_put_in_the_way_becomes_evidence(testbed: NetnsTestbed, tmp_path: Path) -> None:
     switch, a1 = testbed.topology.switch_namespace, testbed.topology.endpoints[0].namespace
-    port = testbed.topology.ports[0][-1].interface
+    port = testbed.topology.ports_by_pair[0][-1].interface
     shaper = f"tc qdisc add dev {port} root handle 7: tbf rate {SHAPED_BPS} burst 64k latency 20ms"
     run_in(switch, shaper)
     run_in(a1, "tc qdisc add dev eth0 clsact")

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use vnetbench_counters::driver::{DriverCounterChanges, DriverCounters, DriverReading};
+use vnetbench_counters::driver::{DriverCounterChanges, DriverCounterReader, DriverReading};
 use vnetbench_counters::observer::ObserverRequest;
 use vnetbench_counters::path_state::{PathState, PathStateReader, PathStateReading};
 use vnetbench_counters::processes::{ProcessChanges, ProcessScanner, ProcessesReading};
@@ -11,7 +11,7 @@ use vnetbench_system::error::Result;
 
 /// The sources that a trial reads only at its start and its end.
 pub struct BoundarySources {
-    driver: Option<DriverCounters>,
+    driver: Option<DriverCounterReader>,
     processes: Option<ProcessScanner>,
     path_state: PathStateReader,
 }
@@ -44,7 +44,7 @@ impl BoundarySources {
         request: &ObserverRequest,
     ) -> Result<Self> {
         Ok(Self {
-            driver: interface.map(DriverCounters::open),
+            driver: interface.map(DriverCounterReader::open),
             processes: counts_whole_kernel.then(|| ProcessScanner::new(request.testbed_threads())),
             path_state: PathStateReader::open(request.namespace())?,
         })
@@ -54,7 +54,7 @@ impl BoundarySources {
     pub fn read(&self) -> BoundaryReading {
         BoundaryReading {
             path_state: self.path_state.read().ok(),
-            driver: self.driver.as_ref().map(DriverCounters::read),
+            driver: self.driver.as_ref().map(DriverCounterReader::read),
             processes: self.processes.as_ref().and_then(|all| all.read().ok()),
         }
     }
