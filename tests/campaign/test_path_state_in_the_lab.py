@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import fixtures
-from tests.estimate.evidence.fixtures import trial_evidence
+from tests.estimate.evidence.fixtures import trial_data, trial_evidence
 from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.trial import TrialLoad, measure_trial
 from vnetbench.lab.netns.testbed import NetnsTestbed, create_testbed
@@ -102,5 +102,7 @@ def test_what_is_put_in_the_way_becomes_evidence(testbed: NetnsTestbed, tmp_path
     assert pid in [process["pid"] for process in processes], processes
     evidence = trial_evidence(trial)
     assert evidence["tc_filters"] == 1
-    assert evidence["shaper_rate_share_percent"] == pytest.approx(100, abs=15)
+    # On a busy machine the load may not fill the shaper. Headers and retransmissions add to its goodput.
+    goodput_percent = 100 * trial_data(trial).metrics["goodput_bps"] / SHAPED_BPS
+    assert goodput_percent < evidence["shaper_rate_share_percent"] < goodput_percent + 30
     assert 0 < evidence["busiest_program_percent"] <= 100
