@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
@@ -21,6 +23,16 @@ const PASS: [u64; 2] = [0x0000_0002_0000_00b7, 0x0000_0000_0000_0095];
 pub fn open_packet_socket(agent_pid: u32) -> io::Result<OwnedFd> {
     run_in_network_of(agent_pid, || {
         Ok(socket(AddressFamily::PACKET, SocketType::RAW, None)?)
+    })
+}
+
+/// Tries to connect to an address that never answers, until the first segment has been sent again (RFC 6298: after 1 s).
+pub fn connect_in_vain(agent_pid: u32, address: SocketAddr) -> io::Result<()> {
+    run_in_network_of(agent_pid, move || {
+        match TcpStream::connect_timeout(&address, Duration::from_millis(1500)) {
+            Ok(_) => Err(io::Error::other("the address answers")),
+            Err(_) => Ok(()),
+        }
     })
 }
 

@@ -4,7 +4,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::agent_process::Agent;
+use crate::agent_process::{Agent, is_root};
+use crate::foreign_programs::connect_in_vain;
 
 /// Shell commands that create a veth in one namespace. Packets to 10.0.0.9 leave through vnb0 and arrive at vnb1.
 const VETHS: &str = "ip link add vnb0 type veth peer name vnb1 && ip addr add 10.0.0.1/24 dev vnb0 && \
@@ -209,6 +210,24 @@ fn a_link_that_fails_and_returns_is_counted() {
     assert_eq!((of(0), of(1)), (Some(2), Some(2)), "{end}");
     // The link of the loopback did not change.
     assert_eq!(end["counters"]["carrier_changes"], 0);
+}
+
+#[test]
+fn a_connection_request_without_answer_is_counted() {
+    if !is_root() {
+        eprintln!("skipped: only root may enter another namespace");
+        return;
+    }
+    let mut agent = Agent::start_in_new_network(VETHS);
+    agent.expect_result("trial.prepare", observe(json!({})));
+    start(&mut agent, FOREVER_S);
+    let silent = "10.0.0.9:80".parse().expect("an address");
+    connect_in_vain(agent.pid(), silent).expect("nobody answers");
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let end = agent.wait_for_event("trial.end", "t");
+    let count = |name: &str| end["counters"][name].as_u64();
+    assert_eq!(count("tcp_connections_opened"), Some(1));
+    assert_eq!(count("tcp_syn_retransmits"), Some(1));
 }
 
 #[test]

@@ -18,7 +18,7 @@ from vnetbench.estimate.evidence.aggregation import (
     total_of_counter,
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.time_accounting.cpu_use import PROCESSES_KEY
+from vnetbench.estimate.evidence.time_accounting.cpu_use import PROCESSES_INTERVAL_KEY, PROCESSES_KEY
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
@@ -173,7 +173,7 @@ def _busiest_program_percent(data: TrialData) -> float | None:
     for endpoint in trial.endpoints:
         if endpoint.name not in names or not isinstance(endpoint.totals.get(PROCESSES_KEY), list):
             continue
-        interval_s = to_number(endpoint.totals.get("processes_interval_s")) or trial.duration_s
+        interval_s = to_number(endpoint.totals.get(PROCESSES_INTERVAL_KEY)) or trial.duration_s
         shares.append(0.0)
         shares += [
             percent(to_number(process.get("cpu_s")), interval_s * (_count_cpus(process) or 1))

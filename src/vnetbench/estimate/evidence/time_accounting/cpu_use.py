@@ -20,6 +20,8 @@ from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
 PROCESSES_KEY = "processes"
 """Key in an endpoint's totals: the other programs that used the most CPU time (docs/protocol.md)."""
+PROCESSES_INTERVAL_KEY = "processes_interval_s"
+"""Key in an endpoint's totals: the time that the CPU times of `processes` cover, the drain included."""
 _BUSY_TIME_COUNTERS = ("user_s", "nice_s", "system_s", "irq_s", "softirq_s")
 
 
@@ -138,8 +140,9 @@ def _programs_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int], rest_
     """
     endpoint = next((each for each in part.trial.endpoints if each.name == kernel.name), None)
     processes = endpoint.totals.get(PROCESSES_KEY) if endpoint is not None else None
-    if isinstance(processes, list) and part.trial.duration_s > 0:
-        scale = part.duration_s / (part.trial.idle_s + part.trial.duration_s)
+    if endpoint is not None and isinstance(processes, list) and part.trial.duration_s > 0:
+        trial_s = part.trial.idle_s + part.trial.duration_s
+        scale = part.duration_s / (to_number(endpoint.totals.get(PROCESSES_INTERVAL_KEY)) or trial_s)
         programs = [each for each in map(mapping_or_empty, processes) if not each.get("kernel")]
         return scale * sum(_process_cpu_s(each, cpus) for each in programs)
     interrupts_s = sum(
