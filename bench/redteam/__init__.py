@@ -1,0 +1,1 @@
+"""Red-team corpus: causes injected from outside the bench, to score its explanations."""

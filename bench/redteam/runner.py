@@ -1,0 +1,253 @@
+"""Runs one load with or without an injected cause, and stores the results file and the label."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.redteam import effects, groups
+from bench.redteam.model import BUSY_DUTY, MISSING, NOTHING, Label, Run
+from bench.redteam.target import (
+    Target,
+    descendants,
+    die_with_parent,
+    find_agents,
+    process_name,
+    testbed_namespaces,
+    wait_for_testbed,
+)
+
+VNETBENCH = (sys.executable, "-m", "vnetbench")
+TRIALS = 3
+TRIAL_S = 1.0
+QEMU_TRIAL_S = 2.0
+START_TIMEOUT_S = 60.0
+RUN_TIMEOUT_S = 150.0
+LOAD_BYTES = 20_000
+"""Bytes of the sender after which the load has started."""
+OPTIONS_BY_WORKLOAD = {"mixed": 'idle = "500 ms"\n'}
+ROOT_REVISION = ("git", "rev-parse", "--short", "HEAD")
+
+
+def write_study(path: Path, run: Run, trials: int = TRIALS) -> None:
+    """Write the study of a run. Neither its title nor its name tells the cause."""
+    factors = [(run.load.count_factor, str(run.load.count))]
+    if run.cause.lab == "netns":
+        factors.append(("vswitch", json.dumps(run.vswitch)))
+    factors += [(name, json.dumps(level)) for name, level in (*run.load.factors, *run.cause.factors)]
+    duration = QEMU_TRIAL_S if run.cause.lab == "qemu" else TRIAL_S
+    path.write_text(
+        f'title = "Run"\nworkload = "{run.load.workload}"\n\n'
+        f'[testbed]\nlab = "{run.cause.lab}"\n\n'
+        f'[timing]\nduration = "{duration} s"\n{OPTIONS_BY_WORKLOAD.get(run.load.workload, "")}\n'
+        f'[precision]\nmin_trials = {trials}\nmax_trials = {trials}\ntime_limit = "2 min"\n\n'
+        "[factors]\n" + "".join(f"{name} = {level}\n" for name, level in factors)
+    )
+
+
+def make_label(run: Run, is_control: bool) -> Label:
+    """Return the label of a run before it starts."""
+    return Label(
+        run_id=run.id,
+        cause=run.cause.id,
+        family=run.cause.family,
+        part=run.cause.part,
+        intensity=run.intensity,
+        value=run.cause.intensities[run.intensity],
+        accepted=(NOTHING,) if is_control else run.cause.accepted,
+        shape=run.shape.id,
+        load=run.load.id,
+        workload=run.load.workload,
+        vswitch=run.vswitch,
+        lab=run.cause.lab,
+        is_control=is_control,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        revision=read_revision(),
+    )
+
+
+def read_revision() -> str:
+    """Return the revision of the source, or nothing outside a clone."""
+    here = Path(__file__).parent
+    return subprocess.run(ROOT_REVISION, cwd=here, capture_output=True, text=True).stdout.strip()
+
+
+def perform(
+    run: Run, folder: Path, name: str, cpus: Sequence[int], accounting: Path | None, trials: int = TRIALS
+) -> Label:
+    """Run a load, with the run's cause unless it is a control, and return its label.
+
+    Args:
+        folder: Folder for the study, the results file and the output.
+        name: Name of the files.
+        cpus: CPUs of the machine shape; this process is confined to them already.
+        accounting: Control group whose CPU time is the red team's own.
+    """
+    label = make_label(run, run.cause.is_control)
+    study, results = folder / f"{name}.toml", folder / f"{name}.vnb"
+    label.results = results.name
+    results.unlink(missing_ok=True)
+    write_study(study, run, trials)
+    meter = CpuMeter(accounting)
+    start = time.monotonic()
+    with ExitStack() as stack:
+        if run.shape.is_busy:
+            _start_other_load(stack, cpus)
+        with (folder / f"{name}.txt").open("wb") as output:
+            bench = subprocess.Popen(
+                [*VNETBENCH, "run", str(study), "-o", str(results)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,
+                start_new_session=True,
+            )
+            stack.callback(_end_bench, bench)
+            _inject_and_wait(run, bench, tuple(cpus), stack, label)
+    label.exit_code = bench.returncode
+    label.elapsed_s = round(time.monotonic() - start, 1)
+    label.other_cpus, label.steal_share = meter.read()
+    return label
+
+
+def _inject_and_wait(
+    run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...], stack: ExitStack, label: Label
+) -> None:
+    if run.cause.inject is None:
+        bench.wait(RUN_TIMEOUT_S)
+        return
+    try:
+        target = _catch(run, bench, cpus)
+        if target is None:
+            label.error = "no testbed was seen"
+        else:
+            label.bytes_before_injection = max(target.sent_bytes("a1"), 0) if run.cause.lab == "netns" else 0
+            label.injected = target.log
+            run.cause.inject(target, run.cause.intensities[run.intensity], stack)
+    except Exception as error:  # The run is discarded, and its label says why.
+        label.error = f"{type(error).__name__}: {error}"
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(bench.pid, signal.SIGCONT)
+    try:
+        bench.wait(RUN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        label.error = label.error or f"the bench did not end within {RUN_TIMEOUT_S:.0f} s"
+
+
+def _catch(run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...]) -> Target | None:
+    """Stop the bench in the phase of the injection; None if it ended before."""
+    if run.cause.lab == "qemu":
+        return _catch_guests(run, bench, cpus)
+    if not wait_for_testbed(bench, run.vswitch, START_TIMEOUT_S):
+        return None
+    namespaces = testbed_namespaces()
+    agents = find_agents(bench.pid, namespaces)
+    target = Target(namespaces, agents, bench.pid, cpus, run.load, run.vswitch)
+    if run.cause.phase == "load":
+        os.kill(bench.pid, signal.SIGCONT)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while target.sent_bytes("a1") < LOAD_BYTES:
+            if bench.poll() is not None or time.monotonic() > deadline:
+                return None
+        os.kill(bench.pid, signal.SIGSTOP)
+    return target
+
+
+def _catch_guests(run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...]) -> Target | None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while bench.poll() is None and time.monotonic() < deadline:
+        guests = [pid for pid in descendants(bench.pid) if process_name(pid).startswith("qemu-system")]
+        if len(guests) >= 2:
+            return Target({}, {}, bench.pid, cpus, run.load, "")
+        time.sleep(0.1)
+    return None
+
+
+def _start_other_load(stack: ExitStack, cpus: Sequence[int]) -> None:
+    helper = Target({}, {}, 0, tuple(cpus), None, "")  # type: ignore[arg-type]
+    for cpu in cpus:
+        helper.program_with(stack, f"taskset -c {cpu}", f"spin {BUSY_DUTY} 0.02")
+
+
+def _end_bench(bench: subprocess.Popen[bytes]) -> None:
+    """End a bench that still runs: politely first, so that it removes its testbed."""
+    if bench.poll() is None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            os.kill(bench.pid, number)
+            os.kill(bench.pid, signal.SIGCONT)
+            with suppress(subprocess.TimeoutExpired):
+                bench.wait(10)
+                break
+        subprocess.run([*VNETBENCH, "lab", "clean"], capture_output=True, timeout=60)
+
+
+class CpuMeter:
+    """Measures what else uses this machine's CPUs."""
+
+    def __init__(self, accounting: Path | None) -> None:
+        self._accounting = accounting
+        self._start = self._now()
+
+    def read(self) -> tuple[float, float]:
+        """Return the CPUs that other programs used, and the share of time that the host stole."""
+        busy, steal, own, clock = (end - start for end, start in zip(self._now(), self._start, strict=True))
+        other = (busy - own) / clock if self._accounting else 0.0
+        return round(max(other, 0.0), 3), round(steal / clock / (os.cpu_count() or 1), 4)
+
+    def _now(self) -> tuple[float, float, float, float]:
+        fields = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        user, nice, system, _, _, irq, softirq, steal = (ticks / os.sysconf("SC_CLK_TCK") for ticks in fields)
+        own = groups.used_cpu_s(self._accounting) if self._accounting else 0.0
+        return user + nice + system + irq + softirq, steal, own, time.monotonic()
+
+
+def show(results: Path) -> dict[str, Any]:
+    """Return the output of `vnetbench show --json`; empty if there is none."""
+    return _read_json("show", results)
+
+
+def explain(results: Path) -> dict[str, Any]:
+    """Return the output of `vnetbench explain --json`; empty if there is none."""
+    return _read_json("explain", results)
+
+
+def _read_json(command: str, results: Path) -> dict[str, Any]:
+    if not results.exists():
+        return {}
+    done = subprocess.run([*VNETBENCH, command, str(results), "--json"], capture_output=True, text=True)
+    try:
+        return dict(json.loads(done.stdout))
+    except ValueError:
+        return {}
+
+
+def judge(label: Label, folder: Path, control: Path | None) -> None:
+    """Fill in whether the cause had an effect."""
+    if label.is_control:
+        label.effect = effects.FAILED if effects.is_failed(show(folder / label.results)) else NOTHING
+        return
+    label.control = control.name if control else ""
+    without = show(control) if control else None
+    label.effect, label.changes = effects.compare(show(folder / label.results), without)
+
+
+def save(label: Label, path: Path) -> None:
+    """Write a label, complete or not at all."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(dataclasses.asdict(label), indent=1) + "\n")
+    temporary.replace(path)
+
+
+def is_documented(name: str, causes_page: str) -> bool:
+    """Return whether docs/causes.md has a name, or the name says that it does not."""
+    return name == NOTHING or name.startswith(MISSING) or f"\n### {name}\n" in causes_page

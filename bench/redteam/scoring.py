@@ -1,0 +1,215 @@
+"""Scores explanations against labels. It reads only `vnetbench explain --json`."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.redteam import effects, runner
+from bench.redteam.model import MISSING, Label
+
+CONFIDENT = ("very likely", "confirmed")
+WORDS = ("confirmed", "very likely", "likely", "possible")
+IGNORED_CAUSES = ("too_few_trials", "warm_up")
+"""Statements about the length of a campaign. Every run of the corpus is short on purpose."""
+MOST_OTHER_CPUS = 0.25
+MOST_STEAL = 0.1
+UNPACED_DATAGRAMS = ("overflow",)
+"""An unpaced sender of datagrams overruns every receiver, so this name is right for such a control."""
+OPENVSWITCH = ("segmentation_off", "checksum_software", "small_mtu", "switch_cpu")
+"""The userspace Open vSwitch carries only whole packets with checksums (docs/study-reference.md)."""
+BUSY = ("other_programs", "machine_busy", "shared_by_vms", "shared_with_packets")
+"""Names that are true of a control with 30 % other load."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A candidate cause as the explanation names it."""
+
+    cause: str
+    confidence: str
+    is_fault: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How an explanation compares with the label of its run."""
+
+    label: Label
+    named: tuple[Named, ...]
+    disturbed: bool
+
+    @property
+    def is_scored_fault(self) -> bool:
+        """Return whether the run had a fault with an effect."""
+        is_real = self.label.effect in (effects.EFFECT, effects.FAILED)
+        return not self.label.is_control and is_real and not self.label.error and not self.disturbed
+
+    @property
+    def is_scored_control(self) -> bool:
+        """Return whether the run is a control that worked."""
+        is_good = self.label.effect != effects.FAILED and not self.label.error
+        return self.label.is_control and is_good and not self.disturbed
+
+    @property
+    def first(self) -> Named | None:
+        """The first cause that the explanation names."""
+        return self.named[0] if self.named else None
+
+    @property
+    def is_right(self) -> bool:
+        """Return whether the first cause is accepted."""
+        return bool(self.named) and self.named[0].cause in self.label.accepted
+
+    @property
+    def is_among_two(self) -> bool:
+        """Return whether one of the first two causes is accepted."""
+        return any(each.cause in self.label.accepted for each in self.named[:2])
+
+    @property
+    def is_confidently_wrong(self) -> bool:
+        """Return whether the first cause is wrong and confident."""
+        return bool(self.named) and not self.is_right and self.named[0].confidence in CONFIDENT
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether no fault is named at all."""
+        return not any(each.is_fault for each in self.named) and not self.is_right
+
+    @property
+    def is_false_alarm(self) -> bool:
+        """Return whether a control's first cause is a fault that is not true of its load."""
+        return self.first is not None and self.first.is_fault and self.first.cause not in allowed(self.label)
+
+
+def allowed(label: Label) -> tuple[str, ...]:
+    """Return the faults that are true of a control without an injection."""
+    names: tuple[str, ...] = ()
+    if label.workload == "udp_stream" and "rate" not in label.load:
+        names += UNPACED_DATAGRAMS
+    if label.vswitch == "openvswitch":
+        names += OPENVSWITCH
+    if label.shape.endswith("busy"):
+        names += BUSY
+    return names
+
+
+def named_causes(explained: dict[str, Any]) -> tuple[Named, ...]:
+    """Return the causes that an explanation names, in its order, each once."""
+    found: dict[str, Named] = {}
+    for finding in explained.get("findings", ()):
+        for candidate in finding.get("candidates", ()):
+            name = candidate["cause"]
+            if name not in found and name not in IGNORED_CAUSES and candidate["confidence"] != "refuted":
+                found[name] = Named(name, candidate["confidence"], candidate["is_fault"])
+    return tuple(found.values())
+
+
+def judge_runs(folder: Path, labels: Iterable[Label]) -> list[Verdict]:
+    """Explain the results file of each label."""
+    return [
+        Verdict(label, named_causes(runner.explain(folder / label.results)), is_disturbed(label))
+        for label in labels
+    ]
+
+
+def is_disturbed(label: Label) -> bool:
+    """Return whether programs outside the red team, or the machine's host, took CPU time from the run."""
+    return label.other_cpus > MOST_OTHER_CPUS or label.steal_share > MOST_STEAL
+
+
+def wilson(hits: int, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Wilson 1927)."""
+    if not count:
+        return 0.0, 1.0
+    share = hits / count
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return max(centre - half, 0.0), min(centre + half, 1.0)
+
+
+def format_share(hits: int, count: int) -> str:
+    """Return a share with its interval, such as `67 % [39 to 86] (8 of 12)`."""
+    if not count:
+        return "no run"
+    low, high = wilson(hits, count)
+    return f"{hits / count:.1%} [{low:.1%} to {high:.1%}] ({hits} of {count})"
+
+
+SCORES: tuple[tuple[str, Callable[[Verdict], bool]], ...] = (
+    ("right first", lambda verdict: verdict.is_right),
+    ("right among first two", lambda verdict: verdict.is_among_two),
+    ("confidently wrong", lambda verdict: verdict.is_confidently_wrong),
+    ("nothing said although there was an effect", lambda verdict: verdict.is_silent),
+)
+
+
+def format_scores(verdicts: Sequence[Verdict], with_details: bool) -> Iterator[str]:
+    """Yield the lines of the score."""
+    faults = [verdict for verdict in verdicts if verdict.is_scored_fault]
+    controls = [verdict for verdict in verdicts if verdict.is_scored_control]
+    if with_details:
+        yield from (_format_run(verdict) for verdict in (*faults, *controls))
+    yield from _format_counts(verdicts)
+    yield "Faults with an effect"
+    for name, holds in SCORES:
+        yield f"  {name:44} {format_share(sum(map(holds, faults)), len(faults))}"
+    nameable = [each for each in faults if not all(name.startswith(MISSING) for name in each.label.accepted)]
+    right = sum(each.is_right for each in nameable)
+    yield f"  {'right first, of causes that have a name':44} {format_share(right, len(nameable))}"
+    yield "Controls"
+    alarms = sum(each.is_false_alarm for each in controls)
+    confident = sum(each.is_false_alarm and each.is_confidently_wrong for each in controls)
+    yield f"  {'false alarms':44} {format_share(alarms, len(controls))}"
+    yield f"  {'false alarms with high confidence':44} {format_share(confident, len(controls))}"
+    yield from _format_words(faults, controls)
+    for title, key in (("family", "family"), ("shape", "shape"), ("workload", "workload")):
+        yield f"By {title}: right first, among two, confidently wrong, runs"
+        yield from _format_groups(faults, key)
+
+
+def _format_run(verdict: Verdict) -> str:
+    label = verdict.label
+    names = ", ".join(f"{each.cause} ({each.confidence})" for each in verdict.named[:3]) or "no cause"
+    if label.is_control:
+        mark = "ALARM" if verdict.is_false_alarm else "ok"
+    else:
+        mark = "right" if verdict.is_right else "WRONG" if verdict.is_confidently_wrong else "no"
+    return f"{mark:6} {label.cause} {label.value} {label.shape} {label.load} {label.vswitch}: {names}"
+
+
+def _format_counts(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    counts = Counter(
+        "injection failed" if each.label.error
+        else "disturbed by other work" if each.disturbed
+        else "control" if each.label.is_control
+        else each.label.effect
+        for each in verdicts
+    )  # fmt: skip
+    yield f"{len(verdicts)} runs: " + ", ".join(f"{count} {name}" for name, count in counts.most_common())
+
+
+def _format_words(faults: Sequence[Verdict], controls: Sequence[Verdict]) -> Iterator[str]:
+    yield "Confidence of the first name: how often it was right (controls: no false alarm)"
+    for word in WORDS:
+        right = [each.is_right for each in faults if each.first and each.first.confidence == word]
+        right += [
+            not each.is_false_alarm for each in controls if each.first and each.first.confidence == word
+        ]
+        yield f"  {word:44} {format_share(sum(right), len(right))}"
+    unnamed = sum(each.first is None for each in (*faults, *controls))
+    yield f"  {'no name':44} {unnamed} runs"
+
+
+def _format_groups(faults: Sequence[Verdict], key: str) -> Iterator[str]:
+    members: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in faults:
+        members[getattr(verdict.label, key)].append(verdict)
+    for name, group in sorted(members.items()):
+        right, two, wrong = (sum(map(holds, group)) for _, holds in SCORES[:3])
+        low, high = wilson(right, len(group))
+        yield f"  {name:16} {right / len(group):4.0%} [{low:.0%} to {high:.0%}]  {two:3}  {wrong:3}  {len(group):3}"
