@@ -107,15 +107,16 @@ def check(only: tuple[str, ...], lab: str, shape: str, store: Path) -> None:
 @click.option("--part", default=DEVELOPMENT, show_default=True, type=REPORTED_PARTS)
 @click.option("--final", is_flag=True, help="Score the held-out part. After that it is no longer held out.")
 @click.option("--details", is_flag=True, help="Print a line for each run.")
+@click.option("--with-disturbed", is_flag=True, help="Also score runs that other work disturbed.")
 @STORE_OPTION
-def score(part: str, final: bool, details: bool, store: Path) -> None:
+def score(part: str, final: bool, details: bool, with_disturbed: bool, store: Path) -> None:
     """Explain the runs of a part and print how often the explanations are right."""
     folder = store / part
     labels = campaign.read_labels(folder) if folder.exists() else []
     if part == HELD_OUT and not final:
         click.echo(f"{len(labels)} held-out runs. Their scores need --final.")
         return
-    verdicts = scoring.judge_runs(folder, labels)
+    verdicts = scoring.judge_runs(folder, labels, with_disturbed)
     for line in scoring.format_scores(verdicts, details):
         click.echo(line)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.redteam import groups, runner
 from bench.redteam.causes import CAUSES
 from bench.redteam.causes.controls import make_control
+from bench.redteam.effects import LOSSES
 from bench.redteam.model import Label, Run, Shape
 from bench.redteam.plan import group_by_setting, make_rounds
 
@@ -110,7 +111,10 @@ def file_name(run: Run) -> str:
 
 def describe(label: Label) -> str:
     """Return one line about a finished run."""
-    changes = ", ".join(f"{name} x{value:.2f}" for name, value in label.changes.items())
+    changes = ", ".join(
+        f"{name} {value:+.2f} points" if name in LOSSES else f"{name} x{value:.2f}"
+        for name, value in label.changes.items()
+    )
     name = label.cause if label.is_control else f"{label.cause} {label.value}"
     rest = label.error or changes
     return f"{label.shape:7} {name:34} {label.load:34} {label.vswitch:11} {label.effect:12} {rest}"

@@ -49,7 +49,11 @@ def compare(shown: dict[str, Any], control: dict[str, Any] | None) -> tuple[str,
     is_worse = False
     for metric in (*RATES, *LATENCIES, *LOSSES):
         with_fault, without = trial_values(shown, metric), trial_values(control, metric)
-        if not with_fault or not without:
+        if not without:
+            continue
+        if not with_fault and metric in RATES:
+            with_fault = [0.0]  # Nothing was completed.
+        if not with_fault:
             continue
         here, there = statistics.median(with_fault), statistics.median(without)
         if metric in LOSSES:

@@ -115,6 +115,20 @@ def quota(name: str, pids: Sequence[int], percent_of_a_cpu: float) -> Iterator[P
         remove_group(group)
 
 
+@contextmanager
+def cpuset(name: str, pids: Sequence[int], cpus: Sequence[int]) -> Iterator[Path]:
+    """Keep processes on some CPUs, whatever affinity their threads ask for."""
+    group = _own_group("cpuset") / f"{PREFIX}{os.getpid()}-{name}"
+    group.mkdir()
+    try:
+        _configure(group, cpus)
+        for pid in pids:
+            (group / "cgroup.procs").write_text(str(pid))
+        yield group
+    finally:
+        remove_group(group)
+
+
 def _own_group(controller: str) -> Path:
     """Return this process's group of version 1, or the top of version 2."""
     hierarchy = _folder(controller)

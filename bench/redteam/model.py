@@ -193,7 +193,7 @@ class Label:
     changes: dict[str, float] = field(default_factory=dict)
     injected: list[str] = field(default_factory=list)
     bytes_before_injection: int = 0
-    other_cpus: float = 0.0
+    other_share: float = 0.0
     steal_share: float = 0.0
     started_at: str = ""
     elapsed_s: float = 0.0

@@ -15,8 +15,8 @@ BLOCK_SIZE = 3
 def make_rounds(causes: Sequence[Cause], shapes: Sequence[Shape], seed: int) -> list[list[Run]]:
     """Return rounds of runs: each round has every cause once, at one intensity, on one shape.
 
-    After `3 * len(shapes)` rounds every cause had every intensity on every shape that it exists on. A campaign
-    that ends early has thus run every cause about equally often.
+    After `3 * len(shapes)` rounds every cause had every intensity on every shape that it exists on. A
+    campaign that ends early has thus run every cause about equally often.
     """
     order = random.Random(seed)
     rounds = []
@@ -38,7 +38,7 @@ def make_rounds(causes: Sequence[Cause], shapes: Sequence[Shape], seed: int) -> 
 
 
 def group_by_setting(runs: Iterable[Run]) -> list[list[Run]]:
-    """Return blocks of at most `BLOCK_SIZE` runs that can share a control run, in order of their first run."""
+    """Return blocks of at most `BLOCK_SIZE` runs that share a control run, in order of their first run."""
     blocks: list[list[Run]] = []
     open_blocks: dict[object, list[Run]] = {}
     for run in runs:

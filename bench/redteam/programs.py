@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+from pathlib import Path
 
 ETH_P_ALL = 3
 BUFFER = bytes(65536)
@@ -41,7 +42,7 @@ def write_files(path: str, mebibytes: int) -> None:
     """Write a file with fsync again and again."""
     data = os.urandom(1 << 20)
     while True:
-        with open(path, "wb") as file:
+        with Path(path).open("wb") as file:
             for _ in range(mebibytes):
                 file.write(data)
             file.flush()
@@ -146,7 +147,7 @@ def _carry(source: str, destination: str, delay_s: float, late_share: float) -> 
         reader.settimeout(max(waiting[0][0] - time.monotonic(), 0.00001) if waiting else None)
         try:
             frame, address = reader.recvfrom(1 << 17)
-            if address[2] != socket.PACKET_OUTGOING:  # type: ignore[attr-defined]
+            if address[2] != socket.PACKET_OUTGOING:
                 late = late_share >= 1 or random.random() < late_share
                 waiting.append((time.monotonic() + (delay_s if late else 0), frame))
                 waiting.sort(key=lambda item: item[0])

@@ -88,17 +88,19 @@ def perform(
     """Run a load, with the run's cause unless it is a control, and return its label.
 
     Args:
+        run: The run.
         folder: Folder for the study, the results file and the output.
         name: Name of the files.
         cpus: CPUs of the machine shape; this process is confined to them already.
         accounting: Control group whose CPU time is the red team's own.
+        trials: Number of trials.
     """
     label = make_label(run, run.cause.is_control)
     study, results = folder / f"{name}.toml", folder / f"{name}.vnb"
     label.results = results.name
     results.unlink(missing_ok=True)
     write_study(study, run, trials)
-    meter = CpuMeter(accounting)
+    meter = CpuMeter(accounting, cpus)
     start = time.monotonic()
     with ExitStack() as stack:
         if run.shape.is_busy:
@@ -115,7 +117,7 @@ def perform(
             _inject_and_wait(run, bench, tuple(cpus), stack, label)
     label.exit_code = bench.returncode
     label.elapsed_s = round(time.monotonic() - start, 1)
-    label.other_cpus, label.steal_share = meter.read()
+    label.other_share, label.steal_share = meter.read()
     return label
 
 
@@ -192,23 +194,31 @@ def _end_bench(bench: subprocess.Popen[bytes]) -> None:
 
 
 class CpuMeter:
-    """Measures what else uses this machine's CPUs."""
+    """Measures what else uses the CPUs of a machine shape."""
 
-    def __init__(self, accounting: Path | None) -> None:
+    def __init__(self, accounting: Path | None, cpus: Sequence[int]) -> None:
         self._accounting = accounting
+        self._cpus = frozenset(f"cpu{cpu}" for cpu in cpus)
         self._start = self._now()
 
     def read(self) -> tuple[float, float]:
-        """Return the CPUs that other programs used, and the share of time that the host stole."""
+        """Return the shares of the CPU time that other programs used and that the host stole."""
         busy, steal, own, clock = (end - start for end, start in zip(self._now(), self._start, strict=True))
-        other = (busy - own) / clock if self._accounting else 0.0
-        return round(max(other, 0.0), 3), round(steal / clock / (os.cpu_count() or 1), 4)
+        total = clock * len(self._cpus)
+        other = (busy - own) / total if self._accounting else 0.0
+        return round(max(other, 0.0), 3), round(steal / total, 4)
 
     def _now(self) -> tuple[float, float, float, float]:
-        fields = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-        user, nice, system, _, _, irq, softirq, steal = (ticks / os.sysconf("SC_CLK_TCK") for ticks in fields)
+        busy = steal = 0
+        for line in Path("/proc/stat").read_text().splitlines():
+            name, *words = line.split()
+            if name in self._cpus:
+                user, nice, system, _, _, irq, softirq, stolen = map(int, words[:8])
+                busy += user + nice + system + irq + softirq
+                steal += stolen
+        ticks_per_s = os.sysconf("SC_CLK_TCK")
         own = groups.used_cpu_s(self._accounting) if self._accounting else 0.0
-        return user + nice + system + irq + softirq, steal, own, time.monotonic()
+        return busy / ticks_per_s, steal / ticks_per_s, own, time.monotonic()
 
 
 def show(results: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ CONFIDENT = ("very likely", "confirmed")
 WORDS = ("confirmed", "very likely", "likely", "possible")
 IGNORED_CAUSES = ("too_few_trials", "warm_up")
 """Statements about the length of a campaign. Every run of the corpus is short on purpose."""
-MOST_OTHER_CPUS = 0.25
+MOST_OTHER_SHARE = 0.25
 MOST_STEAL = 0.1
 UNPACED_DATAGRAMS = ("overflow",)
 """An unpaced sender of datagrams overruns every receiver, so this name is right for such a control."""
@@ -109,17 +109,21 @@ def named_causes(explained: dict[str, Any]) -> tuple[Named, ...]:
     return tuple(found.values())
 
 
-def judge_runs(folder: Path, labels: Iterable[Label]) -> list[Verdict]:
+def judge_runs(folder: Path, labels: Iterable[Label], with_disturbed: bool = False) -> list[Verdict]:
     """Explain the results file of each label."""
     return [
-        Verdict(label, named_causes(runner.explain(folder / label.results)), is_disturbed(label))
+        Verdict(
+            label,
+            named_causes(runner.explain(folder / label.results)),
+            not with_disturbed and is_disturbed(label),
+        )
         for label in labels
     ]
 
 
 def is_disturbed(label: Label) -> bool:
     """Return whether programs outside the red team, or the machine's host, took CPU time from the run."""
-    return label.other_cpus > MOST_OTHER_CPUS or label.steal_share > MOST_STEAL
+    return label.other_share > MOST_OTHER_SHARE or label.steal_share > MOST_STEAL
 
 
 def wilson(hits: int, count: int, z: float = 1.959964) -> tuple[float, float]:
@@ -212,4 +216,5 @@ def _format_groups(faults: Sequence[Verdict], key: str) -> Iterator[str]:
     for name, group in sorted(members.items()):
         right, two, wrong = (sum(map(holds, group)) for _, holds in SCORES[:3])
         low, high = wilson(right, len(group))
-        yield f"  {name:16} {right / len(group):4.0%} [{low:.0%} to {high:.0%}]  {two:3}  {wrong:3}  {len(group):3}"
+        share = f"{right / len(group):4.0%} [{low:.0%} to {high:.0%}]"
+        yield f"  {name:16} {share:18} {two:4} {wrong:4} {len(group):4}"

@@ -100,7 +100,7 @@ class Target:
             while not stopped.is_set():
                 try:
                     wait_s = action()
-                except (InjectionError, ProcessLookupError, subprocess.TimeoutExpired):
+                except (InjectionError, OSError, subprocess.TimeoutExpired):
                     wait_s = 0.1  # The testbed is being removed.
                 stopped.wait(wait_s)
 
@@ -164,13 +164,13 @@ def find_agents(bench_pid: int, namespaces: dict[str, str]) -> dict[str, int]:
     inodes = {}
     for endpoint, name in namespaces.items():
         with suppress(OSError):
-            inodes[os.stat(NETNS / name).st_ino] = endpoint
+            inodes[(NETNS / name).stat().st_ino] = endpoint
     agents = {}
     for pid in descendants(bench_pid):
         with suppress(OSError):
-            endpoint = inodes.get(os.stat(f"/proc/{pid}/ns/net").st_ino)
-            if endpoint and process_name(pid) == AGENT:
-                agents[endpoint] = pid
+            owner = inodes.get(Path(f"/proc/{pid}/ns/net").stat().st_ino)
+            if owner and process_name(pid) == AGENT:
+                agents[owner] = pid
     return agents
 
 

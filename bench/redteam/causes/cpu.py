@@ -10,7 +10,7 @@ from itertools import cycle
 from pathlib import Path
 
 from bench.redteam.causes.common import CPU_TAKEN, all_of, programs
-from bench.redteam.groups import quota
+from bench.redteam.groups import cpuset, quota
 from bench.redteam.model import Cause, Inject, Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import Target
 
@@ -72,11 +72,12 @@ def _threads(pid: int) -> list[int]:
 
 
 def _pin(endpoints: Sequence[str]) -> Inject:
-    """Return an injection that keeps agents on one CPU; their future threads inherit it."""
+    """Return an injection that keeps agents on one CPU. A cpuset, because agents set their own affinity."""
 
     def inject(target: Target, value: Value, stack: ExitStack) -> None:
-        for endpoint in endpoints:
-            target.run("host", f"taskset -a -p -c {target.cpus[0]} {target.agents[endpoint]}")
+        pids = [target.agents[endpoint] for endpoint in endpoints]
+        group = stack.enter_context(cpuset("pin", pids, target.cpus[:1]))
+        target.log.append(f"host: cpuset {target.cpus[0]} for {', '.join(endpoints)} in {group.name}")
 
     return inject
 
@@ -119,7 +120,11 @@ def _come_and_go(target: Target, value: Value, stack: ExitStack) -> None:
         running.append(hogs)
         return float(value)
 
-    stack.callback(lambda: running and running.pop().close())
+    def stop() -> None:
+        while running:
+            running.pop().close()
+
+    stack.callback(stop)
     target.repeat(stack, toggle)
 
 
@@ -182,13 +187,13 @@ CAUSES = (
           "cpu.cfs_quota_us of a group for its agent", (20, 10, 4), ("cpu_quota",), TCP_AND_RR,
           _limit(("b1",))),
     Cause("agents-on-one-cpu", "cpu", "both VMs were pinned to one of several CPUs",
-          "taskset of both agents to the first CPU", (1, 2, 3), ("shared_by_vms", "cpus_full"),
+          "a cpuset of the first CPU for both agents", (1, 2, 3), ("shared_by_vms", "cpus_full"),
           (tcp(2), tcp(4), rr(4), tcp(1)), _pin(("a1", "b1")), min_cpus=2),
     Cause("receiver-beside-hog", "cpu", "the receiver is pinned to a CPU that hogs use",
-          "taskset of the receiver's agent and of N hogs to the first CPU", (1, 2, 4), CPU_TAKEN, TCP_AND_RR,
+          "a cpuset for its agent and taskset of N hogs to the first CPU", (1, 2, 4), CPU_TAKEN, TCP_AND_RR,
           all_of(_pin(("b1",)), _prefixed("taskset -c {cpu}", "spin 1.0 0.01")), min_cpus=2),
     Cause("sender-beside-hog", "cpu", "the sender is pinned to a CPU that hogs use",
-          "taskset of the sender's agent and of N hogs to the first CPU", (1, 2, 4), CPU_TAKEN, TCP_AND_RR,
+          "a cpuset for its agent and taskset of N hogs to the first CPU", (1, 2, 4), CPU_TAKEN, TCP_AND_RR,
           all_of(_pin(("a1",)), _prefixed("taskset -c {cpu}", "spin 1.0 0.01")), min_cpus=2),
     Cause("thread-migration", "cpu", "threads move between CPUs all the time",
           "taskset of every thread every N ms", (50, 10, 2), ("missing:thread_migration",), TCP_AND_RR,

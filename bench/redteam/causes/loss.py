@@ -12,7 +12,7 @@ from bench.redteam.target import Target
 LOST = ("path_loss",)
 BULK = (tcp(1), tcp(4), mixed(1), tcp(2))
 REQUESTS = (rr(4), crr(4), rr(1), crr(1))
-SHARES: tuple[Value, ...] = (0.002, 0.02, 0.1)
+SHARES: tuple[Value, ...] = (0.0005, 0.005, 0.05)
 RANDOM = "-m statistic --mode random --probability {v}"
 
 
@@ -94,24 +94,28 @@ def _slow_class(endpoint: str) -> Inject:
 
 def _loss(
     name: str, description: str, method: str, inject: Inject, *, intensities: tuple[Value, ...] = SHARES,
-    loads: tuple[Load, ...] = BULK, accepted: tuple[str, ...] = LOST, vswitches: tuple[str, ...] = ("bridge",),
+    loads: tuple[Load, ...] = BULK, accepted: tuple[str, ...] = LOST,
+    vswitches: tuple[str, ...] = ("bridge",), phase: str = "load",
 ) -> Cause:  # fmt: skip
-    return Cause(name, "loss", description, method, intensities, accepted, loads, inject, vswitches=vswitches)
+    return Cause(
+        name, "loss", description, method, intensities, accepted, loads, inject, vswitches=vswitches,
+        phase=phase,
+    )  # fmt: skip
 
 
 CAUSES = (
     _loss("loss-receiver", "random loss at the receiver", "iptables -m statistic in its INPUT chain",
           _drop("b1", "INPUT", "-p tcp")),
     _loss("loss-ingress", "random loss before the receiver's network layer", "nft numgen, hook ingress",
-          _drop_at_ingress("b1"), intensities=(20, 200, 1000)),
+          _drop_at_ingress("b1"), intensities=(5, 50, 500)),
     _loss("loss-sender", "random loss behind the sender's network layer",
           "iptables -m statistic in its POSTROUTING chain", _drop("a1", "POSTROUTING", "-p tcp", "mangle")),
     _loss("loss-bridge", "random loss in the bridge", "nft numgen in the bridge's forward hook",
-          _drop_in_bridge("ip protocol tcp"), intensities=(20, 200, 1000)),
+          _drop_in_bridge("ip protocol tcp"), intensities=(5, 50, 500)),
     _loss("loss-router", "random loss in the router", "iptables -m statistic in its FORWARD chain",
           _drop("sw", "FORWARD", "-p tcp"), vswitches=("router",)),
     _loss("loss-acks", "random loss of acknowledgements", "iptables -m statistic in the sender's INPUT chain",
-          _drop("a1", "INPUT", "-p tcp"), intensities=(0.1, 0.5, 0.9),
+          _drop("a1", "INPUT", "-p tcp"), intensities=(0.1, 0.4, 0.7),
           accepted=("missing:ack_loss", "path_loss"), loads=(tcp(1), tcp(4))),
     _loss("loss-syn", "random loss of connection requests", "iptables --syn in the receiver's INPUT chain",
           _drop("b1", "INPUT", "-p tcp --syn"), intensities=(0.001, 0.01, 0.1),
@@ -130,8 +134,9 @@ CAUSES = (
           _drop_in_bridge("ip protocol udp"), intensities=(100, 300, 3000), loads=(udp(1), udp(8), udp(2))),
     _loss("loss-without-sack", "random loss, and selective acknowledgement is off",
           "iptables -m statistic, net.ipv4.tcp_sack = 0",
-          all_of(commands(("a1", "sysctl -q -w net.ipv4.tcp_sack=0"), ("b1", "sysctl -q -w net.ipv4.tcp_sack=0")),
-                 _drop("b1", "INPUT", "-p tcp"))),
+          all_of(commands(("a1", "sysctl -q -w net.ipv4.tcp_sack=0"),
+                          ("b1", "sysctl -q -w net.ipv4.tcp_sack=0")),
+                 _drop("b1", "INPUT", "-p tcp")), intensities=(0.001, 0.005, 0.02), phase="testbed"),
     _loss("outages", "nothing passes for some milliseconds, again and again",
           "iptables DROP for N of every 400 ms", _outages("b1", "INPUT"), intensities=(10, 60, 200),
           accepted=("path_loss", "missing:intermittent_outage"), loads=(tcp(1), rr(1), tcp(4), crr(1))),

@@ -60,6 +60,10 @@ def _flooding(target: Target, value: Value, stack: ExitStack) -> None:
     target.run("sw", "ip link set sw0 type bridge fdb_flush")
 
 
+def _tcpdump(target: Target, value: Value, stack: ExitStack) -> None:
+    target.spawn(stack, "sw", f"tcpdump -i b1 -n -s {value} -w /dev/null")
+
+
 def _work(
     name: str, description: str, method: str, inject: Inject, *, intensities: tuple[Value, ...] = COUNTS,
     loads: tuple[Load, ...] = LOADS, accepted: tuple[str, ...] = PACKET_WORK,
@@ -108,7 +112,6 @@ CAUSES = (
           programs("sw", "capture b1"), intensities=(1, 3, 8), accepted=(*PACKET_WORK, *CPU_TAKEN),
           vswitches=("bridge", "router", "openvswitch")),
     _work("tcpdump-switch", "tcpdump writes a trace at the switch", "tcpdump -s N -w /dev/null on its port",
-          lambda target, value, stack: target.spawn(
-              stack, "sw", f"tcpdump -i b1 -n -s {value} -w /dev/null") and None,
+          _tcpdump,
           intensities=(96, 1514, 65535), accepted=(*PACKET_WORK, *CPU_TAKEN)),
 )  # fmt: skip
