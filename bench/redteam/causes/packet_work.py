@@ -10,7 +10,7 @@ from bench.redteam.target import Target
 
 LOADS = (tcp(1), rr(1), crr(1), tcp(4))
 COUNTS: tuple[Value, ...] = (300, 2000, 10000)
-FILTERS: tuple[Value, ...] = (50, 500, 3000)
+FILTERS: tuple[Value, ...] = (50, 400, 2000)
 
 
 def _filters(where: str, dev: str, direction: str) -> Inject:

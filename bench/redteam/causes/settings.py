@@ -23,6 +23,7 @@ def _route(option: str) -> Inject:
             found = target.run(here, f"ip route get {peer}").split()
             via = f"via {found[found.index('via') + 1]} " if "via" in found else ""
             target.run(here, f"ip route replace {peer} {via}dev eth0 {option.format(v=value)}")
+            target.run(here, "ip tcp_metrics flush")
 
     return inject
 
@@ -75,13 +76,6 @@ CAUSES = (
                       ("b1", "sysctl -q -w net.ipv4.tcp_window_scaling=0"),
                       ("b1", "sysctl -q -w 'net.ipv4.tcp_rmem=4096 {v} {v}'")), ("receive_window",),
              (4_000_000, 100_000, 20_000)),
-    _setting("congestion-window", "windows", "the route locks the congestion window",
-             "ip route ... cwnd lock",
-             _route("cwnd lock {v}"), ("congestion_window",), (10, 4, 2)),
-    _setting("output-limit", "windows", "TCP may queue little below the socket",
-             "net.ipv4.tcp_limit_output_bytes of the sender",
-             commands(("a1", "sysctl -q -w net.ipv4.tcp_limit_output_bytes={v}")),
-             ("missing:output_limit", "send_buffer"), (65536, 8192, 1000), (tcp(1), tcp(4), tcp(2))),
     _setting("datagram-buffer", "windows", "a small buffer of the datagram sockets",
              "net.core.rmem_default of the machine", _machine_setting("net.core.rmem_default"), ("overflow",),
              (20_000, 6_000, 2_304), (udp(1), udp(4), udp(8))),
@@ -115,14 +109,16 @@ CAUSES = (
              "ip link set gso_max_size", commands(("a1", "ip link set eth0 gso_max_size {v}")),
              ("segmentation_off",), (16_000, 6_000, 2_000)),
     _setting("clamped-mss", "packet size", "a firewall lowers the segment size",
-             "iptables TCPMSS at the sender",
-             commands(("a1", "iptables -w -t mangle -A OUTPUT -p tcp --tcp-flags SYN,RST SYN "
+             "iptables TCPMSS at the receiver",
+             commands(("b1", "iptables -w -t mangle -A OUTPUT -p tcp --tcp-flags SYN,RST SYN "
                        "-j TCPMSS --set-mss {v}")), ("small_mtu",), (900, 400, 100),
-             vswitches=("bridge", "router")),
+             vswitches=("openvswitch",)),
     _setting("route-mtu", "packet size", "the route has a small MTU", "ip route ... mtu lock N",
-             _route("mtu lock {v}"), ("small_mtu",), (1000, 700, 560)),
+             _route("mtu lock {v}"), ("small_mtu",), (1000, 700, 560),
+             vswitches=("openvswitch",)),
     _setting("device-mtu", "packet size", "the sender's MTU is lowered during the load", "ip link set mtu",
-             commands(("a1", "ip link set eth0 mtu {v}")), ("small_mtu",), (1200, 800, 600), phase="load"),
+             commands(("a1", "ip link set eth0 mtu {v}")), ("small_mtu",), (1200, 800, 600), phase="load",
+             vswitches=("openvswitch",)),
     _setting("black-hole-bridge", "packet size", "the bridge loses large packets without a word",
              "nft meta length > N drop in the bridge",
              commands(("sw", "nft add table bridge redteam"),
@@ -133,7 +129,4 @@ CAUSES = (
              "ip link set mtu on the router's port, iptables drops its ICMP",
              commands(("sw", "iptables -w -A OUTPUT -p icmp -j DROP"), ("sw", "ip link set b1 mtu {v}")),
              ("mtu_black_hole",), (1400, 1200, 800), vswitches=("router",), phase="load"),
-    _setting("path-mtu-router", "packet size", "the router has a small MTU and says so",
-             "ip link set mtu on the router's port", commands(("sw", "ip link set b1 mtu {v}")),
-             ("small_mtu",), (1200, 800, 600), vswitches=("router",), phase="load"),
 )  # fmt: skip
