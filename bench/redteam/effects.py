@@ -11,8 +11,8 @@ FAILED = "failed"
 UNKNOWN = "unknown"
 RATE_CHANGE = 0.85
 """A rate counts as worse from 15 % below the control."""
-LATENCY_CHANGE = 1.5
-"""A latency counts as worse from one and a half times that of the control."""
+LATENCY_CHANGE = 2.0
+"""A latency counts as worse from twice that of the control."""
 LOSS_CHANGE_PERCENT = 0.3
 """Loss counts as worse from this many percentage points above the control."""
 RATES = ("goodput_bps", "transactions_per_s", "connections_per_s", "datagrams_received_per_s")

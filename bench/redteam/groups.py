@@ -10,7 +10,8 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 PREFIX = "vnetbench-redteam-"
-REALTIME_US = "900000"
+REALTIME_US = ("900000", "750000", "500000", "250000")
+"""Real-time budgets to try: other groups of the machine may have taken a part of it."""
 LARGEST_SHARES = "262144"
 PERIOD_US = 100_000
 UNUSED_CONTROLLERS = ("cpuset", "cpu", "cpuacct")
@@ -65,12 +66,17 @@ def _configure(group: Path, cpus: Sequence[int]) -> None:
         "cpuset.cpus": ",".join(map(str, cpus)),
         "cpu.shares": LARGEST_SHARES,
         "cpu.weight": "10000",
-        "cpu.rt_runtime_us": REALTIME_US,
     }
     for name, value in settings.items():
         if (group / name).exists():
             with suppress(OSError):
                 (group / name).write_text(value)
+    for budget in REALTIME_US if (group / "cpu.rt_runtime_us").exists() else ():
+        try:
+            (group / "cpu.rt_runtime_us").write_text(budget)
+            break
+        except OSError:
+            continue
     mems = group / "cpuset.mems"
     if mems.exists():
         mems.write_text((group.parent / "cpuset.mems").read_text())

@@ -33,6 +33,8 @@ TRIAL_S = 1.0
 QEMU_TRIAL_S = 2.0
 START_TIMEOUT_S = 60.0
 RUN_TIMEOUT_S = 150.0
+PROCESS_START_S = 0.2
+"""Time that injected processes get to start, and to fail, before the bench continues."""
 LOAD_BYTES = 20_000
 """Bytes of the sender after which the load has started."""
 OPTIONS_BY_WORKLOAD = {"mixed": 'idle = "500 ms"\n'}
@@ -135,6 +137,7 @@ def _inject_and_wait(
             label.bytes_before_injection = max(target.sent_bytes("a1"), 0) if run.cause.lab == "netns" else 0
             label.injected = target.log
             run.cause.inject(target, run.cause.intensities[run.intensity], stack)
+            target.check_processes(PROCESS_START_S)
     except Exception as error:  # The run is discarded, and its label says why.
         label.error = f"{type(error).__name__}: {error}"
     finally:

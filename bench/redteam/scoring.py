@@ -16,7 +16,7 @@ CONFIDENT = ("very likely", "confirmed")
 WORDS = ("confirmed", "very likely", "likely", "possible")
 IGNORED_CAUSES = ("too_few_trials", "warm_up")
 """Statements about the length of a campaign. Every run of the corpus is short on purpose."""
-MOST_OTHER_SHARE = 0.25
+MOST_OTHER_SHARE = 0.5
 MOST_STEAL = 0.1
 UNPACED_DATAGRAMS = ("overflow",)
 """An unpaced sender of datagrams overruns every receiver, so this name is right for such a control."""

@@ -52,6 +52,7 @@ class Target:
     load: Load
     vswitch: str
     log: list[str] = field(default_factory=list)
+    processes: list[tuple[str, subprocess.Popen[bytes]]] = field(default_factory=list)
 
     @property
     def endpoints(self) -> tuple[str, str]:
@@ -82,7 +83,16 @@ class Target:
             preexec_fn=die_with_parent,
         )
         stack.callback(_end, process)
+        self.processes.append((line, process))
         return process
+
+    def check_processes(self, wait_s: float = 0.0) -> None:
+        """Raise InjectionError if an injected process has ended by itself."""
+        if self.processes:
+            time.sleep(wait_s)
+        for line, process in self.processes:
+            if process.poll() is not None:
+                raise InjectionError(f"ended with {process.returncode}: {line}")
 
     def program(self, stack: ExitStack, where: str, words: str) -> subprocess.Popen[bytes]:
         """Start one of the helper programs."""

@@ -126,7 +126,7 @@ def test_runs_without_effect_with_errors_or_disturbed_are_not_scored() -> None:
         (LABEL, True),
     ):
         assert not Verdict(label, (LINK,), disturbed).is_scored_fault
-    assert scoring.is_disturbed(replace(LABEL, other_share=0.5))
+    assert scoring.is_disturbed(replace(LABEL, other_share=0.6))
     assert not scoring.is_disturbed(replace(LABEL, other_share=0.1))
 
 
