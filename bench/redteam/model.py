@@ -192,6 +192,7 @@ class Label:
     effect: str = "unknown"
     changes: dict[str, float] = field(default_factory=dict)
     injected: list[str] = field(default_factory=list)
+    injections: int = 0
     bytes_before_injection: int = 0
     other_share: float = 0.0
     steal_share: float = 0.0

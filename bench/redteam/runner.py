@@ -23,6 +23,7 @@ from bench.redteam.target import (
     die_with_parent,
     find_agents,
     process_name,
+    testbed_identity,
     testbed_namespaces,
     wait_for_testbed,
 )
@@ -33,6 +34,7 @@ TRIAL_S = 1.0
 QEMU_TRIAL_S = 2.0
 START_TIMEOUT_S = 60.0
 RUN_TIMEOUT_S = 150.0
+WATCH_S = 0.005
 PROCESS_START_S = 0.2
 """Time that injected processes get to start, and to fail, before the bench continues."""
 LOAD_BYTES = 20_000
@@ -129,13 +131,34 @@ def _inject_and_wait(
     if run.cause.inject is None:
         bench.wait(RUN_TIMEOUT_S)
         return
+    deadline = time.monotonic() + RUN_TIMEOUT_S
+    while bench.poll() is None and not label.error and time.monotonic() < deadline:
+        injection = stack.enter_context(ExitStack())
+        testbed = _inject(run, bench, cpus, injection, label)
+        # The bench builds a new testbed after a failed trial, or if a setting changed. A fault stays there.
+        while bench.poll() is None and time.monotonic() < deadline:
+            time.sleep(WATCH_S)
+            if testbed and (now := testbed_identity()) and now != testbed:
+                break
+        injection.close()
+    if bench.poll() is None:
+        label.error = label.error or f"the bench did not end within {RUN_TIMEOUT_S:.0f} s"
+
+
+def _inject(
+    run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...], stack: ExitStack, label: Label
+) -> frozenset[tuple[str, int]]:
+    """Inject the run's cause into the current testbed, and return what identifies the testbed."""
+    assert run.cause.inject
     try:
         target = _catch(run, bench, cpus)
         if target is None:
-            label.error = "no testbed was seen"
+            label.error = "" if label.injections else "no testbed was seen"
         else:
-            label.bytes_before_injection = max(target.sent_bytes("a1"), 0) if run.cause.lab == "netns" else 0
+            sent_bytes = target.sent_bytes("a1") if run.cause.lab == "netns" else 0
+            label.bytes_before_injection = max(label.bytes_before_injection, sent_bytes)
             label.injected = target.log
+            label.injections += 1
             run.cause.inject(target, run.cause.intensities[run.intensity], stack)
             target.check_processes(PROCESS_START_S)
     except Exception as error:  # The run is discarded, and its label says why.
@@ -143,10 +166,7 @@ def _inject_and_wait(
     finally:
         with suppress(ProcessLookupError):
             os.kill(bench.pid, signal.SIGCONT)
-    try:
-        bench.wait(RUN_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        label.error = label.error or f"the bench did not end within {RUN_TIMEOUT_S:.0f} s"
+    return testbed_identity()
 
 
 def _catch(run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...]) -> Target | None:

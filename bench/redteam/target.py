@@ -149,6 +149,15 @@ def testbed_namespaces() -> dict[str, str]:
     return {name.rsplit(".", 1)[1]: name for name in names}
 
 
+def testbed_identity() -> frozenset[tuple[str, int]]:
+    """Return the testbed's namespaces with their inodes, which differ after it is built anew."""
+    found = set()
+    for name in testbed_namespaces().values():
+        with suppress(OSError):
+            found.add((name, (NETNS / name).stat().st_ino))
+    return frozenset(found)
+
+
 def descendants(pid: int) -> list[int]:
     """Return the processes that a process started, directly or not."""
     found, left = [], [pid]

@@ -47,12 +47,13 @@ def _kill(target: Target, value: Value, stack: ExitStack) -> None:
 
 CAUSES = (
     Cause("flapping-port", "failures", "a port of the switch goes down and comes back",
-          "ip link set down for N of every 700 ms", (20, 100, 350),
-          ("missing:link_flap", "path_loss"), (tcp(1), rr(1), tcp(4)), _flap("sw", "b1")),
+          "ip link set down for N of every 700 ms", (20, 80, 300),
+          ("missing:link_flap", "path_loss"), (tcp(1), rr(1), tcp(4)), _flap("sw", "b1"),
+          phase="load"),
     Cause("flapping-receiver", "failures", "the receiver's interface goes down and comes back",
-          "ip link set down for N of every 700 ms", (20, 100, 350),
+          "ip link set down for N of every 700 ms", (20, 80, 300),
           ("missing:link_flap", "path_loss"), (tcp(1), rr(1), tcp(4)), _flap("b1", "eth0"),
-          vswitches=("bridge", "direct")),
+          vswitches=("bridge", "direct"), phase="load"),
     Cause("blocked-port", "failures", "a firewall blocks the load's connections", "iptables -j N on --syn",
           ("DROP", "REJECT", "REJECT --reject-with tcp-reset"),
           ("missing:unreachable",), LOADS,
