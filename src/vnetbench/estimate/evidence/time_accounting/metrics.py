@@ -9,7 +9,13 @@ from vnetbench.estimate.evidence.kernels import Kernel, has_own_kernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.time_accounting.account import TimeShares, account_for_time
 from vnetbench.estimate.evidence.time_accounting.cpu_use import CpuUse, allowed_cpus, measure_cpu_use
-from vnetbench.estimate.evidence.time_accounting.time_uses import TIME_USES
+from vnetbench.estimate.evidence.time_accounting.time_uses import (
+    RECEIVER,
+    RUNNING,
+    SENDER,
+    TIME_USES,
+    WAIT_REASONS,
+)
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import HOST
 
@@ -27,6 +33,23 @@ TIME_EVIDENCE_METRICS = (
             _THREAD_COUNTERS,
         )
         for use in TIME_USES.values()
+    ),
+    *(
+        EvidenceMetric(
+            f"{name}_time_percent",
+            "% of time",
+            label,
+            f"share of the time of a stream or request in which {meaning}, of sender, receiver and network "
+            "together",
+            _THREAD_COUNTERS,
+        )
+        for name, label, meaning in (
+            ("cpu_work", "CPU work of the load", "CPUs work for the load or its packets"),
+            ("programs", "waiting for other programs", "a thread waits for a CPU that other programs use"),
+            ("packets", "packet processing", "CPUs process packets outside of the load's threads"),
+            ("quota", "stopped by a CPU quota", "a CPU quota stops a thread"),
+            ("hypervisor", "waiting for the hypervisor", "the hypervisor runs other work on a thread's CPU"),
+        )
     ),
     EvidenceMetric(
         "load_cpus",
@@ -59,6 +82,13 @@ TIME_EVIDENCE_METRICS = (
         )
     ),
     EvidenceMetric(
+        "idle_cpus_elsewhere",
+        "CPUs",
+        "idle CPUs that the load may not use",
+        "idle time of the CPUs that the load may not use, as a number of CPUs",
+        ("cpu[].idle_s", "thread_cpus"),
+    ),
+    EvidenceMetric(
         "threads_per_load_cpu",
         "1",
         "load threads per CPU",
@@ -71,12 +101,16 @@ TIME_EVIDENCE_METRICS = (
 
 def time_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of TIME_EVIDENCE_METRICS."""
+    shares = account_for_time(data)
     values: EvidenceValues = {
-        f"time_{name}_percent": 100 * share for name, share in account_for_time(data).items()
+        **{f"time_{name}_percent": 100 * share for name, share in shares.items()},
+        **{f"{name}_time_percent": 100 * share for name, share in _sums_over_parts(shares).items()},
     }
-    uses = [(use, threads) for kernel in data.kernels for use, threads in _load_cpu_use(data, kernel)]
+    uses = [(use, threads, kernel) for kernel in data.kernels for use, threads in _load_cpu_use(data, kernel)]
     if uses:
-        use, threads = max(uses, key=lambda each: each[0].occupied)
+        use, threads, kernel = max(uses, key=lambda each: each[0].occupied)
+        elsewhere = [cpu for cpu in kernel.cpu_times if cpu not in use.cpus]
+        idle_elsewhere = sum(1 - kernel.busy_percent(cpu) / 100 for cpu in elsewhere)
         values |= {
             "load_cpus": float(len(use.cpus)),
             "load_cpus_occupied_percent": 100 * use.occupied,
@@ -85,8 +119,25 @@ def time_evidence(data: TrialData) -> EvidenceValues:
             "load_cpus_packets_percent": 100 * use.packets,
             "load_cpus_hypervisor_percent": 100 * use.hypervisor,
             "threads_per_load_cpu": ratio(threads, len(use.cpus)),
+            "idle_cpus_elsewhere": idle_elsewhere,
         }
     return values
+
+
+def _sums_over_parts(shares: TimeShares) -> TimeShares:
+    """Return the sums of those uses that belong to sender, receiver and network together."""
+    if not shares:
+        return {}
+    sums = {
+        reason: shares[f"{SENDER}_{reason}"] + shares[f"{RECEIVER}_{reason}"]
+        for reason in (RUNNING, *WAIT_REASONS)
+    }
+    packets = sums["packets"] + shares["packet_processing"]
+    return {
+        "cpu_work": sums[RUNNING] + sums["load"] + packets,
+        "packets": packets,
+        **{reason: sums[reason] for reason in ("programs", "quota", "hypervisor")},
+    }
 
 
 def time_shares(evidence: Mapping[str, float]) -> TimeShares:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vnetbench.estimate.evidence.aggregation import total_duration_s, total_of_counter
+from vnetbench.estimate.evidence.aggregation import effective_knob_value, total_duration_s, total_of_counter
 from vnetbench.estimate.evidence.kernels import Kernel
 from vnetbench.estimate.evidence.time_accounting.cpu_use import CpuUse, allowed_cpus, measure_cpu_use
 from vnetbench.estimate.evidence.time_accounting.time_uses import WAIT_REASONS
+from vnetbench.estimate.guests import split_guest_and_kind
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST, EndpointRecord, Sample
+from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,12 @@ def mean_thread_time(
     part: SteadyPart, endpoints: SteadySamples, kernels: Mapping[str, Kernel]
 ) -> ThreadTime | None:
     """Return the mean over the load threads of these endpoints; None without the threads' times."""
-    times = [
-        each
-        for endpoint, samples in endpoints
-        if (kernel := kernels.get(endpoint.name, kernels.get(HOST)))
-        and (each := _endpoint_thread_time(part, endpoint, samples, kernel))
-    ]
+    times = []
+    for endpoint, samples in endpoints:
+        kernel = kernels.get(endpoint.name, kernels.get(HOST))
+        time = _endpoint_thread_time(part, endpoint, samples, kernel) if kernel is not None else None
+        if time is not None:
+            times.append(_with_waiting_vcpus(part, endpoint.name, time, kernels.get(HOST)))
     count = sum(each.thread_count for each in times)
     if not count:
         return None
@@ -55,6 +57,49 @@ def mean_thread_time(
         },
         count,
     )
+
+
+def _with_waiting_vcpus(part: SteadyPart, guest: str, time: ThreadTime, host: Kernel | None) -> ThreadTime:
+    """Move the time in which a guest's vCPUs wait for a CPU of the host from running to waiting.
+
+    A guest counts this time as running, because it does not see the host.
+    """
+    ran_s, waited_s = _vcpu_seconds(part, guest)
+    if host is None or not waited_s:
+        return time
+    use = measure_cpu_use(part, host, _vcpu_host_cpus(part, guest, host))
+    if use is None:
+        return time
+    share = waited_s / (ran_s + waited_s)
+    by_reason = _split_waiting(share, use, ran_s / total_duration_s(host.samples) / len(use.cpus))
+    waiting = {reason: time.waiting[reason] + time.running * by_reason[reason] for reason in WAIT_REASONS}
+    return ThreadTime(time.running * (1 - share), waiting, time.thread_count)
+
+
+def _vcpu_seconds(part: SteadyPart, guest: str) -> tuple[float, float]:
+    """Return the seconds in which a guest's vCPUs ran and waited for a CPU of the host; 0 if unknown."""
+    observations = [x.observation for x in part.host_samples if x.observation]
+    ran_s, waited_s = (
+        sum(
+            time_s
+            for times in by_observation
+            for thread, time_s in times.items()
+            if split_guest_and_kind(thread) == (guest, "vcpu")
+        )
+        for by_observation in (
+            [x.thread_cpu_s for x in observations],
+            [x.thread_wait_s for x in observations],
+        )
+    )
+    return ran_s, waited_s
+
+
+def _vcpu_host_cpus(part: SteadyPart, guest: str, host: Kernel) -> tuple[int, ...]:
+    """Return the host's CPUs that the guest's vCPUs may use."""
+    pinned = effective_knob_value(part.trial, "vcpu_pin", guest)
+    texts = pinned if isinstance(pinned, list) else [pinned]
+    allowed = {cpu for text in texts if isinstance(text, str) and text for cpu in parse_cpu_list(text)}
+    return tuple(sorted(allowed & set(host.cpu_times) or set(host.cpu_times)))
 
 
 def _endpoint_thread_time(
