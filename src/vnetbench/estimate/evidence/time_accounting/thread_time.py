@@ -9,7 +9,7 @@ from vnetbench.estimate.evidence.aggregation import effective_knob_value, total_
 from vnetbench.estimate.evidence.kernels import Kernel
 from vnetbench.estimate.evidence.time_accounting.cpu_use import CpuUse, allowed_cpus, measure_cpu_use
 from vnetbench.estimate.evidence.time_accounting.time_uses import WAIT_REASONS
-from vnetbench.estimate.guests import split_guest_and_kind
+from vnetbench.estimate.guests import split_owner_and_thread_kind
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST, EndpointRecord, Sample
@@ -84,7 +84,7 @@ def _vcpu_seconds(part: SteadyPart, guest: str) -> tuple[float, float]:
             time_s
             for times in by_observation
             for thread, time_s in times.items()
-            if split_guest_and_kind(thread) == (guest, "vcpu")
+            if split_owner_and_thread_kind(thread) == (guest, "vcpu")
         )
         for by_observation in (
             [x.thread_cpu_s for x in observations],
