@@ -21,7 +21,7 @@ SENDER_SATURATED: Evidence = {
     "sender_thread_waiting_percent": 1.0,
     "receiver_thread_waiting_percent": 1.0,
     "busiest_cpu_percent": 99.0,
-    "other_work_percent": 5.0,
+    "other_work_cpus": 0.05,
     "other_cpus_idle_percent": 60.0,
 }
 QUOTA: Evidence = {**SENDER_SATURATED, "sender_thread_busy_percent": 30.0, "sender_throttled_percent": 60.0}
