@@ -270,7 +270,7 @@ class IntervalText:
 
 
 CPU_SUM_UNIT = "% of one CPU, sum"
-"""Unit of the CPU time of several threads or CPUs. It is displayed as a number of CPUs."""
+"""Unit of the CPU time of several CPUs, displayed as a number of CPUs: a share is at most 100 %."""
 _DisplayScale = tuple[float, str, float]
 """A divisor, the unit that it gives, and the smallest number for which the scale applies."""
 _DISPLAY_SCALES_BY_UNIT: dict[str, tuple[_DisplayScale, ...]] = {
@@ -281,7 +281,6 @@ _DISPLAY_SCALES_BY_UNIT: dict[str, tuple[_DisplayScale, ...]] = {
     "µs": ((1, "µs", 0), (1e3, "ms", 1e3), (1e6, "s", 1e6)),
     "1/s": ((1, "/s", 0), (1e3, "k/s", 1e3), (1e6, "M/s", 1e6)),
     "frame/s": ((1, "frame/s", 0), (1e3, "kframe/s", 1e3), (1e6, "Mframe/s", 1e6)),
-    # What several CPUs do together is a number of CPUs: a percentage above 100 needs a second thought.
     CPU_SUM_UNIT: ((100, "CPUs", 0),),
     "1": ((1, "", 0), (1e3, "k", 1e4), (1e6, "M", 1e6)),
 }
