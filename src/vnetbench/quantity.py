@@ -269,8 +269,7 @@ class IntervalText:
         return " ".join(part for part in (self.value, self.interval, self.unit) if part)
 
 
-CPU_SUM_UNIT = "% of one CPU, sum"
-"""Unit of the CPU time of several CPUs, displayed as a number of CPUs: a share is at most 100 %."""
+CPU_SUM_UNIT = "% of one CPU, sum"  # Displayed as a number of CPUs: a share is at most 100 %.
 _DisplayScale = tuple[float, str, float]
 """A divisor, the unit that it gives, and the smallest number for which the scale applies."""
 _DISPLAY_SCALES_BY_UNIT: dict[str, tuple[_DisplayScale, ...]] = {

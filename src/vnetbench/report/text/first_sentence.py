@@ -61,7 +61,8 @@ def build_first_sentence(
     reason = _limit_clause(holding) if holding else ""
     if not reason:
         return FirstSentence(f"{text}.", names_main_limit=False)
-    separator = ": " if len(clauses) > 1 or not effect else "; "
+    # Only one colon in a sentence: some descriptions of causes have one.
+    separator = "; " if ":" in reason or (effect and not knee) else ": "
     return FirstSentence(f"{text}{separator}{reason}.", names_main_limit=holding is limits[0])
 
 
