@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from statistics import median
 
@@ -109,7 +110,7 @@ class TreatmentDifference:
     """Larger deciding metric over the smaller one."""
     law: LimitLaw | None
 
-    @property
+    @cached_property
     def clearly_changed_metrics_and_ratios(self) -> tuple[tuple[str, float], ...]:
         """Evidence metrics with a significant change, and their ratios, largest change first."""
         worse, better = self.worse.treatment, self.better.treatment
