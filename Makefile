@@ -89,7 +89,7 @@ test-real: install test-peers
 
 # Programs that only the tests need.
 test-peers:
-	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server ethtool
+	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server ethtool iptables nftables
 
 fuzz:
 	PYTHON=$(PYTHON) tools/prepare

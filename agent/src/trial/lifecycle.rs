@@ -229,6 +229,8 @@ impl Conductor {
         streams.end_all();
         let server = server.finish(&streams.all);
         let last = sampler.read_all_counters();
+        let boundary_sources = sampler.boundary_sources();
+        let boundary = boundary_sources.read_changes_since(&outcome.first_boundary);
         let mut counts = sampler.counters_between(&outcome.first_snapshot, &last);
         for (sample, stream) in counts.streams.iter_mut().zip(&streams.all) {
             sample.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
@@ -265,7 +267,7 @@ impl Conductor {
             port_counts: streams.other_frame_counts(),
             server,
             counts,
-            driver: sampler.driver_changes_since(outcome.driver.as_ref()),
+            boundary,
             instrument: InstrumentCost {
                 pacing: streams.pacing_error(outcome.load_ended_at),
                 ..outcome.instrument

@@ -1,5 +1,6 @@
 //! The trials of this agent, from `trial.prepare` to `trial.end`, and the requests that control them.
 
+mod boundary;
 mod conductor;
 mod endpoint;
 mod fault;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::boundary::BoundaryChanges;
 use super::fault::FaultKind;
 use super::socket_detail::{ReceiveMemory, SocketDetail};
 use vnetbench_counters::socket_memory::SocketMemory;
 use vnetbench_counters::tcp_info::TcpReading;
-use vnetbench_counters::{Counters, CpuWork, driver, observer};
+use vnetbench_counters::{Counters, CpuWork, observer};
 use vnetbench_frames::OtherFrameCounts;
 use vnetbench_iperf3::trial::ServerReport;
 use vnetbench_streams::datagrams::{DatagramCounts, PacingDeviation};
@@ -272,9 +273,9 @@ pub struct TrialEnd<'a> {
     /// Everything counted in the whole trial.
     #[serde(flatten)]
     pub counts: SampleCounters,
-    /// Changes of the driver's statistics.
+    /// Changes of what is read only at the start and the end.
     #[serde(flatten)]
-    pub driver: driver::DriverCounterChanges,
+    pub boundary: BoundaryChanges,
     /// The cost and accuracy of the measurement itself.
     pub instrument: InstrumentCost,
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::boundary::BoundaryReading;
 use super::conductor::Conductor;
 use super::fault::Fault;
 use super::message::ConductorMessage;
@@ -14,7 +15,6 @@ use super::series::SamplingState;
 use super::server::RemoteIperf3Server;
 use super::streams::Streams;
 use crate::outbox::Outbox;
-use vnetbench_counters::driver;
 use vnetbench_streams::Command;
 use vnetbench_system::error::Result;
 use vnetbench_system::priority::{RealTimeRank, set_realtime_priority};
@@ -54,8 +54,8 @@ pub struct LoadOutcome {
     /// Requests without a response at the end of the load.
     pub outstanding: Option<u64>,
     pub first_snapshot: Snapshot,
-    /// The statistics of the interface's driver before the start.
-    pub driver: Option<driver::DriverReading>,
+    /// What is read only at the start and the end, before the start.
+    pub first_boundary: BoundaryReading,
     /// The cost and accuracy of the samples.
     pub instrument: InstrumentCost,
 }
@@ -69,7 +69,7 @@ impl LoadOutcome {
             load_ended_at: Instant::now(),
             outstanding: None,
             first_snapshot: sampler.read_all_counters(),
-            driver: None,
+            first_boundary: BoundaryReading::default(),
             instrument: InstrumentCost::default(),
         }
     }
@@ -85,8 +85,8 @@ impl Conductor {
         duration: Duration,
         started: &SyncSender<Result<u64>>,
     ) -> LoadOutcome {
+        let first_boundary = sampler.boundary_sources().read();
         let is_realtime = set_realtime_priority(RealTimeRank::Sampler);
-        let driver = sampler.read_driver();
         let first = sampler.read_initial();
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
@@ -126,7 +126,7 @@ impl Conductor {
             load_ended_at: ended,
             outstanding: load_end.outstanding,
             first_snapshot: first,
-            driver,
+            first_boundary,
             instrument: InstrumentCost {
                 sampler_cpu: read_thread_cpu_time()
                     .saturating_sub(cpu_at_start + load_end.enforcement_cpu),

@@ -5,19 +5,19 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::boundary::BoundarySources;
 use super::report::{
     DatagramReading, DatagramSinkSample, DatagramSourceSample, SampleCounters, StreamFrameCount,
     StreamSample, StreamSampleCounters, TcpSample,
 };
 use super::socket_detail::MAX_DETAILED_PER_PART_ROLE;
-use vnetbench_counters::driver::{self, DriverCounterReader};
 use vnetbench_counters::load_thread::{self, LoadThread};
 use vnetbench_counters::observer::{self, Observer, ObserverReading};
 use vnetbench_counters::socket_memory::{self, DropMeter};
 use vnetbench_counters::tcp_info::{TcpMeter, TcpReading};
 use vnetbench_counters::thread_time::ThreadTimes;
 use vnetbench_counters::{
-    CounterReader, CounterScope, CounterValue, Counters, CpuWork, ReadScope, Reading,
+    CounterReader, CounterScope, CounterValue, Counters, CpuWork, CycleScope, ReadScope, Reading,
 };
 use vnetbench_streams::{Role, Stream, StreamBytes};
 use vnetbench_system::error::Result;
@@ -27,17 +27,19 @@ use vnetbench_system::histogram::{Histogram, HistogramCounts};
 pub struct CounterSources {
     sources: CounterReader,
     observer: Option<Observer>,
-    driver: Option<DriverCounterReader>,
+    boundary: BoundarySources,
 }
 
 impl CounterSources {
     /// Opens the counters of this scope, and of the observed threads and interfaces.
     pub fn open(scope: CounterScope<'_>, observer: observer::ObserverRequest) -> Result<Self> {
-        let interface = scope.interface;
+        let counts_whole_kernel =
+            scope.includes_system_counters || matches!(scope.cycles, CycleScope::System);
+        let boundary = BoundarySources::open(scope.interface, counts_whole_kernel, &observer)?;
         Ok(Self {
             sources: CounterReader::open(scope)?,
             observer: observer.open()?,
-            driver: interface.map(DriverCounterReader::open),
+            boundary,
         })
     }
 }
@@ -169,20 +171,9 @@ impl Sampler {
         }
     }
 
-    /// Reads the statistics of the interface's driver.
-    pub fn read_driver(&self) -> Option<driver::DriverReading> {
-        self.sources.driver.as_ref().map(DriverCounterReader::read)
-    }
-
-    /// Returns how the driver's statistics have changed since `then`.
-    pub fn driver_changes_since(
-        &self,
-        then: Option<&driver::DriverReading>,
-    ) -> driver::DriverCounterChanges {
-        let driver = self.sources.driver.as_ref().zip(then);
-        driver.map_or_else(Default::default, |(driver, then)| {
-            driver.read_changes_since(then)
-        })
+    /// Returns what is read only at the start and the end of the trial.
+    pub fn boundary_sources(&self) -> &BoundarySources {
+        &self.sources.boundary
     }
 
     /// Returns the sum of one histogram over all streams; `None` if no stream has it.

@@ -95,6 +95,12 @@ impl Agent {
         assert_eq!(code, Some(0), "{command}: {stderr}");
     }
 
+    /// Runs a shell command in this agent's network namespace, and returns whether it succeeds.
+    pub fn can_run_in_network(&self, command: &str) -> bool {
+        let (code, ..) = run_to_end(self.command_in_network("sh".into()).args(["-c", command]));
+        code == Some(0)
+    }
+
     fn command_in_network(&self, program: OsString) -> Command {
         let user_namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user"));
         let pid = self.pid().to_string();

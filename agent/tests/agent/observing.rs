@@ -4,7 +4,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::agent_process::Agent;
+use crate::agent_process::{Agent, is_root};
+use crate::foreign_programs::connect_in_vain;
 
 /// Shell commands that create a veth in one namespace. Packets to 10.0.0.9 leave through vnb0 and arrive at vnb1.
 const VETHS: &str = "ip link add vnb0 type veth peer name vnb1 && ip addr add 10.0.0.1/24 dev vnb0 && \
@@ -16,13 +17,18 @@ const PROBES: u64 = 5;
 pub struct BusyProcess(Child);
 
 impl BusyProcess {
-    fn start() -> Self {
+    pub fn start() -> Self {
         Self::spawn(&mut Command::new("sh"))
     }
 
     /// Starts the process on this CPU only.
     pub fn start_on(cpu: &str) -> Self {
         Self::spawn(Command::new("taskset").args(["-c", cpu, "sh"]))
+    }
+
+    /// Starts the process so that it yields to all others.
+    pub fn start_with_low_priority() -> Self {
+        Self::spawn(Command::new("nice").args(["-n", "19", "sh"]))
     }
 
     fn spawn(shell: &mut Command) -> Self {
@@ -181,6 +187,47 @@ fn a_vanished_interface_keeps_its_counts_and_is_marked_gone() {
     let end = agent.wait_for_event("trial.end", "t");
     assert_eq!(end["interfaces"][0]["is_gone"], true);
     assert_eq!(end["reason"], "stopped");
+}
+
+#[test]
+fn a_link_that_fails_and_returns_is_counted() {
+    let mut agent = Agent::start_in_new_network(VETHS);
+    let mut request = observe(json!({"interfaces": ["vnb0", "vnb1"]}));
+    request["interface"] = "lo".into();
+    agent.expect_result("trial.prepare", request);
+    start(&mut agent, FOREVER_S);
+    let mut changes = 0;
+    agent.run_in_network("ip link set vnb0 down && ip link set vnb0 up");
+    while changes < 2 {
+        let sample = agent.wait_for_event("trial.sample", "t");
+        changes += sample["interfaces"][1]["carrier_changes"]
+            .as_u64()
+            .expect("a number");
+    }
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let end = agent.wait_for_event("trial.end", "t");
+    let of = |place: usize| end["interfaces"][place]["carrier_changes"].as_u64();
+    assert_eq!((of(0), of(1)), (Some(2), Some(2)), "{end}");
+    // The link of the loopback did not change.
+    assert_eq!(end["counters"]["carrier_changes"], 0);
+}
+
+#[test]
+fn a_connection_request_without_answer_is_counted() {
+    if !is_root() {
+        eprintln!("skipped: only root may enter another namespace");
+        return;
+    }
+    let mut agent = Agent::start_in_new_network(VETHS);
+    agent.expect_result("trial.prepare", observe(json!({})));
+    start(&mut agent, FOREVER_S);
+    let silent = "10.0.0.9:80".parse().expect("an address");
+    connect_in_vain(agent.pid(), silent).expect("nobody answers");
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let end = agent.wait_for_event("trial.end", "t");
+    let count = |name: &str| end["counters"][name].as_u64();
+    assert_eq!(count("tcp_connections_opened"), Some(1));
+    assert_eq!(count("tcp_syn_retransmits"), Some(1));
 }
 
 #[test]

@@ -65,7 +65,8 @@ class Observation:
     """By name: `rx_packets`, `tx_packets`, `rx_bytes`, `tx_bytes`, `rx_dropped`, `tx_dropped`.
 
     An interface with a queueing discipline also has `qdisc`, a mapping with `kind`, `drops`, `overlimits`,
-    `requeues` and, at the end of the trial, `backlog_bytes` and `backlog_packets`."""
+    `requeues` and, at the end of the trial, `backlog_bytes` and `backlog_packets`. Samples that have it
+    also have `carrier_changes`."""
     kvm_exits: Mapping[str, int] | None
     """VM exits of all guests by the kernel's names; None if the kernel does not report them."""
     thread_wait_s: Mapping[str, float] = field(default_factory=dict)

@@ -85,6 +85,25 @@ def test_threads_that_share_their_cpu_with_a_program_wait_for_it() -> None:
     assert got == pytest.approx({"sender_running": 50, "sender_programs": 50})
 
 
+def test_the_time_of_programs_covers_the_interval_between_the_readings() -> None:
+    hog = [{"name": "hog", "pid": 7, "cpu_s": 1.0, "cpus": "0", "threads": 1}]
+    trial = with_totals(trial_with_threads((0.5, 0.5), (0.0, 0.0), busy_cpu(1.0)), HOST, processes=hog)
+    cpu_of_hog = [
+        trial_evidence(with_totals(trial, HOST, processes_interval_s=interval_s))[
+            "load_cpus_programs_percent"
+        ]
+        for interval_s in (2.0, 4.0)
+    ]
+    assert cpu_of_hog == pytest.approx([50, 25])
+
+
+def test_threads_that_share_their_cpu_with_a_kernel_thread_wait_for_packet_processing() -> None:
+    worker = [{"name": "vhost-7", "pid": 7, "cpu_s": 0.5, "cpus": "0", "threads": 1, "kernel": True}]
+    trial = trial_with_threads((0.5, 0.5), (0.0, 0.0), busy_cpu(1.0))
+    got = shares(with_totals(trial, HOST, processes=worker))
+    assert got == pytest.approx({"sender_running": 50, "sender_packets": 50})
+
+
 def test_waiting_that_no_work_on_the_cpus_explains_is_a_quota() -> None:
     got = shares(trial_with_threads((0.4, 0.6), (0.0, 0.0), busy_cpu(0.4)))
     assert got == pytest.approx({"sender_running": 40, "sender_quota": 60})

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::net::netdevice::name_to_index;
 use serde::Serialize;
 
+use crate::carrier::read_carrier_changes;
 use crate::interface::parse_interface_row;
+use crate::namespace::run_in_namespace;
 use crate::proc_file::ProcFile;
 use crate::qdisc::{QdiscCounters, RootQdiscReader};
 use vnetbench_interfaces::netlink::NetlinkSocket;
@@ -21,6 +22,7 @@ pub struct ObservedInterfaces {
 }
 
 struct ObservedInterface {
+    index: Option<u32>,
     /// The root queueing discipline; `None` for `noqueue`.
     qdisc: Option<RootQdiscReader>,
     last: InterfaceTraffic,
@@ -38,6 +40,9 @@ pub struct InterfaceTraffic {
     tx_dropped: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     qdisc: Option<QdiscCounters>,
+    /// How often its link came or went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    carrier_changes: Option<u64>,
     /// Whether the interface has vanished; the counters are those of its last reading.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_gone: bool,
@@ -59,7 +64,8 @@ impl ObservedInterfaces {
             let last =
                 parse_traffic(text, &name).ok_or_else(|| Error::system(operation(), absent))?;
             let qdisc = RootQdiscReader::open(&mut socket, &name);
-            Ok(ObservedInterface { qdisc, last })
+            let index = name_to_index(&socket, &name).ok();
+            Ok(ObservedInterface { index, qdisc, last })
         };
         let watched = names.into_iter().map(first).collect::<Result<_>>()?;
         Ok(Self {
@@ -69,7 +75,7 @@ impl ObservedInterfaces {
         })
     }
 
-    /// Reads all interfaces. Without `reads_qdiscs`, queueing disciplines keep their last reading.
+    /// Reads all interfaces. Without `reads_qdiscs`, queueing disciplines and carriers keep their last reading.
     pub fn read(&mut self, reads_qdiscs: bool) -> Vec<InterfaceTraffic> {
         let text = self.file.read_text();
         // A new interface with the name of a vanished one starts at 0, so it is not read.
@@ -81,7 +87,12 @@ impl ObservedInterfaces {
             match parse_traffic(text, &interface.last.name) {
                 Some(now) => {
                     let qdisc = interface.last.qdisc.take();
-                    interface.last = InterfaceTraffic { qdisc, ..now };
+                    let carrier_changes = interface.last.carrier_changes;
+                    interface.last = InterfaceTraffic {
+                        qdisc,
+                        carrier_changes,
+                        ..now
+                    };
                 }
                 None => interface.last.is_gone = true,
             }
@@ -91,6 +102,10 @@ impl ObservedInterfaces {
                     .as_mut()
                     .map(|qdisc| qdisc.read(&mut self.socket));
                 interface.last.qdisc = queued;
+                let changes = interface
+                    .index
+                    .and_then(|index| read_carrier_changes(&mut self.socket, index));
+                interface.last.carrier_changes = changes.or(interface.last.carrier_changes);
             }
         }
         self.interfaces
@@ -100,22 +115,12 @@ impl ObservedInterfaces {
     }
 }
 
-/// Opens the files in a namespace. A separate thread enters it; file and socket keep referring to that namespace.
 fn open_net_dev_and_netlink(namespace: Option<&str>) -> io::Result<(File, NetlinkSocket)> {
-    std::thread::scope(|scope| {
-        let opened = scope.spawn(|| {
-            if let Some(path) = namespace {
-                let network = Some(LinkNameSpaceType::Network);
-                move_into_link_name_space(File::open(path)?.as_fd(), network)?;
-            }
-            Ok((
-                File::open("/proc/thread-self/net/dev")?,
-                NetlinkSocket::open_route()?,
-            ))
-        });
-        opened
-            .join()
-            .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    run_in_namespace(namespace, || {
+        Ok((
+            File::open("/proc/thread-self/net/dev")?,
+            NetlinkSocket::open_route()?,
+        ))
     })
 }
 
@@ -141,6 +146,7 @@ fn parse_traffic(text: &str, name: &str) -> Option<InterfaceTraffic> {
         rx_dropped,
         tx_dropped,
         qdisc: None,
+        carrier_changes: None,
         is_gone: false,
     })
 }
@@ -149,6 +155,7 @@ impl InterfaceTraffic {
     pub fn without_qdisc(self) -> Self {
         Self {
             qdisc: None,
+            carrier_changes: None,
             ..self
         }
     }
@@ -167,6 +174,10 @@ impl InterfaceTraffic {
                 .as_ref()
                 .zip(earlier.qdisc.as_ref())
                 .map(|(now, earlier)| now.since(earlier)),
+            carrier_changes: self
+                .carrier_changes
+                .zip(earlier.carrier_changes)
+                .map(|(now, earlier)| now.saturating_sub(earlier)),
             is_gone: self.is_gone,
         }
     }

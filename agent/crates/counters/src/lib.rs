@@ -8,14 +8,16 @@
 //!
 //! - of the system: `cpu` (/proc/stat), `softirq`, `softnet`, `pressure`, `snmp` (protocols), `perf` (cycles, by
 //!   `perf_event_open`), `cgroup` (CPU quota), `process`;
-//! - of an interface: `interface` and `interfaces`, `qdisc`, and [`driver`] with `adapter` and `queues`, which are so slow
+//! - of an interface: `interface` and `interfaces`, `qdisc`, `carrier`, and [`driver`] with `adapter` and `queues`, which are so slow
 //!   that the agent reads them only at the start and the end of a trial;
 //! - of a socket: [`tcp_info`], [`mptcp_info`], [`socket_memory`];
 //! - of threads: [`load_thread`] (threads that carry the load), [`thread_time`] and `thread_cpu`, `kvm_exits`;
+//! - of other programs: [`processes`] and `process_table`, which the agent also reads only at the start and the end;
+//! - of a network namespace: [`path_state`] with `netfilter`, `traffic_control` and `packet_taps`, read like those;
 //! - [`observer`]: what an observer reads in addition to the system.
 //!
-//! `reading` has the types that the sources fill, `sources` opens the sources, and `unwrapped_counter` extends 32-bit
-//! counters of the kernel.
+//! `reading` has the types that the sources fill, `sources` opens the sources, `namespace` enters another network
+//! namespace, and `unwrapped_counter` extends 32-bit counters of the kernel.
 //!
 //! # What does not belong here
 //!
@@ -23,6 +25,7 @@
 //! to its streams (crate `vnetbench-streams`).
 
 mod adapter;
+mod carrier;
 mod cgroup;
 mod cpu;
 mod cpu_work;
@@ -32,11 +35,17 @@ mod interfaces;
 mod kvm_exits;
 pub mod load_thread;
 pub mod mptcp_info;
+mod namespace;
+mod netfilter;
 pub mod observer;
+mod packet_taps;
+pub mod path_state;
 mod perf;
 mod pressure;
 mod proc_file;
 mod process;
+mod process_table;
+pub mod processes;
 mod qdisc;
 mod queues;
 mod reading;
@@ -48,6 +57,7 @@ mod sources;
 pub mod tcp_info;
 mod thread_cpu;
 pub mod thread_time;
+mod traffic_control;
 mod unwrapped_counter;
 
 pub use cpu::read_mean_clock_hz;

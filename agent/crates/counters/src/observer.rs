@@ -69,6 +69,18 @@ impl ObserverRequest {
         }
     }
 
+    /// Returns the threads of the testbed's processes.
+    pub fn testbed_threads(&self) -> Vec<u32> {
+        let threads = self.threads.iter().flatten().map(|thread| thread.tid);
+        let processes = self.kvm_pids.iter().flatten().copied();
+        threads.chain(processes).collect()
+    }
+
+    /// Returns the file of the network namespace of the observed interfaces, if it is not the agent's own.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// Opens everything requested. Returns `None` for an empty request.
     pub fn open(self) -> Result<Option<Observer>> {
         let (threads, interfaces, processes) = (

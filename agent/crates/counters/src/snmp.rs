@@ -5,11 +5,16 @@ use crate::proc_file::ProcFile;
 use crate::reading::{CounterValue, Counters};
 
 /// Counters kept of snmp and netstat: protocol, kernel name, counter name. Entries of one counter are summed.
-const PROTOCOL_COUNTERS: [(&str, &str, &str); 21] = [
+const PROTOCOL_COUNTERS: [(&str, &str, &str); 26] = [
     ("Tcp", "OutSegs", "tcp_segments_out"),
     ("Tcp", "RetransSegs", "tcp_segments_retransmitted"),
     ("Tcp", "InSegs", "tcp_in_segments"),
+    ("Tcp", "ActiveOpens", "tcp_connections_opened"),
     ("TcpExt", "TCPTimeouts", "tcp_timeouts"),
+    ("TcpExt", "TCPSynRetrans", "tcp_syn_retransmits"),
+    ("TcpExt", "TCPFastRetrans", "tcp_fast_retransmits"),
+    ("TcpExt", "TCPLostRetransmit", "tcp_lost_retransmits"),
+    ("TcpExt", "ListenDrops", "tcp_listen_drops"),
     ("TcpExt", "TCPBacklogDrop", "tcp_backlog_drop"),
     ("TcpExt", "RcvPruned", "tcp_rcv_pruned"),
     ("TcpExt", "TCPRcvQDrop", "tcp_rcv_pruned"),
@@ -186,6 +191,7 @@ Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 1
         sums.0.sort_unstable();
         let expected = [
             ("icmp_in_unreachable", 5),
+            ("tcp_connections_opened", 27),
             ("tcp_in_segments", 7563),
             ("tcp_sack_reorder", 5),
             ("tcp_segments_out", 4497),

@@ -2,7 +2,7 @@
 
 use crate::perf::{self, ProcessCycles};
 use crate::reading::{CounterSource, Counters, ReadScope, Reading};
-use crate::{cgroup, cpu, interface, pressure, process, qdisc, snmp, softirq, softnet};
+use crate::{carrier, cgroup, cpu, interface, pressure, process, qdisc, snmp, softirq, softnet};
 use vnetbench_system::error::Result;
 
 /// What cycles are counted for.
@@ -29,6 +29,8 @@ pub struct CounterScope<'a> {
 pub struct CounterReader {
     sources: Vec<Box<dyn CounterSource>>,
     qdisc: Option<qdisc::OwnInterfaceQdisc>,
+    carrier: Option<carrier::OwnInterfaceCarrier>,
+    /// The last counters of both.
     last_qdisc: Counters,
     protocols: snmp::ProtocolCounterReader,
     last_protocols: Counters,
@@ -67,6 +69,7 @@ impl CounterReader {
         Ok(Self {
             sources,
             qdisc: scope.interface.and_then(qdisc::OwnInterfaceQdisc::open),
+            carrier: scope.interface.and_then(carrier::OwnInterfaceCarrier::open),
             last_qdisc: Counters::default(),
             protocols: snmp::ProtocolCounterReader::open(scope.without_ipv6),
             last_protocols: Counters::default(),
@@ -85,6 +88,9 @@ impl CounterReader {
         if scope.qdiscs {
             let queue = self.qdisc.as_mut();
             self.last_qdisc = queue.map_or_else(Counters::default, qdisc::OwnInterfaceQdisc::read);
+            if let Some(carrier) = &mut self.carrier {
+                carrier.read(&mut self.last_qdisc);
+            }
         }
         if scope.protocols {
             self.last_protocols = self.protocols.read();

@@ -12,7 +12,8 @@ use vnetbench_system::error::{Error, Result};
 #[serde(deny_unknown_fields)]
 pub struct ThreadRequest {
     name: String,
-    tid: u32,
+    /// The thread's id.
+    pub tid: u32,
 }
 
 pub struct ObservedThread {

@@ -128,7 +128,7 @@ fn parse_cpu_ticks(stat: &[u8]) -> Option<u64> {
 }
 
 /// Returns a field of `stat` by its number in proc(5), from 3 on. Field 2 is a name that may hold any bytes.
-fn find_stat_field(stat: &[u8], field_number: usize) -> Option<&str> {
+pub fn find_stat_field(stat: &[u8], field_number: usize) -> Option<&str> {
     let name_ends = stat.iter().rposition(|byte| *byte == b')')?;
     let after_name = std::str::from_utf8(&stat[name_ends + 1..]).ok()?;
     after_name.split_ascii_whitespace().nth(field_number - 3)

@@ -33,6 +33,11 @@ impl NetlinkSocket {
         Self::open(None)
     }
 
+    /// Opens a socket of the protocol NETLINK_NETFILTER.
+    pub fn open_netfilter() -> io::Result<Self> {
+        Self::open(Some(rustix::net::netlink::NETFILTER))
+    }
+
     /// Opens a socket of the protocol NETLINK_GENERIC.
     pub(crate) fn open_generic() -> io::Result<Self> {
         Self::open(Some(rustix::net::netlink::GENERIC))
@@ -134,13 +139,34 @@ fn read_replies(
     Ok(ControlFlow::Continue(()))
 }
 
+/// A request of these bytes: a fixed header, and perhaps attributes.
+pub struct RawRequest(pub Vec<u8>);
+
+impl Emitable for RawRequest {
+    fn buffer_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        buffer[..self.0.len()].copy_from_slice(&self.0);
+    }
+}
+
 /// Returns the value of the first attribute of this type, without a copy.
 pub fn find_attribute(attributes: &[u8], attribute_type: u16) -> Option<&[u8]> {
-    let attribute = NlasIterator::new(attributes)
+    let mut all = iterate_attributes(attributes);
+    let (_, value) = all.find(|(attribute, _)| *attribute == attribute_type)?;
+    Some(value)
+}
+
+/// Returns the type and the value of each attribute.
+pub fn iterate_attributes(attributes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    NlasIterator::new(attributes)
         .flatten()
-        .find(|attribute| attribute.kind() == attribute_type)?;
-    let length = attribute.length().into();
-    attribute.into_inner().get(NLA_HEADER_SIZE..length)
+        .filter_map(|attribute| {
+            let (kind, length) = (attribute.kind(), attribute.length().into());
+            Some((kind, attribute.into_inner().get(NLA_HEADER_SIZE..length)?))
+        })
 }
 
 /// Converts the error of a parser of replies.

@@ -124,6 +124,12 @@ impl CpuList {
     }
 }
 
+impl FromIterator<usize> for CpuList {
+    fn from_iter<T: IntoIterator<Item = usize>>(cpus: T) -> Self {
+        Self(cpus.into_iter().collect())
+    }
+}
+
 impl std::fmt::Display for CpuList {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut ranges: Vec<(usize, usize)> = Vec::new();

@@ -34,7 +34,17 @@ pub fn get_with_length<T: PlainOldData>(
     level: i32,
     option: i32,
 ) -> io::Result<FilledOption<T>> {
-    let mut value = T::default();
+    query(socket, level, option, T::default())
+}
+
+/// Returns the value of an option whose request has an argument, such as a name.
+pub fn query<T: PlainOldData>(
+    socket: &impl AsFd,
+    level: i32,
+    option: i32,
+    argument: T,
+) -> io::Result<FilledOption<T>> {
+    let mut value = argument;
     let mut length = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is valid for writes of `length` bytes, the kernel writes at most `length`, and every bit pattern is a
     // valid `T`.

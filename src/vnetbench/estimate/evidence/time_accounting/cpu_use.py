@@ -20,6 +20,8 @@ from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
 PROCESSES_KEY = "processes"
 """Key in an endpoint's totals: the other programs that used the most CPU time (docs/protocol.md)."""
+PROCESSES_INTERVAL_KEY = "processes_interval_s"
+"""Key in an endpoint's totals: the time that the CPU times of `processes` cover, the drain included."""
 _BUSY_TIME_COUNTERS = ("user_s", "nice_s", "system_s", "irq_s", "softirq_s")
 
 
@@ -132,14 +134,17 @@ def _instrument_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> 
 def _programs_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int], rest_s: float) -> float:
     """Return the CPU time of other programs on these CPUs.
 
-    The kernel's list of processes is exact. Without it (an older file), the time in user mode and in system
-    calls that the load and the instrument did not use is a lower bound.
+    The kernel's list of processes is exact. Its own threads are not programs: they count as packet
+    processing. Without the list (an older file), the time in user mode and in system calls that the load and
+    the instrument did not use is a lower bound.
     """
     endpoint = next((each for each in part.trial.endpoints if each.name == kernel.name), None)
     processes = endpoint.totals.get(PROCESSES_KEY) if endpoint is not None else None
-    if isinstance(processes, list) and part.trial.duration_s > 0:
-        scale = part.duration_s / (part.trial.idle_s + part.trial.duration_s)
-        return scale * sum(_process_cpu_s(mapping_or_empty(each), cpus) for each in processes)
+    if endpoint is not None and isinstance(processes, list) and part.trial.duration_s > 0:
+        trial_s = part.trial.idle_s + part.trial.duration_s
+        scale = part.duration_s / (to_number(endpoint.totals.get(PROCESSES_INTERVAL_KEY)) or trial_s)
+        programs = [each for each in map(mapping_or_empty, processes) if not each.get("kernel")]
+        return scale * sum(_process_cpu_s(each, cpus) for each in programs)
     interrupts_s = sum(
         kernel.cpu_times[cpu].get(kind, 0.0) for cpu in cpus for kind in INTERRUPT_TIME_COUNTERS
     )

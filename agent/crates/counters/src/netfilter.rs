@@ -1,0 +1,163 @@
+//! Rules and connection tracking of the calling thread's network namespace (nftables, and iptables by its older interface).
+//!
+//! Nothing here may change the path. A request for an absent part of netfilter would load its module, and a request for an
+//! unused table of iptables would create its hooks. So the agent requests a part only if it is in use.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+
+use netlink_packet_core::NLM_F_DUMP;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
+
+use vnetbench_interfaces::netlink::{NetlinkSocket, RawRequest};
+use vnetbench_system::socket_option::{self, PlainOldData};
+
+/// NFT_MSG_GETRULE of NFNL_SUBSYS_NFTABLES (include/uapi/linux/netfilter/nfnetlink.h, nf_tables.h).
+const GET_NFTABLES_RULES: u16 = (10 << 8) | 7;
+/// `struct nfgenmsg` of all address families.
+const ALL_FAMILIES: [u8; 4] = [0; 4];
+/// IPT_SO_GET_INFO and IP6T_SO_GET_INFO (include/uapi/linux/netfilter_ipv4/ip_tables.h).
+const GET_TABLE_INFO: i32 = 64;
+/// Length of a table's name in `struct ipt_getinfo` (XT_TABLE_MAXNAMELEN).
+const TABLE_NAME_BYTES: usize = 32;
+/// A function of nf_tables, which /proc/kallsyms lists if the kernel has it.
+const NFTABLES_SYMBOL: &str = "nf_tables_newrule";
+const CONNECTION_COUNT_FILE: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
+const BRIDGE_CALLS_FILE: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+
+/// The versions of iptables: the file with the names of its tables, address family, and level of its socket options.
+const IPTABLES_VERSIONS: [(&str, AddressFamily, i32); 2] = [
+    ("ip_tables_names", AddressFamily::INET, libc::SOL_IP),
+    ("ip6_tables_names", AddressFamily::INET6, libc::SOL_IPV6),
+];
+
+/// `struct ipt_getinfo`, which equals `struct ip6t_getinfo`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct TableInfo {
+    name: [u8; TABLE_NAME_BYTES],
+    valid_hooks: u32,
+    hook_entry: [u32; 5],
+    underflow: [u32; 5],
+    entries: u32,
+    size: u32,
+}
+
+// SAFETY: the structure has only integers, and no padding: 32 bytes and then 13 words.
+unsafe impl PlainOldData for TableInfo {}
+
+/// Returns the number of rules; `None` if the kernel does not permit the question.
+pub fn count_rules() -> Option<u64> {
+    Some(count_nftables_rules()? + count_iptables_rules()?)
+}
+
+/// Returns the number of tracked connections; 0 if the kernel has no connection tracking.
+pub fn count_connections() -> Option<u64> {
+    match fs::read_to_string(CONNECTION_COUNT_FILE) {
+        Ok(text) => text.trim().parse().ok(),
+        Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(0),
+    }
+}
+
+/// Returns whether bridges pass their packets to iptables.
+pub fn has_bridge_calls() -> Option<bool> {
+    match fs::read_to_string(BRIDGE_CALLS_FILE) {
+        Ok(text) => Some(text.trim() != "0"),
+        Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(false),
+    }
+}
+
+fn count_nftables_rules() -> Option<u64> {
+    if !has_nftables() {
+        return Some(0);
+    }
+    let mut socket = NetlinkSocket::open_netfilter().ok()?;
+    let request = RawRequest(ALL_FAMILIES.into());
+    let mut rules = 0;
+    let result = socket.request(GET_NFTABLES_RULES, NLM_F_DUMP, &request, |_| {
+        rules += 1;
+        Ok(())
+    });
+    result.ok().map(|()| rules)
+}
+
+/// Returns whether the kernel has nf_tables now. It may load the module later, but cannot lose a part of itself.
+fn has_nftables() -> bool {
+    static IS_KNOWN_PRESENT: OnceLock<()> = OnceLock::new();
+    if IS_KNOWN_PRESENT.get().is_some() {
+        return true;
+    }
+    // Without support for modules, a request can load none.
+    let is_present = match fs::read_to_string("/proc/modules") {
+        Err(_) => true,
+        Ok(modules) => modules.contains("nf_tables ") || is_kernel_symbol(NFTABLES_SYMBOL),
+    };
+    if is_present {
+        let _ = IS_KNOWN_PRESENT.set(());
+    }
+    is_present
+}
+
+fn is_kernel_symbol(symbol: &str) -> bool {
+    let Ok(file) = fs::File::open("/proc/kallsyms") else {
+        return false;
+    };
+    let mut lines = BufReader::with_capacity(1 << 16, file).lines();
+    lines.any(|line| line.is_ok_and(|line| line.split_ascii_whitespace().nth(2) == Some(symbol)))
+}
+
+fn count_iptables_rules() -> Option<u64> {
+    let mut rules = 0;
+    for (names_file, family, level) in IPTABLES_VERSIONS {
+        let names = match fs::read_to_string(format!("/proc/thread-self/net/{names_file}")) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(_) => return None,
+        };
+        for name in names.lines() {
+            rules += read_table_info(family, level, name).ok()?.rules();
+        }
+    }
+    Some(rules)
+}
+
+fn read_table_info(family: AddressFamily, level: i32, name: &str) -> io::Result<TableInfo> {
+    let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
+    let socket: OwnedFd = socket_with(family, kind, flags, Some(ipproto::RAW))?;
+    let mut request = TableInfo::default();
+    let name = name.as_bytes();
+    // The last byte stays 0.
+    let length = name.len().min(TABLE_NAME_BYTES - 1);
+    request.name[..length].copy_from_slice(&name[..length]);
+    Ok(socket_option::query(&socket, level, GET_TABLE_INFO, request)?.value)
+}
+
+impl TableInfo {
+    /// Returns the number of rules: the entries without the policy of each built-in chain and the end of the table.
+    fn rules(&self) -> u64 {
+        u64::from(self.entries).saturating_sub(u64::from(self.valid_hooks.count_ones()) + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policies_and_the_end_of_a_table_are_no_rules() {
+        let filter = |entries| TableInfo {
+            valid_hooks: 0b1110,
+            entries,
+            ..TableInfo::default()
+        };
+        assert_eq!(filter(4).rules(), 0);
+        assert_eq!(filter(9).rules(), 5);
+    }
+
+    #[test]
+    fn symbols_of_the_kernel_are_found_by_their_whole_name() {
+        assert!(!is_kernel_symbol("vnetbench_absent"));
+    }
+}

@@ -1,0 +1,332 @@
+//! What stands in the way of packets in a network namespace: rules, filters, captures, programs and queues that somebody has
+//! set. The agent reads it only at the start and the end of a trial.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+
+use serde::Serialize;
+
+use crate::namespace::run_in_namespace;
+use crate::netfilter;
+use crate::packet_taps::{AgentHandles, Link, read_links, read_packet_sockets};
+use crate::traffic_control::{
+    EntryKey, FilterCounts, TrafficControlEntry, format_handle, read_entries, read_filters,
+};
+use vnetbench_interfaces::netlink::NetlinkSocket;
+use vnetbench_system::error::{Error, Result};
+
+/// Maximum number of qdiscs and classes in a result.
+const MAX_QDISCS: usize = 64;
+
+/// Reads the state of one network namespace.
+pub struct PathStateReader {
+    namespace: Option<String>,
+}
+
+/// The state of a namespace at one moment.
+pub struct PathStateReading {
+    counts: StateCounts,
+    traffic_control: Option<TrafficControl>,
+}
+
+struct TrafficControl {
+    names_by_index: HashMap<u32, String>,
+    entries: Vec<TrafficControlEntry>,
+    filters: FilterCounts,
+}
+
+/// Counts without history. An unknown one is null.
+#[derive(Debug, Clone, Serialize)]
+struct StateCounts {
+    netfilter_rules: Option<u64>,
+    conntrack_entries: Option<u64>,
+    bridge_netfilter: Option<bool>,
+    packet_sockets: Option<u64>,
+    xdp_programs: Option<u64>,
+    tc_filters: Option<u64>,
+}
+
+/// The state of a namespace over a trial. Counts without history are the larger ones of its start and its end.
+#[derive(Debug, Serialize)]
+pub struct PathState {
+    #[serde(flatten)]
+    counts: StateCounts,
+    policer_drops: Option<u64>,
+    qdiscs: Option<Vec<QdiscChange>>,
+}
+
+/// The counters of a qdisc, or of a class of htb, over a trial.
+#[derive(Debug, Serialize)]
+struct QdiscChange {
+    interface: String,
+    kind: String,
+    handle: String,
+    parent: String,
+    drops: u64,
+    overlimits: u64,
+    sent_bytes: u64,
+    backlog_bytes: u32,
+    rate_bps: Option<u64>,
+    /// Whether it existed at the start and not at the end; its counters are then unknown, and 0.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_gone: bool,
+}
+
+impl PathStateReader {
+    /// Returns a reader of the namespace of this file; `None` is the agent's own.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be opened.
+    pub fn open(namespace: Option<&str>) -> Result<Self> {
+        if let Some(path) = namespace {
+            let operation = || format!("read the counters of {path}");
+            File::open(path).map_err(|error| Error::system(operation(), error))?;
+        }
+        Ok(Self {
+            namespace: namespace.map(str::to_owned),
+        })
+    }
+
+    /// Reads the state.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the namespace cannot be entered. What else cannot be read is unknown.
+    pub fn read(&self) -> io::Result<PathStateReading> {
+        match &self.namespace {
+            Some(path) => run_in_namespace(Some(path), || Ok(read_state())),
+            None => Ok(read_state()),
+        }
+    }
+
+    /// Reads the state again, and returns what happened since `earlier`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the namespace cannot be entered.
+    pub fn read_changes_since(&self, earlier: &PathStateReading) -> io::Result<PathState> {
+        let now = self.read()?;
+        let traffic_control = earlier.traffic_control.as_ref().zip(now.traffic_control);
+        let (policer_drops, qdiscs) = traffic_control
+            .map(|(earlier, now)| (now.policer_drops_since(earlier), now.changes_since(earlier)))
+            .unzip();
+        Ok(PathState {
+            counts: now.counts.or_larger(&earlier.counts),
+            policer_drops,
+            qdiscs,
+        })
+    }
+}
+
+fn read_state() -> PathStateReading {
+    let mut socket = NetlinkSocket::open_route().ok();
+    let links = socket.as_mut().and_then(|socket| read_links(socket).ok());
+    let traffic_control = socket
+        .as_mut()
+        .zip(links.as_ref())
+        .and_then(|(socket, links)| TrafficControl::read(socket, links).ok());
+    let sockets = read_packet_sockets();
+    let has_programs = links
+        .iter()
+        .flatten()
+        .any(|link| link.xdp_program.is_some());
+    let has_sockets = sockets.as_ref().is_some_and(|sockets| !sockets.is_empty());
+    // The search through all processes takes longest, so it runs only if there is something to look for.
+    let own = (has_programs || has_sockets).then(AgentHandles::find);
+    let is_own_socket = |inode: &u64| own.as_ref().is_some_and(|own| own.has_socket(*inode));
+    let is_own_program = |id: &u32| own.as_ref().is_some_and(|own| own.has_program(*id));
+    let programs = |links: &Vec<Link>| {
+        let ids = links.iter().filter_map(|link| link.xdp_program);
+        ids.filter(|id| !is_own_program(id)).count() as u64
+    };
+    PathStateReading {
+        counts: StateCounts {
+            netfilter_rules: netfilter::count_rules(),
+            conntrack_entries: netfilter::count_connections(),
+            bridge_netfilter: netfilter::has_bridge_calls(),
+            packet_sockets: sockets.map(|sockets| {
+                let foreign = sockets.iter().filter(|inode| !is_own_socket(inode));
+                foreign.count() as u64
+            }),
+            xdp_programs: links.as_ref().map(programs),
+            tc_filters: traffic_control
+                .as_ref()
+                .map(|control| control.filters.filters),
+        },
+        traffic_control,
+    }
+}
+
+impl StateCounts {
+    /// Returns the larger count of both moments, and the known one if one is unknown.
+    fn or_larger(&self, earlier: &Self) -> Self {
+        Self {
+            netfilter_rules: self.netfilter_rules.max(earlier.netfilter_rules),
+            conntrack_entries: self.conntrack_entries.max(earlier.conntrack_entries),
+            bridge_netfilter: self.bridge_netfilter.max(earlier.bridge_netfilter),
+            packet_sockets: self.packet_sockets.max(earlier.packet_sockets),
+            xdp_programs: self.xdp_programs.max(earlier.xdp_programs),
+            tc_filters: self.tc_filters.max(earlier.tc_filters),
+        }
+    }
+}
+
+impl TrafficControl {
+    fn read(socket: &mut NetlinkSocket, links: &[Link]) -> io::Result<Self> {
+        let entries = read_entries(socket)?;
+        let filters = read_filters(socket, &entries)?;
+        let names = links.iter().map(|link| (link.index, link.name.clone()));
+        Ok(Self {
+            names_by_index: names.collect(),
+            entries,
+            filters,
+        })
+    }
+
+    fn by_key(&self) -> HashMap<EntryKey, &TrafficControlEntry> {
+        let entries = self.entries.iter();
+        entries.map(|entry| (entry.key(), entry)).collect()
+    }
+
+    /// Returns the packets that filters dropped: at ingress and clsact qdiscs all drops, elsewhere those of policers.
+    fn policer_drops_since(&self, earlier: &Self) -> u64 {
+        let before = earlier.by_key();
+        let hooks = self.entries.iter().filter(|entry| entry.is_filter_hook());
+        let drops = hooks.map(|now| now.since(before.get(&now.key()).copied()).drops);
+        let policers = self.filters.police_drops;
+        drops.sum::<u64>() + policers.saturating_sub(earlier.filters.police_drops)
+    }
+
+    fn changes_since(&self, earlier: &Self) -> Vec<QdiscChange> {
+        let before = earlier.by_key();
+        let now_present: HashSet<EntryKey> =
+            self.entries.iter().map(TrafficControlEntry::key).collect();
+        let present = self.entries.iter().map(|now| {
+            let change = now.since(before.get(&now.key()).copied());
+            self.describe(now, &change, false)
+        });
+        let gone = earlier
+            .entries
+            .iter()
+            .filter(|entry| !now_present.contains(&entry.key()));
+        let gone = gone.map(|entry| earlier.describe(entry, &EntryChange::default(), true));
+        let mut all: Vec<QdiscChange> = present.chain(gone).collect();
+        if all.len() > MAX_QDISCS {
+            // Those that do the most stay.
+            all.sort_by_key(|qdisc| {
+                std::cmp::Reverse((qdisc.drops + qdisc.overlimits, qdisc.sent_bytes))
+            });
+            all.truncate(MAX_QDISCS);
+        }
+        all
+    }
+
+    fn describe(
+        &self,
+        entry: &TrafficControlEntry,
+        change: &EntryChange,
+        is_gone: bool,
+    ) -> QdiscChange {
+        let name = self.names_by_index.get(&entry.interface_index).cloned();
+        QdiscChange {
+            interface: name.unwrap_or_else(|| entry.interface_index.to_string()),
+            kind: match entry.is_class {
+                true => format!("{} class", entry.kind),
+                false => entry.kind.clone(),
+            },
+            handle: format_handle(entry.handle),
+            parent: format_handle(entry.parent),
+            drops: change.drops,
+            overlimits: change.overlimits,
+            sent_bytes: change.sent_bytes,
+            backlog_bytes: if is_gone { 0 } else { entry.backlog_bytes },
+            rate_bps: entry.rate_bps,
+            is_gone,
+        }
+    }
+}
+
+/// What an entry counted between two moments.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct EntryChange {
+    drops: u64,
+    overlimits: u64,
+    sent_bytes: u64,
+}
+
+impl TrafficControlEntry {
+    /// Returns what was counted since `earlier`. A new entry, and one that replaced another, counts from 0.
+    fn since(&self, earlier: Option<&Self>) -> EntryChange {
+        let earlier = earlier.filter(|earlier| earlier.sent_bytes <= self.sent_bytes);
+        // 32-bit counters may wrap.
+        let since =
+            |now: u32, before: Option<u32>| u64::from(now.wrapping_sub(before.unwrap_or(0)));
+        EntryChange {
+            drops: since(self.drops, earlier.map(|entry| entry.drops)),
+            overlimits: since(self.overlimits, earlier.map(|entry| entry.overlimits)),
+            sent_bytes: self.sent_bytes - earlier.map_or(0, |entry| entry.sent_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(drops: u32, sent_bytes: u64) -> TrafficControlEntry {
+        TrafficControlEntry {
+            interface_index: 1,
+            kind: "tbf".into(),
+            is_class: false,
+            handle: 0x1_0000,
+            parent: u32::MAX,
+            drops,
+            overlimits: 0,
+            backlog_bytes: 0,
+            sent_bytes,
+            rate_bps: None,
+        }
+    }
+
+    #[test]
+    fn counters_that_wrap_and_qdiscs_that_restart_are_distinguished() {
+        let before = entry(u32::MAX, 1000);
+        assert_eq!(entry(4, 1500).since(Some(&before)).drops, 5);
+        assert_eq!(entry(4, 500).since(Some(&before)).drops, 4);
+        assert_eq!(entry(4, 500).since(Some(&before)).sent_bytes, 500);
+        assert_eq!(entry(4, 500).since(None).drops, 4);
+    }
+
+    #[test]
+    fn a_qdisc_that_was_removed_is_marked_gone() {
+        let control = |entries| TrafficControl {
+            names_by_index: HashMap::from([(1, "eth0".to_owned())]),
+            entries,
+            filters: FilterCounts::default(),
+        };
+        let changes = control(vec![]).changes_since(&control(vec![entry(7, 9)]));
+        let [gone] = &changes[..] else {
+            panic!("{changes:?}")
+        };
+        assert_eq!(
+            (gone.interface.as_str(), gone.drops, gone.is_gone),
+            ("eth0", 0, true)
+        );
+    }
+
+    #[test]
+    fn an_unknown_count_does_not_hide_a_known_one() {
+        let counts = |filters| StateCounts {
+            netfilter_rules: None,
+            conntrack_entries: Some(3),
+            bridge_netfilter: Some(false),
+            packet_sockets: None,
+            xdp_programs: None,
+            tc_filters: filters,
+        };
+        let merged = counts(None).or_larger(&counts(Some(2)));
+        assert_eq!((merged.tc_filters, merged.packet_sockets), (Some(2), None));
+    }
+}
