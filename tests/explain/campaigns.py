@@ -31,6 +31,7 @@ SENDER_SATURATED: Evidence = {
     "receiver_thread_waiting_percent": 1.0,
     "busiest_cpu_percent": 99.0,
     "other_work_cpus": 0.05,
+    "netfilter_rules": 0.0,
     "other_cpus_idle_percent": 60.0,
 }
 QUOTA: Evidence = {
