@@ -269,6 +269,7 @@ class IntervalText:
         return " ".join(part for part in (self.value, self.interval, self.unit) if part)
 
 
+CPU_SUM_UNIT = "% of one CPU, sum"  # Displayed as a number of CPUs: a share is at most 100 %.
 _DisplayScale = tuple[float, str, float]
 """A divisor, the unit that it gives, and the smallest number for which the scale applies."""
 _DISPLAY_SCALES_BY_UNIT: dict[str, tuple[_DisplayScale, ...]] = {
@@ -279,6 +280,7 @@ _DISPLAY_SCALES_BY_UNIT: dict[str, tuple[_DisplayScale, ...]] = {
     "µs": ((1, "µs", 0), (1e3, "ms", 1e3), (1e6, "s", 1e6)),
     "1/s": ((1, "/s", 0), (1e3, "k/s", 1e3), (1e6, "M/s", 1e6)),
     "frame/s": ((1, "frame/s", 0), (1e3, "kframe/s", 1e3), (1e6, "Mframe/s", 1e6)),
+    CPU_SUM_UNIT: ((100, "CPUs", 0),),
     "1": ((1, "", 0), (1e3, "k", 1e4), (1e6, "M", 1e6)),
 }
 _NO_NUMBER_TEXT = "–"

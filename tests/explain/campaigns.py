@@ -30,7 +30,8 @@ SENDER_SATURATED: Evidence = {
     "load_cpus_hypervisor_percent": 0.0,
     "receiver_thread_waiting_percent": 1.0,
     "busiest_cpu_percent": 99.0,
-    "other_work_percent": 5.0,
+    "other_work_cpus": 0.05,
+    "netfilter_rules": 0.0,
     "other_cpus_idle_percent": 60.0,
 }
 QUOTA: Evidence = {

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.explain.campaigns import SENDER_SATURATED, SimulatedTreatment, campaign
+from tests.explain.comparisons.simulated import simulated
 from vnetbench.explain.differences import difference_findings
-from vnetbench.explain.limits import find_treatment_limits
+from vnetbench.explain.limits import TreatmentLimit, find_treatment_limits
 from vnetbench.explain.model import Finding
+from vnetbench.explain.scoring import CauseRanking
 
 pytestmark = pytest.mark.pure
 
+NULL_CAMPAIGNS = 400
 MTUS = 'title = "t"\n[factors]\nmtu = [1500, 9000]\n'
 DELAYS = 'title = "t"\n[factors]\nsocket_buffer = ["64 KiB", "256 KiB"]\n'
 MESSAGES = 'title = "t"\n[factors]\nmessage_size = ["64 B", "256 B"]\n'
@@ -122,10 +126,21 @@ def test_overlapping_trials_and_small_differences_give_no_finding() -> None:
     assert find_differences(STREAMS, SimulatedTreatment(value=1e9), SimulatedTreatment(value=1e9)) == []
 
 
-def test_overlapping_trials_give_no_finding_even_with_distant_medians() -> None:
-    summary = campaign(STREAMS, SimulatedTreatment(value=1e9), SimulatedTreatment(value=2e9))
+def test_overlapping_ranges_do_not_hide_a_significant_difference() -> None:
+    summary = campaign(
+        STREAMS, SimulatedTreatment(value=1e9, trials=10), SimulatedTreatment(value=2e9, trials=10)
+    )
     one, other = summary.treatments
     points = (replace(one.points[0], values={"goodput_bps": 5e9}), *one.points[1:])
+    overlapping = replace(summary, treatments=(replace(one, points=points), other))
+    assert len(list(difference_findings(overlapping, find_treatment_limits(overlapping)))) == 1
+
+
+def test_distant_medians_without_a_significant_difference_give_no_finding() -> None:
+    summary = campaign(STREAMS, SimulatedTreatment(value=1e9), SimulatedTreatment(value=2e9))
+    one, other = summary.treatments
+    scattered = (replace(each, values={"goodput_bps": 5e9}) for each in one.points[:2])
+    points = (*scattered, *one.points[2:])
     overlapping = replace(summary, treatments=(replace(one, points=points), other))
     assert len(list(difference_findings(summary, find_treatment_limits(summary)))) == 1
     assert list(difference_findings(overlapping, find_treatment_limits(overlapping))) == []
@@ -156,3 +171,21 @@ def test_the_finding_prefers_the_pair_that_matches_a_law() -> None:
     )
     of_mtu = next(finding for finding in findings if finding.details["factor"] == "mtu")
     assert of_mtu.details["law"] == "packets_per_s" and "(1 stream)" in of_mtu.text
+
+
+def test_at_most_5_percent_of_campaigns_without_a_difference_report_one() -> None:
+    false_alarms = 0
+    for seed in range(NULL_CAMPAIGNS):
+        # The noise exceeds the smallest reported ratio, and six trials each often have separate ranges.
+        summary = simulated(
+            np.random.default_rng(seed),
+            {"streams": (1, 2, 4, 8), "mtu": (1500, 9000)},
+            lambda levels: 10e9,
+            blocks=6,
+            noise=0.4,
+        )
+        limits = [TreatmentLimit(each, CauseRanking((), {})) for each in summary.treatments]
+        false_alarms += bool(list(difference_findings(summary, limits)))
+
+    # Two standard errors of the simulation.
+    assert false_alarms / NULL_CAMPAIGNS <= 0.05 + 2 * (0.05 * 0.95 / NULL_CAMPAIGNS) ** 0.5

@@ -29,8 +29,7 @@ def test_one_treatment_is_explained_with_its_evidence() -> None:
     finding = explanation.findings[0]
     assert finding.kind == "limit" and finding.treatment_indices == (0,)
     assert finding.text == (
-        "A CPU quota stops the load's threads for part of the time (very likely). Evidence: time in "
-        "which the CPU quota stopped the sending endpoint 60.0 % of time."
+        "Time in which the CPU quota stopped the sending endpoint 60.0 % of time (very likely)."
     )
     assert finding.candidates[0].cause.name == "cpu_quota"
     assert (
@@ -65,9 +64,12 @@ def test_treatments_with_the_same_limit_share_a_finding_largest_group_first() ->
         )
     )
     most, fewer = findings_of_kind(explanation.findings, "limit")
-    assert most.text.startswith("3 of 4 treatments: the sending thread saturates its CPU")
+    assert most.text.startswith("3 of 4 treatments: sender runs 97.0 % of time, sending thread's CPU 98.0 %")
+    assert "saturates" not in most.text
     assert most.treatment_indices == (1, 2, 3)
-    assert fewer.text.startswith("1 stream: ") and fewer.treatment_indices == (0,)
+    assert fewer.text.startswith("1 stream: a CPU quota stops the load's threads for part of the time (very")
+    assert " Evidence: time in which the CPU quota stopped the sending endpoint 60.0 %" in fewer.text
+    assert fewer.treatment_indices == (0,)
     assert explanation.answer[0].startswith("The network is limited in 3 of 4 treatments:")
 
 

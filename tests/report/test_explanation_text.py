@@ -81,8 +81,8 @@ def test_value_and_threshold_each_have_a_readable_unit() -> None:
 
 
 def test_a_computed_threshold_has_three_digits_and_a_whole_one_all_of_its_digits() -> None:
-    assert evidence_line(EvidenceItem("other_work_percent", 142.0, 52.0, 142.0, 97.2834)).endswith(
-        "supports > 97.3"
+    assert evidence_line(EvidenceItem("other_work_cpus", 1.42, 0.52, 1.42, 0.972834)).endswith(
+        "supports > 0.973"
     )
     assert evidence_line(
         EvidenceItem("mtu_bytes", 576.0, 576.0, 576.0, 1450.0, supports_when_low=True)

@@ -148,6 +148,6 @@ def test_markdown_has_the_answer_findings_and_commands_before_the_table(
     lines = campaign_markdown(jumbo).splitlines()
     table = next(place for place, line in enumerate(lines) if line.startswith("|"))
     before = "\n".join(lines[:table])
-    assert "**Goodput is 1.4" in before and "Goodput is highest" in before
+    assert "**MTU 9000 instead of 1500 multiplies goodput by 1.4" in before and "Goodput is highest" in before
     assert "\n1. 1 stream" in before and "98.7 to 99.4" in before
     assert f"`{COMMAND}`" in before

@@ -202,7 +202,7 @@ def test_a_counted_cause_has_no_confidence_label(
 def test_a_measured_cause_has_no_confidence_label_on_the_page_and_in_the_terminal(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evidence = (EvidenceItem("other_work_percent", 60.0, 48.0, 144.0, None),)
+    evidence = (EvidenceItem("other_work_cpus", 0.6, 0.48, 1.44, None),)
     candidate = CandidateCause(get_cause("machine_busy"), 1.0, "very likely", evidence)
     sentence = "Other work kept the machine busy: goodput is 83 % lower in these trials."
     busy = Finding("unstable", sentence, candidates=(candidate,), details={"cause": "machine_busy"})

@@ -1,7 +1,8 @@
 """The effect of each factor and the best treatment: the answers to a campaign's question.
 
-Both compare matched treatments in matched blocks (`paired_ratios.py`). Both make many comparisons, so their p
-values are adjusted together (`ratios.adjust_p_values`).
+Both compare matched treatments in matched blocks (`paired_ratios.py`). Both make many comparisons. So the p
+values of effects are adjusted together (`ratios.adjust_p_values`), and the best treatment is chosen with its
+selection taken into account (`best_treatments.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from vnetbench.estimate.best_treatments import compare_with_best_of_others
 from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.model import BestTreatment, Effect
 from vnetbench.estimate.paired_ratios import (
@@ -50,11 +54,11 @@ def estimate_effects(
 
 
 def find_best_treatment(summary: CampaignSummary, metric: str = "goodput_bps") -> BestTreatment | None:
-    """Return the treatment with the best median of `metric`, and those not significantly different.
+    """Return the treatment with the best median of `metric`, and the others that may be the best.
 
-    Another treatment differs if the adjusted p value of its ratio is at most 1 - confidence of the study.
-    That needs the number of shared blocks that `paired_ratios.min_blocks_for_paired_ratio` returns. The
-    result is None if no treatment has the metric.
+    A treatment cannot be the best if another one is better by Hsu's comparisons with the best, at the
+    confidence of the study. That needs the number of shared blocks that
+    `paired_ratios.min_blocks_for_paired_ratio` returns. The result is None if no treatment has the metric.
     """
     sign = -1 if is_lower_better(metric) else 1
     measured = sorted(
@@ -70,13 +74,19 @@ def find_best_treatment(summary: CampaignSummary, metric: str = "goodput_bps") -
         index: combine_paired_ratios([pair], confidence) for index, pair in pairs.items() if pair is not None
     }
     ratios = dict(zip(unadjusted, adjust_p_values(list(unadjusted.values())), strict=True))
-    different = {
-        index
-        for index, ratio in ratios.items()
-        if ratio.p_value is not None and ratio.p_value <= 1 - confidence + 1e-12
-    }
-    tied_with = tuple(each.index for each in others if each.index not in different)
-    return BestTreatment(best.index, metric, ratios, tied_with)
+    comparisons = compare_with_best_of_others(
+        {each.index: values_by_block(each, metric) for each in measured},
+        [each.index for each in measured],
+        confidence,
+        is_lower_better=is_lower_better(metric),
+    )
+    return BestTreatment(
+        best.index,
+        metric,
+        ratios,
+        tuple(index for index in comparisons.candidates if index != best.index),
+        {index: float(np.exp(sign * log)) for index, log in comparisons.min_log_ratio_to_best.items()},
+    )
 
 
 def compare_treatments(base: TreatmentSummary, changed: TreatmentSummary, metric: str) -> PairedRatio | None:

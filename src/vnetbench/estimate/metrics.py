@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vnetbench.estimate.frame_metrics import FRAME_METRICS
 from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.reported_metrics import REPORTED_METRICS
+from vnetbench.quantity import CPU_SUM_UNIT
 
 _PERCENTILE_TEXT_BY_NAME = {
     "p50": "50",
@@ -177,21 +178,21 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "sender_cpu_percent",
-            "% of one CPU",
+            CPU_SUM_UNIT,
             "Sender CPU",
             "lower",
             "CPU time of the programs that make the traffic at the sending endpoints, 100 % = one full CPU",
         ),
         Metric(
             "receiver_cpu_percent",
-            "% of one CPU",
+            CPU_SUM_UNIT,
             "Receiver CPU",
             "lower",
             "CPU time of the programs that make the traffic at the receiving endpoints, 100 % = one full CPU",
         ),
         Metric(
             "first_vm_cpu_percent",
-            "% of one CPU",
+            CPU_SUM_UNIT,
             "First VM's CPU",
             "lower",
             "CPU time of the programs that make the traffic in the first VM of each pair, 100 % = one full "
@@ -199,7 +200,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "second_vm_cpu_percent",
-            "% of one CPU",
+            CPU_SUM_UNIT,
             "Second VM's CPU",
             "lower",
             "CPU time of the programs that make the traffic in the second VM of each pair, 100 % = one full "
@@ -214,7 +215,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "host_softirq_percent",
-            "% of one CPU",
+            CPU_SUM_UNIT,
             "Host softirq CPU",
             "lower",
             "time that the host's CPUs spend in softirqs, sum of all CPUs, 100 % = one full CPU",
@@ -242,7 +243,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "vcpus_cpu_percent",
-            "% of one CPU",
+            CPU_SUM_UNIT,
             "vCPU threads",
             "lower",
             "CPU time of all vCPU threads of all guests, measured on the host, 100 % = one full CPU",
@@ -256,7 +257,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "emulators_cpu_percent",
-            "% of one CPU",
+            CPU_SUM_UNIT,
             "QEMU and vhost threads",
             "lower",
             "CPU time of the guests' QEMU main loops and vhost threads, 100 % = one full CPU",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vnetbench.study.model import Level
 
@@ -113,7 +113,12 @@ class BestTreatment:
 
     A treatment that shares no block with the best one, or only blocks where both are zero, is absent."""
     tied_with: tuple[int, ...]
-    """Indices of the treatments without a significant difference from the best, best median first."""
+    """Indices of the other treatments that may be the best, best median first (`best_treatments.py`)."""
+    worst_ratio_to_best: Mapping[int, float] = field(default_factory=dict)
+    """Index to the worst ratio to the best other treatment that the trials allow; 1 if it is surely the best.
+
+    It is 0 if unknown, or infinite if lower values are better. All bounds hold together, with the confidence
+    of the study."""
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ def estimate_paired_ratio(base: Mapping[int, float], changed: Mapping[int, float
         return None
     # Plain floats are faster than arrays for few values, and a matrix of treatments has thousands of pairs.
     logs = [_log_or_minus_infinity(changed[block]) - _log_or_minus_infinity(base[block]) for block in blocks]
-    trimmed = int(_BLOCKS_TRIMMED_SHARE * len(logs))
-    untrimmed = len(logs) - 2 * trimmed
+    untrimmed = untrimmed_block_count(len(logs))
+    trimmed = (len(logs) - untrimmed) // 2
     middle = sorted(logs)[trimmed : trimmed + untrimmed]
     low, high = middle[0], middle[-1]
     if low == high:
@@ -75,6 +75,11 @@ def estimate_paired_ratio(base: Mapping[int, float], changed: Mapping[int, float
     mean, scale = math.fsum(winsorised) / len(logs), math.sqrt(untrimmed * (untrimmed - 1))
     errors = {block: (log - mean) / scale for block, log in zip(blocks, winsorised, strict=True)}
     return PairedRatio(math.fsum(middle) / untrimmed, errors, untrimmed)
+
+
+def untrimmed_block_count(block_count: int) -> int:
+    """Return the number of blocks whose logarithms are not trimmed."""
+    return block_count - 2 * int(_BLOCKS_TRIMMED_SHARE * block_count)
 
 
 def min_blocks_for_paired_ratio(confidence: float) -> int:
@@ -108,7 +113,7 @@ def combine_paired_ratios(ratios: Sequence[PairedRatio], confidence: float) -> R
     standard_error = math.sqrt(math.fsum(error * error for error in summed_errors.values()))
     if standard_error == 0:
         return Ratio(value, value, value, confidence, 1.0 if log_ratio == 0 else 0.0)
-    freedom = _degrees_of_freedom(ratios)
+    freedom = degrees_of_freedom(ratios)
     half_width = standard_error * float(special.stdtrit(freedom, (1 + confidence) / 2))
     p_value = 2 * float(special.stdtr(freedom, -abs(log_ratio) / standard_error))
     return Ratio(
@@ -120,7 +125,7 @@ def combine_paired_ratios(ratios: Sequence[PairedRatio], confidence: float) -> R
     )
 
 
-def _degrees_of_freedom(ratios: Sequence[PairedRatio]) -> float:
+def degrees_of_freedom(ratios: Sequence[PairedRatio]) -> float:
     """Return the effective number of blocks, times the untrimmed share, minus one; at least 1."""
     variances = [math.fsum(error * error for error in each.log_error_by_block.values()) for each in ratios]
     weights: dict[int, float] = {}

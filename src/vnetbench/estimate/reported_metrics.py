@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vnetbench.estimate.metric import Metric
+from vnetbench.quantity import CPU_SUM_UNIT
 
 _REPORTING_ENDPOINT_TEXTS = (
     ("sender", "Sender", "the machine of the sending endpoint"),
@@ -13,7 +14,7 @@ _REPORTING_ENDPOINT_TEXTS = (
 REPORTED_METRICS = (
     Metric(
         "server_cpu_percent",
-        "% of one CPU",
+        CPU_SUM_UNIT,
         "Server CPU, as reported",
         "lower",
         "CPU time of the iperf3 server process in the whole trial, including the warm-up, as the server "

@@ -2,6 +2,9 @@
 
 A limit leaves a law in the evidence. If packets are the cost, their rate stays constant while their size
 changes. If a window limits, the data in flight stays constant while the round-trip time changes (`models/`).
+
+A difference needs a significant ratio in common blocks, with p values adjusted over all compared pairs. A
+changed evidence metric needs a significant rank test, adjusted over all evidence metrics.
 """
 
 from __future__ import annotations
@@ -9,11 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from statistics import median
 
+from vnetbench.estimate.effects import compare_treatments
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.metrics import is_lower_better
+from vnetbench.estimate.model import Ratio
+from vnetbench.estimate.paired_ratios import combine_paired_ratios
+from vnetbench.estimate.ratios import adjust_p_values, estimate_rank_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME, TreatmentLimit
 from vnetbench.explain.model import Finding
@@ -28,6 +36,7 @@ _MAX_CONSTANT_METRIC_RATIO = 1.15
 """A metric with a smaller ratio is constant."""
 _MAX_PROPORTIONAL_DEVIATION_RATIO = 1.3
 """Two ratios are proportional if they differ by less than this ratio."""
+_EVIDENCE_CONFIDENCE = 0.95
 _MAX_NAMED_METRICS = 2
 """Maximum number of changed metrics in a sentence."""
 
@@ -101,13 +110,18 @@ class TreatmentDifference:
     """Larger deciding metric over the smaller one."""
     law: LimitLaw | None
 
-    @property
+    @cached_property
     def clearly_changed_metrics_and_ratios(self) -> tuple[tuple[str, float], ...]:
-        """Evidence metrics with disjoint ranges over the trials, and their ratios, largest change first."""
+        """Evidence metrics with a significant change, and their ratios, largest change first."""
         worse, better = self.worse.treatment, self.better.treatment
         ratios = _median_ratios(_evidence_medians(worse), _evidence_medians(better), EVIDENCE_METRICS)
-        changed = [each for each in ratios.items() if _has_disjoint_ranges(worse, better, each[0])]
-        return tuple(sorted(changed, key=lambda each: -abs(math.log(each[1]))))
+        changed = _significantly_changed_metrics(worse, better)
+        return tuple(
+            sorted(
+                (each for each in ratios.items() if each[0] in changed),
+                key=lambda each: -abs(math.log(each[1])),
+            )
+        )
 
 
 def difference_findings(summary: CampaignSummary, limits: Sequence[TreatmentLimit]) -> Iterator[Finding]:
@@ -132,8 +146,8 @@ def _find_differences(
 ) -> Iterator[TreatmentDifference]:
     metric = summary.deciding_metric
     medians = {limit.treatment.index: _evidence_medians(limit.treatment) for limit in limits}
-    for factor, one, other in _pairs_differing_in_one_factor(summary, limits):
-        ratio = _disjoint_larger_over_smaller_median(one.treatment, other.treatment, metric)
+    for factor, one, other in _significantly_different_pairs(summary, limits):
+        ratio = _larger_over_smaller_median(one.treatment, other.treatment, metric)
         if ratio >= MIN_REPORTED_RATIO:
             worse, better = _worse_and_better(one, other, metric)
             law = _matching_law(factor, worse, better, ratio, medians)
@@ -148,6 +162,36 @@ def _pairs_differing_in_one_factor(
         for group in _group_by_other_factors(factor.name, limits):
             for one, other in combinations(group, 2):
                 yield factor.name, one, other
+
+
+def _significantly_different_pairs(
+    summary: CampaignSummary, limits: Sequence[TreatmentLimit]
+) -> Iterator[tuple[str, TreatmentLimit, TreatmentLimit]]:
+    """Yield the pairs whose ratio differs significantly from 1, adjusted over all pairs."""
+    confidence = summary.required_precision.confidence
+    compared = [
+        (pair, ratio)
+        for pair in _pairs_differing_in_one_factor(summary, limits)
+        if (ratio := _deciding_metric_ratio(summary, pair[1].treatment, pair[2].treatment)) is not None
+    ]
+    adjusted = adjust_p_values([ratio for _, ratio in compared])
+    for (pair, _), ratio in zip(compared, adjusted, strict=True):
+        if ratio.p_value is not None and ratio.p_value <= 1 - confidence:
+            yield pair
+
+
+def _deciding_metric_ratio(
+    summary: CampaignSummary, one: TreatmentSummary, other: TreatmentSummary
+) -> Ratio | None:
+    """Return the ratio in common blocks; by ranks for imported trials, which have none."""
+    metric, confidence = summary.deciding_metric, summary.required_precision.confidence
+    values = [each.trial_values(metric) for each in (one, other)]
+    if not all(values) or min(map(min, values)) < 0:
+        return None
+    if summary.is_imported:
+        return estimate_rank_ratio(values[0], values[1], confidence)
+    pair = compare_treatments(one, other, metric)
+    return None if pair is None else combine_paired_ratios([pair], confidence)
 
 
 def _group_by_other_factors(
@@ -171,15 +215,10 @@ def _worse_and_better(
     return by_value[0], by_value[1]
 
 
-def _disjoint_larger_over_smaller_median(
-    one: TreatmentSummary, other: TreatmentSummary, metric: str
-) -> float:
-    """Return the larger median over the smaller one; 1 if the ranges of the trials overlap."""
-    values = [each.trial_values(metric) for each in (one, other)]
-    if not all(values) or min(map(min, values)) <= 0:
-        return 1.0
-    low, high = sorted(values, key=median)
-    return median(high) / median(low) if max(low) < min(high) else 1.0
+def _larger_over_smaller_median(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
+    """Return the larger median over the smaller one; 1 if one is 0."""
+    low, high = sorted(median(each.trial_values(metric)) for each in (one, other))
+    return high / low if low > 0 else 1.0
 
 
 def _matching_law(
@@ -217,9 +256,22 @@ def _evidence_medians(treatment: TreatmentSummary) -> dict[str, float]:
     return {name: median(each) for name, each in values.items()}
 
 
-def _has_disjoint_ranges(one: TreatmentSummary, other: TreatmentSummary, name: str) -> bool:
-    low, high = sorted((one.evidence_values(name), other.evidence_values(name)), key=median)
-    return max(low) < min(high)
+def _significantly_changed_metrics(one: TreatmentSummary, other: TreatmentSummary) -> frozenset[str]:
+    """Return the evidence metrics that differ significantly, adjusted over all metrics of both."""
+    values = {
+        name: (before, after)
+        for name in EVIDENCE_METRICS
+        if (before := one.evidence_values(name)) and (after := other.evidence_values(name))
+        if min(*before, *after) >= 0
+    }
+    ratios = adjust_p_values(
+        [estimate_rank_ratio(before, after, _EVIDENCE_CONFIDENCE) for before, after in values.values()]
+    )
+    return frozenset(
+        name
+        for name, ratio in zip(values, ratios, strict=True)
+        if ratio.p_value is not None and ratio.p_value <= 1 - _EVIDENCE_CONFIDENCE
+    )
 
 
 def _is_law_fulfilled(law: LimitLaw, ratios: Mapping[str, float], ratio: float, family: str) -> bool:

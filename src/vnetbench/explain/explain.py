@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.anomalies import normality_sentence
+from vnetbench.explain.cause_phrases import describe_cause, with_description
 from vnetbench.explain.comparisons.findings import comparison_findings
 from vnetbench.explain.comparisons.modes import SEPARATION_TEXT_KEY
 from vnetbench.explain.differences import difference_findings
@@ -27,6 +28,7 @@ from vnetbench.explain.model import (
     CONFIRMED,
     REFUTED,
     REPRESENTATIVE_INDEX_KEY,
+    SHORT_CAUSE_PHRASE_KEY,
     CandidateCause,
     Explanation,
     Finding,
@@ -38,7 +40,8 @@ from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS_KEY, missing_inte
 from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
-_ADVERB_BY_CONFIDENCE = {CONFIRMED: "", "very likely": "", "likely": "probably ", "possible": "possibly "}
+INSTRUMENT_FAMILY = "instrument"
+ADVERB_BY_CONFIDENCE = {CONFIRMED: "", "very likely": "", "likely": "probably ", "possible": "possibly "}
 
 _DRIFT_CAUSE = "drift"
 """A cause that comes before limits, as two groups of trials do: no single limit applies to all trials."""
@@ -48,19 +51,25 @@ def explain(summary: CampaignSummary) -> Explanation:
     """Return all findings about a campaign. This is a pure function of the summary."""
     limits = find_treatment_limits(summary)
     groups = [_build_limit_group(summary, group) for group in group_limits_by_cause(limits)]
-    findings = [
-        *(_limit_finding(summary, group, len(limits)) for group in groups),
+    others = [
         *comparison_findings(summary),
         *difference_findings(summary, limits),
         *missing_interval_findings(summary),
         *saturated_forwarder_findings(summary),
     ]
-    findings.sort(key=lambda finding: not _precludes_limits(finding, len(limits)))
-    capitalized = tuple(replace(finding, text=capitalize_sentence(finding.text)) for finding in findings)
-    answer = _two_modes_sentences(summary, capitalized, limits) or _ambiguous_limits_sentences(
-        capitalized, len(limits)
+    doubts = _two_modes_sentences(summary, others, limits) or _ambiguous_limits_sentences(others, len(limits))
+    limit_findings = [
+        _limit_finding(summary, group, len(limits), is_answered=group is groups[0] and not doubts)
+        for group in groups
+    ]
+    findings = sorted(
+        [*limit_findings, *others], key=lambda finding: not _precludes_limits(finding, len(limits))
     )
-    return Explanation(answer or tuple(_main_limit_sentences(groups, len(limits))), capitalized)
+    return Explanation(
+        doubts or tuple(_main_limit_sentences(groups, len(limits))),
+        tuple(replace(finding, text=capitalize_sentence(finding.text)) for finding in findings),
+        is_limit_answered=not doubts,
+    )
 
 
 def _precludes_limits(finding: Finding, measured_treatment_count: int) -> bool:
@@ -118,12 +127,21 @@ class _LimitGroup:
     limits: Sequence[TreatmentLimit]
     representative: TreatmentLimit
     candidates: tuple[CandidateCause, ...]
-    """Candidates of the representative: confirmed ones first, refuted ones last."""
+    """Candidates of the representative: confirmed ones first, refuted ones last.
+
+    Their descriptions have the figures of all treatments of the group."""
 
     @property
     def top_candidate(self) -> CandidateCause | None:
         """The most likely candidate; None if all are refuted or none exists."""
         return next((each for each in self.candidates if each.confidence != REFUTED), None)
+
+    @property
+    def short_cause_phrase(self) -> str:
+        """Description of the top candidate's cause for the answer; empty without a candidate."""
+        treatments = [limit.treatment for limit in self.limits]
+        first = self.top_candidate
+        return describe_cause(get_cause(first.cause.name), treatments).short if first else ""
 
     @property
     def cause_name(self) -> str:
@@ -141,7 +159,11 @@ def _build_limit_group(summary: CampaignSummary, limits: Sequence[TreatmentLimit
         if has_experiment_on_levels(all_levels(summary, each.treatment), summary.experiments)
     )
     representative = next(tested, choose_median_score_limit(limits))
-    candidates = tuple(add_experiment_commands(summary, representative))
+    treatments = [limit.treatment for limit in limits]
+    candidates = tuple(
+        replace(each, cause=with_description(each.cause, describe_cause(each.cause, treatments)))
+        for each in add_experiment_commands(summary, representative)
+    )
     levels = all_levels(summary, representative.treatment)
     return _LimitGroup(
         limits, representative, apply_experiment_verdicts(candidates, levels, summary.experiments)
@@ -165,14 +187,20 @@ def _main_limit_sentences(groups: Sequence[_LimitGroup], measured_treatment_coun
     elif first is None:
         yield f"The counters do not explain what limits the network{where}."
     else:
-        adverb = _ADVERB_BY_CONFIDENCE[first.confidence]
-        if first.cause.family == "instrument":
-            yield f"The bench, not the network, {adverb}limits the results{where}: {first.cause.description}."
+        adverb, phrase = ADVERB_BY_CONFIDENCE[first.confidence], group.short_cause_phrase
+        if first.cause.family == INSTRUMENT_FAMILY:
+            yield f"The bench, not the network, {adverb}limits the results{where}: {phrase}."
         else:
-            yield f"The network is {adverb}limited{where}: {first.cause.description}."
+            yield f"The network is {adverb}limited{where}: {phrase}."
 
 
-def _limit_finding(summary: CampaignSummary, group: _LimitGroup, measured_treatment_count: int) -> Finding:
+def _limit_finding(
+    summary: CampaignSummary, group: _LimitGroup, measured_treatment_count: int, *, is_answered: bool
+) -> Finding:
+    """Return the finding about a group's limit.
+
+    If the answer names the cause, the finding starts with where it holds and with its evidence.
+    """
     representative, first = group.representative, group.top_candidate
     treatments = _treatments_prefix(summary, group.limits, measured_treatment_count)
     details: dict[str, object] = {
@@ -194,13 +222,17 @@ def _limit_finding(summary: CampaignSummary, group: _LimitGroup, measured_treatm
         kind = "not explained"
         text = f"{treatments}no cause fits the evidence well enough. {reason}".rstrip()
     else:
-        kind = "instrument" if first.cause.family == "instrument" else "limit"
-        text = f"{treatments}{first.cause.description} ({_confidence_clause(summary, group, first)})."
-        text += f" Evidence: {supporting_evidence_phrase(first.evidence)}."
+        kind = "instrument" if first.cause.family == INSTRUMENT_FAMILY else "limit"
+        details[SHORT_CAUSE_PHRASE_KEY] = group.short_cause_phrase
+        evidence = supporting_evidence_phrase(first.evidence)
+        statement = evidence if is_answered and evidence else first.cause.description
+        text = f"{treatments}{statement} ({_confidence_clause(summary, group, first)})."
         if not first.cause.is_fault and first.confidence != "possible":
             shown = [item.metric for item in first.evidence]
             trials = [point.evidence for point in representative.treatment.points]
             text += f" {normality_sentence(trials, shown)}"
+        if statement != evidence:
+            text += f" Evidence: {evidence}."
         if check := find_model_agreement(representative.treatment, first.cause.name):
             text, details = f"{text} {check.text}", {**details, "law": dict(check.modelled_and_measured_bps)}
     return Finding(

@@ -17,6 +17,8 @@ measured accuracy of the other words.
 """
 REPRESENTATIVE_INDEX_KEY = "representative"
 """Key in a finding's details: index of the treatment whose candidate causes the finding shows."""
+SHORT_CAUSE_PHRASE_KEY = "cause_phrase"
+"""Key in a limit's details: the cause as a clause of the answer."""
 MEASURED_SERIES_NAME = "measured"
 """Series of the measured rows in a `curve` chart. All other series are fitted laws."""
 
@@ -129,3 +131,5 @@ class Explanation:
     answer: tuple[str, ...]
     """One or two sentences for readers who do not know the counters."""
     findings: tuple[Finding, ...]
+    is_limit_answered: bool = True
+    """Whether `answer` names the limit of most treatments. False if no single limit applies."""

@@ -39,6 +39,14 @@ def test_the_busiest_thread_of_each_endpoint_is_a_share_of_the_time() -> None:
     assert evidence["receiver_thread_waiting_percent"] == pytest.approx(10)
 
 
+def test_waits_that_end_in_a_sample_do_not_exceed_its_time() -> None:
+    # The kernel counts a wait when it ends, and in each sample another thread can be the busiest.
+    trial = with_counters(uniform_trial(), "a1", busiest_thread_cpu_s=0.01, busiest_thread_waited_s=0.2)
+    evidence = trial_evidence(trial)
+    assert evidence["sender_thread_waiting_percent"] == pytest.approx(80)
+    assert evidence["sender_thread_runnable_percent"] == pytest.approx(100)
+
+
 def test_without_thread_counters_a_process_of_one_thread_counts_as_the_thread() -> None:
     assert trial_evidence(uniform_trial(threads=1))["sender_thread_busy_percent"] == pytest.approx(50)
     assert trial_evidence(uniform_trial(threads={"a1": 2, "b1": 1})).keys() & {
@@ -147,34 +155,34 @@ def test_steal_is_reported_for_all_cpus_and_for_the_worst() -> None:
 def test_other_work_excludes_endpoints_guests_and_bench() -> None:
     # The endpoints' processes use 0.01 s of user and 0.04 s of system time in each sample of 0.05 s.
     alone = {"user_s": 0.01, "system_s": 0.02, "softirq_s": 0.02}
-    assert trial_evidence(with_cpus(uniform_trial(), "host", alone))["other_work_percent"] == 0
+    assert trial_evidence(with_cpus(uniform_trial(), "host", alone))["other_work_cpus"] == 0
     beside = with_cpus(uniform_trial(), "host", alone, {"user_s": 0.03, "nice_s": 0.02})
-    assert trial_evidence(beside)["other_work_percent"] == pytest.approx(100)
-    assert trial_evidence(with_observation(beside, {"a1 vcpu0": 0.03}))[
-        "other_work_percent"
-    ] == pytest.approx(40)
-    assert trial_evidence(with_totals(beside, "host", bench_cpu_s=0.1))[
-        "other_work_percent"
-    ] == pytest.approx(90)
+    assert trial_evidence(beside)["other_work_cpus"] == pytest.approx(1)
+    assert trial_evidence(with_observation(beside, {"a1 vcpu0": 0.03}))["other_work_cpus"] == pytest.approx(
+        0.4
+    )
+    assert trial_evidence(with_totals(beside, "host", bench_cpu_s=0.1))["other_work_cpus"] == pytest.approx(
+        0.9
+    )
 
 
 def test_kernel_time_of_an_observed_thread_is_not_other_work() -> None:
     cpus = {"user_s": 0.01, "system_s": 0.03, "idle_s": 0.01}, {"system_s": 0.04, "idle_s": 0.01}
     beside = with_cpus(uniform_trial(), "host", *cpus)
-    assert trial_evidence(beside)["other_work_percent"] == pytest.approx(60)
-    assert trial_evidence(with_observation(beside, {"a1 vhost0": 0.02}))[
-        "other_work_percent"
-    ] == pytest.approx(20)
-    assert trial_evidence(with_observation(beside, {"a1 vhost0": 0.03}))[
-        "other_work_percent"
-    ] == pytest.approx(0)
+    assert trial_evidence(beside)["other_work_cpus"] == pytest.approx(0.6)
+    assert trial_evidence(with_observation(beside, {"a1 vhost0": 0.02}))["other_work_cpus"] == pytest.approx(
+        0.2
+    )
+    assert trial_evidence(with_observation(beside, {"a1 vhost0": 0.03}))["other_work_cpus"] == pytest.approx(
+        0
+    )
 
 
 def test_a_process_in_a_guest_does_not_count_on_the_host() -> None:
     cpu = {"user_s": 0.01, "system_s": 0.02, "idle_s": 0.02}
     guests = with_cpus(with_cpus(with_cpus(uniform_trial(), "a1", cpu), "b1", cpu), "host", {"user_s": 0.05})
     evidence = trial_evidence(with_observation(guests, {"a1 vcpu0": 0.02, "b1 vcpu0": 0.02}))
-    assert evidence["other_work_percent"] == pytest.approx(20)
+    assert evidence["other_work_cpus"] == pytest.approx(0.2)
 
 
 def test_pressure_is_a_share_of_the_time() -> None:

@@ -57,9 +57,9 @@ def test_the_finding_names_the_best_and_those_within_the_margin() -> None:
     )
 
     assert finding.kind == "best"
-    assert finding.text.startswith("The best goodput is ")
-    assert "These treatments are confirmed to be within 3 % of the best: " in finding.text
-    assert "1 treatment is worse." in finding.text
+    assert finding.text.startswith("2 treatments may have the best goodput (95 % confidence), best median")
+    assert " is within 3 % of the best; 1 treatment is worse, ×0.5 at worst." in finding.text
+    assert finding.details["may_be_best"] in ([1, 2], [2, 1])
     assert set(finding.treatment_indices) == {1, 2}
     assert finding.chart is not None
     assert {row["series"] for row in finding.chart.rows} == {"not worse", "worse"}

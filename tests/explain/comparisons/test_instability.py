@@ -38,7 +38,7 @@ def two_modes(
         {
             "threads_on_one_cpu_percent": float(random.uniform(80, 100) if shared else random.uniform(0, 30)),
             "sender_cpu": float(random.integers(0, 4)),
-            "other_work_percent": float(random.lognormal(1, 1)),
+            "other_work_cpus": float(random.lognormal(1, 1)) / 100,
             "retransmitted_percent": float(random.lognormal(0, 1)),
             "stream_goodput_bps": float(value),
             "calls_per_s": float(value / 1e6),
@@ -210,7 +210,7 @@ def test_modes_that_correlate_with_other_work_have_the_cause_machine_busy() -> N
     is_slow = [trial % 3 == 0 for trial in range(24)]
     values = [(19e9 if slow else 27e9) * float(np.exp(random.normal(0, 0.02))) for slow in is_slow]
     evidence = [
-        {"other_work_percent": float(random.uniform(*((150, 250) if slow else (0, 20))))} for slow in is_slow
+        {"other_work_cpus": float(random.uniform(*((1.5, 2.5) if slow else (0, 0.2))))} for slow in is_slow
     ]
     only = treatment(0, {"streams": 1}, values, evidence)
     result = instability_findings(campaign([FactorLevels("streams", (1,))], [only]))
@@ -316,7 +316,7 @@ def test_other_work_is_reported_only_if_it_correlates_with_bad_trials() -> None:
                 point.values["goodput_bps"] * (1 - harm * spent / 200)
                 for point, spent in zip(each.points, work, strict=True)
             ]
-            evidence = [{"other_work_percent": float(spent)} for spent in work]
+            evidence = [{"other_work_cpus": float(spent) / 100} for spent in work]
             treatments.append(treatment(each.index, each.factors, values, evidence))
         return replace(summary, treatments=tuple(treatments))
 
@@ -336,7 +336,7 @@ def test_other_work_is_reported_only_if_it_correlates_with_bad_trials() -> None:
 @pytest.mark.parametrize(("harm", "is_reported"), [(0.4, True), (-0.4, False)])
 def test_an_increase_of_a_lower_is_better_metric_is_worse(harm: float, is_reported: bool) -> None:
     work = [20.0 * block for block in range(9)]
-    only = treatment(0, {"streams": 1}, [1.0] * 9, [{"other_work_percent": each} for each in work])
+    only = treatment(0, {"streams": 1}, [1.0] * 9, [{"other_work_cpus": each / 100} for each in work])
     points = tuple(
         replace(point, values={"latency_p50_us": 100 * (1 + harm * spent / 160)})
         for point, spent in zip(only.points, work, strict=True)
@@ -352,7 +352,7 @@ def test_an_increase_of_a_lower_is_better_metric_is_worse(harm: float, is_report
 @pytest.mark.parametrize("apart", [0.0, 1e-13, 1e-3, 0.7, 30.0])
 def test_nearly_constant_other_work_is_not_a_reason(apart: float) -> None:
     values = [1e9 * 0.8**block for block in range(9)]
-    evidence = [{"other_work_percent": 40.0 + apart * block / 9} for block in range(9)]
+    evidence = [{"other_work_cpus": (40.0 + apart * block / 9) / 100} for block in range(9)]
     only = treatment(0, {"streams": 1}, values, evidence)
     result = instability_findings(campaign([FactorLevels("streams", (1,))], [only]))
 
@@ -362,7 +362,7 @@ def test_nearly_constant_other_work_is_not_a_reason(apart: float) -> None:
 def test_the_effect_of_other_work_is_limited_to_the_range_of_trials() -> None:
     close = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 400.0, 800.0]
     values = [1e9 * 0.5**place for place in range(10)]
-    only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in close])
+    only = treatment(0, {"streams": 1}, values, [{"other_work_cpus": each / 100} for each in close])
     (finding,) = findings_of_cause(
         instability_findings(campaign([FactorLevels("streams", (1,))], [only])), "machine_busy"
     )
@@ -382,8 +382,10 @@ def test_evidence_of_a_busy_machine_is_the_median_and_range() -> None:
     random = np.random.default_rng(8)
     work = [float(each) for each in random.uniform(0, 200, 24)]
     values = [20e9 * (1 - each / 400) * float(np.exp(random.normal(0, 0.01))) for each in work]
-    only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in work])
+    only = treatment(0, {"streams": 1}, values, [{"other_work_cpus": each / 100} for each in work])
     result = instability_findings(campaign([FactorLevels("streams", (1,))], [only]))
     (item,) = findings_of_cause(result, "machine_busy")[0].candidates[0].evidence
-    assert (item.value, item.low, item.high) == (float(np.median(work)), min(work), max(work))
+    assert (item.value, item.low, item.high) == pytest.approx(
+        (float(np.median(work)) / 100, min(work) / 100, max(work) / 100)
+    )
     assert item.threshold is None

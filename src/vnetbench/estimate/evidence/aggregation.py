@@ -33,8 +33,8 @@ def counter_rate_per_s(samples: Sequence[Sample], *counters: str) -> float | Non
 
 
 def percent_of_sampled_time(samples: Sequence[Sample], *counters: str) -> float | None:
-    """Return the sum of several counters of seconds as a share of the samples' duration, in percent."""
-    return percent(total_of_known_counters(samples, *counters), total_duration_s(samples))
+    """Return the sum of several counters of seconds as a share of the samples' duration, 0 to 100 %."""
+    return share_percent(total_of_known_counters(samples, *counters), total_duration_s(samples))
 
 
 def sum_known_values(*values: float | None) -> float | None:
@@ -52,6 +52,21 @@ def percent(part: float | None, whole: float | None) -> float | None:
     """Return part / whole in percent; None if `whole` is zero."""
     share = ratio(part, whole)
     return None if share is None else 100 * share
+
+
+def share_percent(part: float | None, whole: float | None) -> float | None:
+    """Return a part of `whole` in percent, at most 100; None if `whole` is zero.
+
+    Counters of one sample are read one after another, and the kernel counts some waits only when they end.
+    So a part can come out larger than its whole.
+    """
+    value = percent(part, whole)
+    return None if value is None else min(100.0, value)
+
+
+def rest_of_time_percent(waiting: float | None, busy: float | None) -> float | None:
+    """Return the waiting time, limited to the time that is left beside the busy time, in percent."""
+    return None if waiting is None else min(waiting, 100.0 - (busy or 0.0))
 
 
 def largest(values: Iterable[float | None]) -> float | None:

@@ -9,9 +9,10 @@ from vnetbench.estimate.evidence.aggregation import (
     counter_rate_per_s,
     effective_knob_value,
     largest,
-    percent,
     percent_of_sampled_time,
     ratio,
+    rest_of_time_percent,
+    share_percent,
     sum_known_values,
     to_number,
     total_duration_s,
@@ -76,7 +77,7 @@ CPU_EVIDENCE_METRICS = (
                 "% of time",
                 f"time in which the CPU quota stopped the {role} endpoint",
                 f"share of the time in which the CPU quota of its cgroup kept the {role} endpoint from "
-                "running, summed over CPUs",
+                "running, summed over CPUs and limited to 100",
                 ("cgroup_throttled_s",),
             ),
             EvidenceMetric(
@@ -149,11 +150,11 @@ CPU_EVIDENCE_METRICS = (
         ("cpu[].steal_s",),
     ),
     EvidenceMetric(
-        "other_work_percent",
-        "% of one CPU",
+        "other_work_cpus",
+        "CPUs",
         "other work on the machine",
-        "CPU time of processes other than the bench and its guests. It is a lower bound, because packet "
-        "processing that cannot be separated counts as the bench's",
+        "CPU time of processes other than the bench and its guests, as a number of CPUs. It is a lower "
+        "bound, because packet processing that cannot be separated counts as the bench's",
         ("cpu[].user_s", "cpu[].nice_s", "cpu[].system_s", *_PROCESS_CPU_TIME_COUNTERS, "threads[].cpu_s"),
     ),
     EvidenceMetric(
@@ -228,7 +229,7 @@ def cpu_evidence(data: TrialData) -> EvidenceValues:
         **values,
         **_kernel_cpu_values(data.kernels),
         **_busiest_thread_values_by_kind(part.host_samples),
-        "other_work_percent": largest(_other_work_percent(kernel, part) for kernel in data.kernels),
+        "other_work_cpus": largest(_other_work_cpus(kernel, part) for kernel in data.kernels),
         "streams_per_thread": largest(
             _streams_per_thread(endpoint, samples, part) for endpoint, samples in part.endpoints
         ),
@@ -240,7 +241,11 @@ def _endpoint_cpu_values(
 ) -> EvidenceValues:
     own_kernels = [kernels[endpoint.name] for endpoint, _ in endpoints if endpoint.name in kernels]
     busy = [_busiest_thread_cpu_percent(endpoint, samples, part) for endpoint, samples in endpoints]
-    waiting = [percent_of_sampled_time(samples, "busiest_thread_waited_s") for _, samples in endpoints]
+    # In each sample, another thread can be the busiest: its waits can then add up to more than the time.
+    waiting = [
+        rest_of_time_percent(percent_of_sampled_time(samples, "busiest_thread_waited_s"), own_busy)
+        for (_, samples), own_busy in zip(endpoints, busy, strict=True)
+    ]
     return {
         f"{prefix}_thread_busy_percent": largest(busy),
         f"{prefix}_thread_waiting_percent": largest(waiting),
@@ -249,7 +254,9 @@ def _endpoint_cpu_values(
             percent_of_sampled_time(x, "cgroup_throttled_s") for _, x in endpoints
         ),
         f"{prefix}_throttled_periods_percent": largest(
-            percent(total_of_counter(x, "cgroup_throttled_periods"), total_of_counter(x, "cgroup_periods"))
+            share_percent(
+                total_of_counter(x, "cgroup_throttled_periods"), total_of_counter(x, "cgroup_periods")
+            )
             for _, x in endpoints
         ),
         f"{prefix}_softirq_percent": max_softirq_percent(own_kernels),
@@ -299,8 +306,8 @@ def _kernel_cpu_values(kernels: Sequence[Kernel]) -> EvidenceValues:
     }
 
 
-def _other_work_percent(kernel: Kernel, part: SteadyPart) -> float | None:
-    """Return the CPU time of foreign processes, in percent of one CPU.
+def _other_work_cpus(kernel: Kernel, part: SteadyPart) -> float | None:
+    """Return the CPU time of foreign processes as a number of CPUs.
 
     A process's time includes packet processing of the kernel in its context; the CPUs' user and system times
     do not. So the difference is rather too small. It is never negative.
@@ -321,7 +328,7 @@ def _other_work_percent(kernel: Kernel, part: SteadyPart) -> float | None:
     user_s = sum(times.get("user_s", 0.0) + times.get("nice_s", 0.0) for times in by_cpu) - own_user_s
     # Observed threads count as user time here. Their time in the kernel makes `user_s` negative: move it.
     system_s = sum(times.get("system_s", 0.0) for times in by_cpu) - own_system_s + min(0.0, user_s)
-    return percent(max(0.0, user_s) + max(0.0, system_s), duration_s)
+    return ratio(max(0.0, user_s) + max(0.0, system_s), duration_s)
 
 
 def _cpus_used_by_bench(part: SteadyPart) -> float:
@@ -338,7 +345,7 @@ def _busiest_thread_values_by_kind(host_samples: Sequence[Sample]) -> EvidenceVa
         "waiting": sum_values_by_name(each.thread_wait_s for each in observations),
     }
     return {
-        f"{prefix}_{state}_percent": percent(
+        f"{prefix}_{state}_percent": share_percent(
             largest(
                 time_s
                 for thread, time_s in by_thread.items()

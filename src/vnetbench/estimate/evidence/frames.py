@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
-    percent,
+    rest_of_time_percent,
+    share_percent,
     sum_known_values,
     total_duration_s,
 )
@@ -171,8 +172,9 @@ def _busiest_thread_values(
         return {}
     busiest = max(cpu_s, key=lambda thread: cpu_s[thread] + wait_s[thread])
     duration_s = total_duration_s(observed)
-    busy = percent(cpu_s[busiest], duration_s)
-    waiting = percent(wait_s[busiest], duration_s) if busiest in wait_s else None
+    busy = share_percent(cpu_s[busiest], duration_s)
+    waiting = share_percent(wait_s[busiest], duration_s) if busiest in wait_s else None
+    waiting = rest_of_time_percent(waiting, busy)
     return {
         f"{prefix}_busy_percent": busy,
         f"{prefix}_waiting_percent": waiting,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vnetbench.estimate.evidence.aggregation import median, percent, ratio, total_of_counter
-from vnetbench.estimate.evidence.window import variation_percent
+from vnetbench.estimate.evidence.window import coefficient_of_variation
 from vnetbench.results.records import IMPORTED_LOG_KEY, Sample, TrialRecord
 from vnetbench.study.model import Level
 
@@ -53,7 +53,7 @@ def imported_evidence(
         "stream_goodput_bps": ratio(metrics.get("goodput_bps"), stream_count),
         "transactions_per_connection_s": rate_per_connection,
         "latency_share": latency_share,
-        "goodput_variation_percent": variation_percent(time_series),
+        "goodput_variation": coefficient_of_variation(time_series),
     }
     return {name: value for name, value in evidence.items() if value is not None}
 

@@ -16,6 +16,7 @@ from vnetbench.estimate.evidence.aggregation import (
 from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.frames import read_search_result
+from vnetbench.quantity import CPU_SUM_UNIT
 from vnetbench.results.records import EndpointRecord, mapping_or_empty
 
 _MIN_SHARE_OF_REQUESTED_RATE = 0.99
@@ -31,7 +32,7 @@ INSTRUMENT_EVIDENCE_METRICS = (
     ),
     EvidenceMetric(
         "sampler_cpu_percent",
-        "% of one CPU",
+        CPU_SUM_UNIT,
         "CPU time of samplers and bench",
         "CPU time of all agents' samplers and of the bench in the whole trial. In a trial with a search, "
         "the bench's CPU time is not counted",

@@ -18,7 +18,7 @@ from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.ports import Port
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.evidence.window import variation_percent
+from vnetbench.estimate.evidence.window import coefficient_of_variation
 from vnetbench.results.records import Sample
 
 _UPLINK_ROLE = "uplink"
@@ -132,8 +132,8 @@ LINK_EVIDENCE_METRICS = (
         ("dsack_dups", "retransmits"),
     ),
     EvidenceMetric(
-        "link_variation_percent",
-        "%",
+        "link_variation",
+        "1",
         "variation of the link's byte rate",
         "standard deviation of the byte rate over the samples, divided by its mean, for the busiest "
         "interface on the path",
@@ -149,7 +149,7 @@ def link_evidence(data: TrialData) -> EvidenceValues:
         **_busier_direction_uplink_values(data.ports),
         **_loss_and_reordering_values(data),
         "foreign_traffic_percent": _foreign_traffic_percent(data),
-        "link_variation_percent": _busiest_port_rate_variation_percent(data.ports),
+        "link_variation": _busiest_port_rate_variation(data.ports),
     }
 
 
@@ -223,9 +223,11 @@ def _max_tcp_bytes_sent(flow: Flow) -> float:
     return (flow.total("bytes_acked") or 0.0) + segments * (flow.mss_bytes or 0.0)
 
 
-def _busiest_port_rate_variation_percent(ports: Sequence[Port]) -> float | None:
+def _busiest_port_rate_variation(ports: Sequence[Port]) -> float | None:
     busiest = max(ports, key=lambda port: port.mean_rate(*_INTERFACE_BYTE_COUNTERS) or 0.0, default=None)
-    return None if busiest is None else variation_percent(busiest.sample_rates(*_INTERFACE_BYTE_COUNTERS))
+    return (
+        None if busiest is None else coefficient_of_variation(busiest.sample_rates(*_INTERFACE_BYTE_COUNTERS))
+    )
 
 
 def _loss_and_reordering_values(data: TrialData) -> EvidenceValues:

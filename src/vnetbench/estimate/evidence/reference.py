@@ -26,8 +26,8 @@ Evidence is a value from a trial that supports or contradicts a cause. This page
   requests. With a bidirectional load, each endpoint is both. With several endpoints, a metric is that of
   the worst one.
 - **CPUs.** *CPUs* are those of the kernels that carry the load. These are the bench's own machine, if
-  endpoints are namespaces or guests on it, and endpoints with their own kernels. "% of one CPU" can exceed
-  100 if several CPUs are summed.
+  endpoints are namespaces or guests on it, and endpoints with their own kernels. A share is at most 100 %;
+  what several CPUs do together is a number of CPUs.
 - **Streams.** *Streams* are the connections that carry the load. Windows, buffers and round-trip times are
   medians of a stream's samples, then medians of the streams. Some are means of the samples, as their
   meaning states. Shares of time are means of the streams. Connections for one request have no samples, so

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from vnetbench.estimate.evidence.aggregation import (
     largest,
-    percent,
     percent_of_sampled_time,
+    share_percent,
     sum_known_values,
 )
 from vnetbench.estimate.evidence.flows import collect_flows, select_load_flows
@@ -41,7 +41,7 @@ def _busiest_receiver_percent_of(counter: str) -> Callable[[SteadyPart], float |
 def _rwnd_limited_percent(part: SteadyPart) -> float | None:
     flows = select_load_flows(collect_flows(part), "source")
     limited_s = sum_known_values(*(flow.total("rwnd_limited_s") for flow in flows))
-    return percent(limited_s, sum(flow.duration_s for flow in flows))
+    return share_percent(limited_s, sum(flow.duration_s for flow in flows))
 
 
 _PLOTTED_METRICS: Mapping[str, _PlottedMetric] = {

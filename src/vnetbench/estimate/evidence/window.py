@@ -14,6 +14,7 @@ from vnetbench.estimate.evidence.aggregation import (
     median,
     percent,
     ratio,
+    share_percent,
     smallest,
     sum_known_values,
     total_of_counter,
@@ -155,7 +156,7 @@ WINDOW_EVIDENCE_METRICS = (
         "send_buffer_full_percent",
         "% of the buffer",
         "used share of the send buffer",
-        f"share of the send buffer in use, including kernel overhead, {_MEDIAN_OF_MEANS_TEXT}",
+        f"share of the send buffer in use, at most 100 with the kernel's overhead, {_MEDIAN_OF_MEANS_TEXT}",
         ("wmem_queued_bytes", "sndbuf_bytes"),
     ),
     EvidenceMetric(
@@ -239,8 +240,8 @@ WINDOW_EVIDENCE_METRICS = (
         ("bytes_acked", "bytes"),
     ),
     EvidenceMetric(
-        "goodput_variation_percent",
-        "%",
+        "goodput_variation",
+        "1",
         "variation within a trial",
         "standard deviation of the deciding metric over the samples after the warm-up, divided by its mean",
         ("bytes_received",),
@@ -257,15 +258,15 @@ def window_evidence(data: TrialData) -> EvidenceValues:
         **_retransmit_values(part, senders),
         **_pacing_values(part, senders),
         "stream_goodput_bps": median_over_flows(data.sending_flows, lambda flow: flow.goodput_bps or None),
-        "goodput_variation_percent": variation_percent(data.steady_deciding_series),
+        "goodput_variation": coefficient_of_variation(data.steady_deciding_series),
     }
 
 
-def variation_percent(values: Sequence[float]) -> float | None:
-    """Return the standard deviation over the mean in percent; None for fewer than three values."""
+def coefficient_of_variation(values: Sequence[float]) -> float | None:
+    """Return the standard deviation over the mean; None for fewer than three values."""
     if len(values) < 3:
         return None
-    return percent(statistics.stdev(values), statistics.fmean(values))
+    return ratio(statistics.stdev(values), statistics.fmean(values))
 
 
 def _limited_time_percents(senders: Sequence[Flow]) -> EvidenceValues:
@@ -288,7 +289,7 @@ def _limited_time_percents(senders: Sequence[Flow]) -> EvidenceValues:
 
 def _mean_time_percent(flows: Sequence[Flow], counter: str) -> float | None:
     """Return a counter of seconds as a share of the time, mean of the flows."""
-    return percent(
+    return share_percent(
         sum_known_values(*(flow.total(counter) for flow in flows)), sum(flow.duration_s for flow in flows)
     )
 
@@ -328,7 +329,7 @@ def _rtt_and_window_values(senders: Sequence[Flow], receivers: Sequence[Flow]) -
 
 
 def _mean_ratio_percent(flows: Sequence[Flow], part: str, whole: str) -> float | None:
-    share = median_over_flows(flows, lambda flow: mean(flow.ratios(part, whole)))
+    share = median_over_flows(flows, lambda flow: mean(min(1.0, each) for each in flow.ratios(part, whole)))
     return None if share is None else 100 * share
 
 

@@ -1,25 +1,25 @@
-"""Find the best treatment and the treatments that are not worse by a relevant margin.
+"""Find the treatments that may be the best, and those that are not worse by a relevant margin.
 
-A treatment without a significant difference to the best one is not necessarily as good: with few trials no
-difference is significant. It counts as not worse only if the whole interval of its ratio to the best lies
-within the study's precision. This is a non-inferiority test, one of the two tests of Schuirmann 1987, "A
-comparison of the two one-sided tests procedure and the power approach for assessing the equivalence of
-average bioavailability", Journal of Pharmacokinetics and Biopharmaceutics 15(6).
+Hsu's comparisons with the best take into account that the best median was selected
+(`estimate/best_treatments.py`). A treatment that may be the best is not necessarily as good: with few trials
+no difference is significant. It counts as not worse only if the bound of its ratio to the best lies within
+the study's precision.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from vnetbench.estimate.effects import find_best_treatment
 from vnetbench.estimate.metrics import is_lower_better
-from vnetbench.estimate.model import BestTreatment, Ratio
+from vnetbench.estimate.model import BestTreatment
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import EvidenceChart, Finding
 from vnetbench.explain.phrases import list_treatment_names, ratio_interval_fields
 from vnetbench.quantity import format_exact_share, format_interval
 from vnetbench.wording.estimate_text import find_metric, finite_or_none, metric_noun
-from vnetbench.wording.factor_text import format_count_with_noun
+from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
 _LOAD_COST_METRIC_NAMES = (
@@ -30,6 +30,7 @@ _LOAD_COST_METRIC_NAMES = (
 )
 """Metrics of the load's cost, most specific first."""
 _MAX_CHART_ROWS = 12
+_MAX_NAMED_CANDIDATES = 3
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,11 @@ class BestComparison:
     irrelevant_difference_share: float
     """Share of the best value below which a difference is irrelevant."""
     not_worse_treatments: tuple[int, ...]
-    """Treatments whose whole interval is at most the margin worse than the best."""
+    """Treatments that are at most the margin worse than the best of the others."""
     worse_treatments: tuple[int, ...]
     """Treatments that are significantly worse, and not within the margin."""
     inconclusive_treatments: tuple[int, ...]
-    """Treatments without a significant difference that might be worse by more than the margin."""
+    """Treatments that may be the best, and might also be worse by more than the margin."""
 
 
 def compare_with_best(summary: CampaignSummary) -> BestComparison | None:
@@ -57,7 +58,7 @@ def compare_with_best(summary: CampaignSummary) -> BestComparison | None:
         return None
     margin = summary.required_precision.half_width
     not_worse = tuple(
-        i for i, ratio in best.ratios.items() if _is_not_worse_than_margin(summary, ratio, margin)
+        i for i in best.ratios if _is_not_worse_than_margin(summary, best.worst_ratio_to_best[i], margin)
     )
     worse = tuple(i for i in best.ratios if i not in best.tied_with and i not in not_worse)
     inconclusive = tuple(i for i in best.tied_with if i not in not_worse)
@@ -72,18 +73,8 @@ def best_treatment_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     by_index = {each.index: each for each in summary.treatments}
     best = by_index[comparison.best.index]
     good = [best, *(by_index[index] for index in comparison.not_worse_treatments)]
-    inconclusive = [by_index[index] for index in comparison.inconclusive_treatments]
-    text = (
-        f"The best {metric_noun(summary.deciding_metric)} is {_metric_value_text(summary, best)}, with "
-        f"{treatment_name(summary, best)}. "
-        + _not_worse_sentence(summary, comparison, good[1:])
-        + _cheapest_treatment_sentence(summary, good)
-    )
-    if inconclusive:
-        text += f" The intervals are too wide for a verdict on {list_treatment_names(summary, inconclusive)}."
-    if comparison.worse_treatments:
-        verb = "is" if len(comparison.worse_treatments) == 1 else "are"
-        text += f" {format_count_with_noun(len(comparison.worse_treatments), 'treatment')} {verb} worse."
+    text = _candidates_sentence(summary, comparison) + _others_sentence(summary, comparison, good[1:])
+    text += _cheapest_treatment_sentence(summary, good)
     return (
         Finding(
             kind="best",
@@ -95,30 +86,55 @@ def best_treatment_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     )
 
 
-def _is_not_worse_than_margin(summary: CampaignSummary, ratio: Ratio, margin: float) -> bool:
-    if ratio.low is None or ratio.high is None:
-        return False
+def _candidates_sentence(summary: CampaignSummary, comparison: BestComparison) -> str:
+    """Return which treatments may be the best."""
+    by_index = {each.index: each for each in summary.treatments}
+    noun = metric_noun(summary.deciding_metric)
+    candidates = [by_index[index] for index in (comparison.best.index, *comparison.best.tied_with)]
+    if len(candidates) == 1:
+        best = candidates[0]
+        return (
+            f"The best {noun} is {_metric_value_text(summary, best)}, with {treatment_name(summary, best)}."
+        )
+    confidence = format_exact_share(summary.required_precision.confidence)
+    names = "; ".join(treatment_name(summary, each) for each in candidates[:_MAX_NAMED_CANDIDATES])
+    more = "; …" if len(candidates) > _MAX_NAMED_CANDIDATES else ""
+    return (
+        f"{len(candidates)} treatments may have the best {noun} ({confidence} confidence), "
+        f"best median first: {names}{more}."
+    )
+
+
+def _others_sentence(
+    summary: CampaignSummary, comparison: BestComparison, good: list[TreatmentSummary]
+) -> str:
+    """Return which treatments are within the margin, and how much worse the others may be."""
+    margin = format_exact_share(comparison.irrelevant_difference_share)
+    clauses = []
+    if good:
+        verb = "is" if len(good) == 1 else "are"
+        clauses.append(f"{list_treatment_names(summary, good)} {verb} within {margin} of the best")
+    elif comparison.best.tied_with:
+        clauses.append(f"none of the others is confirmed to be within {margin} of the best")
+    if worse := comparison.worse_treatments:
+        verb = "is" if len(worse) == 1 else "are"
+        ratios = [comparison.best.worst_ratio_to_best[index] for index in worse]
+        ratio = max(ratios) if is_lower_better(summary.deciding_metric) else min(ratios)
+        at_worst = f", ×{ratio:.2g} at worst" if 0 < ratio < math.inf else ""
+        clauses.append(f"{format_count_with_noun(len(worse), 'treatment')} {verb} worse{at_worst}")
+    return f" {capitalize_sentence('; '.join(clauses))}." if clauses else ""
+
+
+def _is_not_worse_than_margin(summary: CampaignSummary, worst_ratio: float, margin: float) -> bool:
     if is_lower_better(summary.deciding_metric):
-        return ratio.high < 1 / (1 - margin)
-    return ratio.low > 1 - margin
+        return worst_ratio < 1 / (1 - margin)
+    return worst_ratio > 1 - margin
 
 
 def _metric_value_text(summary: CampaignSummary, treatment: TreatmentSummary) -> str:
     estimate = treatment.metrics[summary.deciding_metric]
     unit = find_metric(summary.deciding_metric).unit
     return format_interval(estimate.value, estimate.low, estimate.high, unit).text
-
-
-def _not_worse_sentence(
-    summary: CampaignSummary, comparison: BestComparison, treatments: list[TreatmentSummary]
-) -> str:
-    margin = format_exact_share(comparison.irrelevant_difference_share)
-    if not treatments:
-        return f"No other treatment is confirmed to be within {margin} of the best."
-    return (
-        f"These treatments are confirmed to be within {margin} of the best: "
-        f"{list_treatment_names(summary, treatments)}."
-    )
 
 
 def _cheapest_treatment_sentence(summary: CampaignSummary, treatments: list[TreatmentSummary]) -> str:
@@ -176,6 +192,10 @@ def _finding_details(summary: CampaignSummary, comparison: BestComparison) -> di
         "not_worse": list(comparison.not_worse_treatments),
         "worse": list(comparison.worse_treatments),
         "inconclusive": list(comparison.inconclusive_treatments),
+        "may_be_best": [comparison.best.index, *comparison.best.tied_with],
+        "worst_ratios": {
+            str(index): finite_or_none(ratio) for index, ratio in comparison.best.worst_ratio_to_best.items()
+        },
         "ratios": {
             str(index): {"ratio": finite_or_none(ratio.value), "low": ratio.low, "high": ratio.high}
             for index, ratio in comparison.best.ratios.items()

@@ -30,9 +30,8 @@ _MIN_BLOCKS_FOR_DRIFT = 6
 """Fewer blocks have too few orders for a p value of _SIGNIFICANCE_LEVEL."""
 _SIGNIFICANCE_LEVEL = 0.01
 """Share of stable campaigns that each test may report as unstable."""
-_OTHER_WORK_METRIC_NAMES = ("other_work_percent", "worst_steal_percent")
-_MIN_OTHER_WORK_DIFFERENCE_PERCENT = 20.0
-"""Smallest difference in other work between quiet and busy trials, percent of one CPU."""
+_MIN_DIFFERENCE_BY_OTHER_WORK_METRIC = {"other_work_cpus": 0.2, "worst_steal_percent": 20.0}
+"""Smallest difference in other work between quiet and busy trials: a fifth of one CPU."""
 
 
 class _TrendOverEvidence(NamedTuple):
@@ -171,7 +170,7 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield a finding if trials are worse the more other work ran at the same time."""
     trends = {
         name: result
-        for name in _OTHER_WORK_METRIC_NAMES
+        for name in _MIN_DIFFERENCE_BY_OTHER_WORK_METRIC
         if (result := _trend_over_evidence(summary, name)) is not None
     }
     adjusted = adjust_p_values(
@@ -179,7 +178,7 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
     )
     for (name, (trend, quiet, busy)), ratio in zip(trends.items(), adjusted, strict=True):
         p_value = ratio.p_value or 0.0
-        if p_value > _SIGNIFICANCE_LEVEL or busy - quiet < _MIN_OTHER_WORK_DIFFERENCE_PERCENT:
+        if p_value > _SIGNIFICANCE_LEVEL or busy - quiet < _MIN_DIFFERENCE_BY_OTHER_WORK_METRIC[name]:
             continue
         decline = _share_lost_by_trend(
             summary, _limit_change_to_trial_range(summary, trend.median_change_per_unit * (busy - quiet))
@@ -215,9 +214,10 @@ def _trend_over_evidence(summary: CampaignSummary, metric: str) -> _TrendOverEvi
     The evidence metric is rounded to whole percent of a CPU: smaller differences would give slopes that are
     only noise.
     """
+    resolution = _MIN_DIFFERENCE_BY_OTHER_WORK_METRIC[metric] / 20
     rows = [
         [
-            (math.log(p.values[summary.deciding_metric]), round(p.evidence[metric]))
+            (math.log(p.values[summary.deciding_metric]), round(p.evidence[metric] / resolution) * resolution)
             for p in each.points
             if _has_evidence_and_result(summary, p, metric)
         ]

@@ -50,7 +50,7 @@ PLACEMENT_METRIC_NAMES = (
     "threads_on_one_cpu_percent", "sender_on_softirq_cpu_percent", "receiver_on_softirq_cpu_percent",
     "sender_cpu", "receiver_cpu", "softirq_cpu", "sender_cpus_softirq_percent",
     "receiver_cpus_softirq_percent", "busiest_receive_cpu_percent", "receive_cpus",
-    "busiest_queue_percent", "busiest_uplink_percent", "foreign_traffic_percent", "other_work_percent",
+    "busiest_queue_percent", "busiest_uplink_percent", "foreign_traffic_percent", "other_work_cpus",
     "steal_percent", "worst_steal_percent", "mtu_bytes", "tso_off", "gso_off", "gro_off", "lro_off",
     "checksum_off", "block", "after_treatment",
 )  # fmt: skip
@@ -72,7 +72,7 @@ CONCENTRATION_METRIC_NAMES = (
     "busiest_uplink_percent",
 )
 """Shares that form two groups if they have two modes themselves."""
-OTHER_LOAD_METRIC_NAMES = ("other_work_percent", "steal_percent", "worst_steal_percent")
+OTHER_LOAD_METRIC_NAMES = ("other_work_cpus", "steal_percent", "worst_steal_percent")
 LABEL_BY_TRIAL_ORDER_METRIC = {"block": "block of the campaign", "after_treatment": "previous treatment"}
 NOMINAL_METRIC_NAMES = frozenset(
     {

@@ -92,9 +92,10 @@ def _best_treatment_sentences(summary: CampaignSummary) -> Iterator[str]:
         return
     adjective = "lowest" if is_lower_better(metric) else "highest"
     median = "" if treatment.metrics[metric].low is not None else "median "
+    tied = format_count_with_noun(len(best.tied_with), "other treatment")
     yield (
         f"{median}{metric_noun(metric)} is {adjective} with {treatment_name(summary, treatment)}: "
-        f"{_estimate_text(summary, treatment, metric)}."
+        f"{_estimate_text(summary, treatment, metric)}{f'; {tied} may be as good' if best.tied_with else ''}."
     )
     yield from _tied_treatments_sentences(summary, best)
     yield from _latency_under_load_sentences(summary)
@@ -118,9 +119,7 @@ def _tied_treatments_sentences(summary: CampaignSummary, best: BestTreatment) ->
         is_compared = ratio is not None and ratio.p_value is not None
         (tied if is_compared else uncompared).append(by_index[index])
     if tied:
-        yield (
-            f"These treatments do not differ significantly from the best: {_list_treatments(summary, tied)}."
-        )
+        yield (f"These treatments may be the best as well: {_list_treatments(summary, tied)}.")
     if uncompared:
         yield (
             "These treatments have too few trials in common with the best: "

@@ -111,6 +111,11 @@ def _factors_in_chart_order(summary: CampaignSummary) -> list[FactorLevels]:
     return [factor for factor in candidates if factor is not None]
 
 
+def is_effect_significant(ratio: Ratio) -> bool:
+    """Return whether the adjusted p value shows a difference."""
+    return _higher_or_lower_verdict(ratio) in ("higher", "lower")
+
+
 def _higher_or_lower_verdict(ratio: Ratio) -> str:
     """Return the verdict from the adjusted p value."""
     if ratio.p_value is None:

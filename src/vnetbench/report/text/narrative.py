@@ -9,6 +9,8 @@ from vnetbench.explain.explain import explain
 from vnetbench.explain.model import Explanation, Finding
 from vnetbench.report.one_at_a_time import merge_sparse_design_into_one_factor
 from vnetbench.report.text.answer import answer_question
+from vnetbench.report.text.effect_text import choose_headline_effect
+from vnetbench.report.text.first_sentence import build_first_sentence
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,15 @@ def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Nar
     """
     finding_kinds = {finding.kind for finding in explanation.findings}
     answer = answer_question(summary)
+    effect = choose_headline_effect(summary)
+    first = build_first_sentence(summary, effect, explanation, answer.best[0])
     return Narrative(
         question=answer.question,
-        answer=(*answer.headline_effect, *answer.best[:1], *explanation.answer),
+        answer=(
+            first.text,
+            *(answer.best[:1] if effect else ()),
+            *(() if first.names_main_limit else explanation.answer),
+        ),
         findings=explanation.findings,
         further_results=() if "best" in finding_kinds else answer.best[1:],
         effects_without_finding=() if "factors" in finding_kinds else answer.other_effects,

@@ -1,0 +1,119 @@
+"""Descriptions of causes with the figures of the treatments that they limit.
+
+A cause's description in `causes/` is general. The builders here put in what was measured, such as the number
+of CPUs and threads. A builder returns None if the treatments lack its evidence or differ in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from vnetbench.estimate.summary import TreatmentSummary
+from vnetbench.explain.model import Cause
+from vnetbench.explain.phrases import format_metric
+from vnetbench.wording.factor_text import format_count_with_noun
+
+_MIN_IDLE_CPUS_ELSEWHERE = 0.5
+"""From this number of idle CPUs on, the load's CPUs are not all CPUs of the machine."""
+
+
+@dataclass(frozen=True)
+class CausePhrase:
+    """The description of a cause in some treatments."""
+
+    short: str
+    """A clause for the answer: "both CPUs are full"."""
+    full: str
+    """The clause with its figures: "both CPUs are full, shared by 8 threads; more streams cannot help"."""
+
+
+def describe_cause(cause: Cause, treatments: Sequence[TreatmentSummary]) -> CausePhrase:
+    """Return the description of a cause with the figures of these treatments."""
+    builder = _BUILDER_BY_CAUSE.get(cause.name)
+    phrase = builder(_TreatmentEvidence(treatments)) if builder else None
+    return phrase or CausePhrase(cause.description, cause.description)
+
+
+def with_description(cause: Cause, phrase: CausePhrase) -> Cause:
+    """Return the cause with the full phrase as its description."""
+    return replace(cause, description=phrase.full)
+
+
+class _TreatmentEvidence:
+    """The medians of evidence metrics, one for each treatment that has them."""
+
+    def __init__(self, treatments: Sequence[TreatmentSummary]) -> None:
+        self._treatments = treatments
+
+    def medians(self, metric: str) -> list[float]:
+        """Return one median for each treatment; empty if a treatment lacks the metric."""
+        values = [each.evidence_values(metric) for each in self._treatments]
+        return [median(each) for each in values] if values and all(values) else []
+
+    def common_median(self, metric: str) -> float | None:
+        """Return the median of all treatments; None if one lacks the metric."""
+        medians = self.medians(metric)
+        return median(medians) if medians else None
+
+    @property
+    def cpu_count(self) -> int | None:
+        """Number of CPUs that the load may use; None if unknown or different."""
+        counts = {round(each) for each in self.medians("load_cpus")}
+        return counts.pop() if len(counts) == 1 else None
+
+    @property
+    def thread_counts(self) -> list[int]:
+        """Number of the load's threads in each treatment; empty if unknown."""
+        pairs = zip(self.medians("load_cpus"), self.medians("threads_per_load_cpu"), strict=False)
+        return [round(cpus * threads) for cpus, threads in pairs]
+
+
+def _full_cpus_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
+    count, threads = evidence.cpu_count, evidence.thread_counts
+    if not count:
+        return None
+    idle = evidence.common_median("idle_cpus_elsewhere") or 0.0
+    allowed = " that the load may use" if idle >= _MIN_IDLE_CPUS_ELSEWHERE else ""
+    subject = {1: "the only CPU", 2: "both CPUs"}.get(count, f"all {count} CPUs")
+    short = f"{subject}{allowed} {'is' if count == 1 else 'are'} full"
+    if not threads or max(threads) <= count:
+        return CausePhrase(short, short)
+    return CausePhrase(
+        short, f"{short}, shared by {_count_range_text(threads)} threads; more streams cannot help"
+    )
+
+
+def _count_range_text(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _other_programs_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
+    count, percent = evidence.cpu_count, evidence.common_median("load_cpus_programs_percent")
+    if not count or not percent:
+        return None
+    if count == 1:
+        text = f"other programs take {percent:.0f} % of the only CPU that the load may use"
+    else:
+        cpus = format_count_with_noun(count, "CPU")
+        text = f"other programs take {count * percent / 100:.2g} of the {cpus} that the load may use"
+    return CausePhrase(text, text)
+
+
+def _full_link_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
+    delay_us = evidence.common_median("backlog_delay_us")
+    short = "a link or shaper on the path is full"
+    if not delay_us:
+        return CausePhrase(short, short)
+    return CausePhrase(
+        short, f"{short}: packets wait {format_metric('backlog_delay_us', delay_us)} in its queue"
+    )
+
+
+_BUILDER_BY_CAUSE: Mapping[str, Callable[[_TreatmentEvidence], CausePhrase | None]] = {
+    "cpus_full": _full_cpus_phrase,
+    "other_programs": _other_programs_phrase,
+    "link_full": _full_link_phrase,
+}

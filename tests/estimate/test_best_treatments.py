@@ -1,0 +1,118 @@
+"""Multiple comparisons with the best: coverage of the set and of the bounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.estimate.test_effects import NOISES, Noise
+from vnetbench.estimate.best_treatments import (
+    MAX_RIVALS,
+    compare_with_best_of_others,
+    critical_value,
+)
+from vnetbench.estimate.paired_ratios import untrimmed_block_count
+
+pytestmark = pytest.mark.pure
+
+CAMPAIGNS = 400
+_TWO_STANDARD_ERRORS = 2 * math.sqrt(0.95 * 0.05 / CAMPAIGNS)
+
+
+def simulated(
+    random: np.random.Generator, noise: Noise, log_means: list[float], blocks: int = 10
+) -> dict[int, dict[int, float]]:
+    """Return values by block. Later treatments are noisier, and all share the effects of the blocks."""
+    common = random.normal(0, 0.1, blocks)
+    return {
+        index: dict(
+            enumerate(
+                np.exp(
+                    mean + common + noise(random, blocks) + random.normal(0, 0.01 * index, blocks)
+                ).tolist()
+            )
+        )
+        for index, mean in enumerate(log_means)
+    }
+
+
+def best_first(values: dict[int, dict[int, float]]) -> list[int]:
+    return sorted(values, key=lambda index: -float(np.median(list(values[index].values()))))
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("treatment_count", [2, 6, 20])
+def test_the_set_contains_the_best_treatment_with_the_confidence(noise: str, treatment_count: int) -> None:
+    covered = 0
+    for seed in range(CAMPAIGNS):
+        # All are equal but one: the hardest case for the set.
+        log_means = [0.0] * treatment_count
+        log_means[treatment_count // 2] = 0.001
+        values = simulated(np.random.default_rng([1, seed]), NOISES[noise], log_means)
+        result = compare_with_best_of_others(values, best_first(values), 0.95, is_lower_better=False)
+        covered += treatment_count // 2 in result.candidates
+
+    assert covered / CAMPAIGNS >= 0.95 - _TWO_STANDARD_ERRORS
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_bounds_hold_together_with_the_confidence(noise: str) -> None:
+    log_means = [0.0, -0.02, -0.1, 0.0, -0.3, -0.02]
+    true_ratios = [mean - max(each for j, each in enumerate(log_means) if j != i)
+                   for i, mean in enumerate(log_means)]  # fmt: skip
+    covered = 0
+    for seed in range(CAMPAIGNS):
+        values = simulated(np.random.default_rng([2, seed]), NOISES[noise], log_means)
+        bounds = compare_with_best_of_others(
+            values, best_first(values), 0.95, is_lower_better=False
+        ).min_log_ratio_to_best
+        covered += all(bounds[i] <= min(0.0, true) for i, true in enumerate(true_ratios))
+
+    assert covered / CAMPAIGNS >= 0.95 - _TWO_STANDARD_ERRORS
+
+
+def test_a_clearly_best_treatment_is_alone_in_the_set_and_its_bound_is_one() -> None:
+    values = simulated(np.random.default_rng(3), NOISES["normal"], [0.0, 1.0, 0.2])
+    result = compare_with_best_of_others(values, best_first(values), 0.95, is_lower_better=False)
+    assert result.candidates == (1,)
+    assert result.min_log_ratio_to_best[1] == 0
+    assert -1.5 < result.min_log_ratio_to_best[0] < -1 < result.min_log_ratio_to_best[2] < -0.7
+
+
+def test_the_lowest_treatment_is_best_if_lower_is_better() -> None:
+    values = simulated(np.random.default_rng(4), NOISES["normal"], [0.0, 1.0, 0.5])
+    order = best_first(values)[::-1]
+    assert compare_with_best_of_others(values, order, 0.95, is_lower_better=True).candidates == (0,)
+
+
+def test_too_few_blocks_exclude_no_treatment() -> None:
+    values = simulated(np.random.default_rng(5), NOISES["normal"], [0.0, 3.0], blocks=5)
+    result = compare_with_best_of_others(values, best_first(values), 0.95, is_lower_better=False)
+    assert result.candidates == (1, 0)
+    assert result.min_log_ratio_to_best[0] == -math.inf
+
+
+def test_hundreds_of_equal_treatments_have_no_bounds() -> None:
+    count = MAX_RIVALS + 20
+    values = simulated(np.random.default_rng(6), NOISES["normal"], [0.0] * count)
+    result = compare_with_best_of_others(values, best_first(values), 0.95, is_lower_better=False)
+    assert len(result.candidates) > MAX_RIVALS
+    assert set(result.min_log_ratio_to_best.values()) == {-math.inf}
+
+
+@pytest.mark.parametrize("block_count", [6, 10])
+@pytest.mark.parametrize("comparison_count", [1, 5])
+def test_one_comparison_keeps_its_share_of_the_error(block_count: int, comparison_count: int) -> None:
+    untrimmed = untrimmed_block_count(block_count)
+    critical = critical_value(block_count, comparison_count, 0.95, untrimmed - 1)
+    tail = -math.expm1(math.log(0.95) / comparison_count)
+    random, errors, count = np.random.default_rng(7), 0, 5_000
+    for sample in random.normal(0, 0.05, (count, block_count)):
+        trimmed = stats.trim_mean(sample, 0.2)
+        winsorised = np.asarray(stats.mstats.winsorize(sample, limits=(0.2, 0.2)))
+        error = winsorised.std(ddof=0) * math.sqrt(block_count / (untrimmed * (untrimmed - 1)))
+        errors += trimmed / error > critical
+    assert errors / count == pytest.approx(tail, abs=3 * math.sqrt(tail / count) + 0.05 * tail)
