@@ -53,7 +53,7 @@ def experiment_verdict(ratio: Ratio, metric: str) -> str:
         ratio: the metric with the setting over the metric without it.
         metric: name of the metric.
     """
-    improvement = _ratio_of_improvement(ratio, metric)
+    improvement = ratio_of_improvement(ratio, metric)
     if improvement.p_value is not None and improvement.value in (0, math.inf):
         return CONFIRMED if improvement.value else REFUTED
     if improvement.low is None or improvement.high is None:
@@ -69,7 +69,7 @@ def _verdict_and_gain_rank(candidate: CandidateCause) -> tuple[int, float]:
     if candidate.confidence == REFUTED:
         return 1, 0.0
     experiment = candidate.experiment_result.experiment
-    return -1, -_ratio_of_improvement(experiment.ratio, experiment.metric).value
+    return -1, -ratio_of_improvement(experiment.ratio, experiment.metric).value
 
 
 def _apply_verdict(
@@ -94,7 +94,7 @@ def _has_same_levels(experiment: Experiment, levels: Mapping[str, Level]) -> boo
     return all(experiment.base_levels.get(name, level) == level for name, level in levels.items())
 
 
-def _ratio_of_improvement(ratio: Ratio, metric: str) -> Ratio:
+def ratio_of_improvement(ratio: Ratio, metric: str) -> Ratio:
     """Return the ratio in the direction in which more than 1 is better."""
     if not is_lower_better(metric):
         return ratio
