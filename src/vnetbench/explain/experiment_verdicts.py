@@ -39,7 +39,7 @@ def apply_experiment_verdicts(
 
 def has_experiment_on_levels(levels: Mapping[str, Level], experiments: Sequence[Experiment]) -> bool:
     """Return whether an experiment tested a treatment with these levels."""
-    return any(_has_same_levels(each, levels) for each in experiments)
+    return any(is_experiment_on_levels(each, levels) for each in experiments)
 
 
 def experiment_verdict(ratio: Ratio, metric: str) -> str:
@@ -85,12 +85,13 @@ def _apply_verdict(
 
 def _is_for_candidate(experiment: Experiment, candidate: CandidateCause, levels: Mapping[str, Level]) -> bool:
     setting = candidate.cause.experiment_levels
-    if not setting or not _has_same_levels(experiment, levels):
+    if not setting or not is_experiment_on_levels(experiment, levels):
         return False
     return dict(experiment.changed_levels) == dict(setting)
 
 
-def _has_same_levels(experiment: Experiment, levels: Mapping[str, Level]) -> bool:
+def is_experiment_on_levels(experiment: Experiment, levels: Mapping[str, Level]) -> bool:
+    """Return whether an experiment changed a treatment with these levels."""
     return all(experiment.base_levels.get(name, level) == level for name, level in levels.items())
 
 

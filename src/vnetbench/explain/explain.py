@@ -12,6 +12,8 @@ from vnetbench.explain.differences import difference_findings
 from vnetbench.explain.evidence_bars import evidence_bar_chart
 from vnetbench.explain.experiment_verdicts import apply_experiment_verdicts, has_experiment_on_levels
 from vnetbench.explain.idle_cpus import saturated_forwarder_findings
+from vnetbench.explain.interventions.findings import intervention_findings
+from vnetbench.explain.interventions.verdicts import apply_resource_verdicts
 from vnetbench.explain.limits import (
     NO_LIMIT_CAUSE_NAME,
     UNEXPLAINED_CAUSE_NAME,
@@ -48,6 +50,7 @@ def explain(summary: CampaignSummary) -> Explanation:
     groups = [_build_limit_group(summary, group) for group in group_limits_by_cause(limits)]
     findings = [
         *(_limit_finding(summary, group, len(limits)) for group in groups),
+        *intervention_findings(summary),
         *comparison_findings(summary),
         *difference_findings(summary, limits),
         *missing_interval_findings(summary),
@@ -135,8 +138,9 @@ def _build_limit_group(summary: CampaignSummary, limits: Sequence[TreatmentLimit
     representative = next(tested, choose_median_score_limit(limits))
     candidates = tuple(add_experiment_commands(summary, representative))
     levels = all_levels(summary, representative.treatment)
+    tested_candidates = apply_experiment_verdicts(candidates, levels, summary.experiments)
     return _LimitGroup(
-        limits, representative, apply_experiment_verdicts(candidates, levels, summary.experiments)
+        limits, representative, apply_resource_verdicts(tested_candidates, levels, summary.experiments)
     )
 
 
@@ -188,7 +192,8 @@ def _limit_finding(summary: CampaignSummary, group: _LimitGroup, measured_treatm
     else:
         kind = "instrument" if first.cause.family == "instrument" else "limit"
         text = f"{treatments}{first.cause.description} ({_confidence_clause(summary, group, first)})."
-        text += f" Evidence: {supporting_evidence_phrase(first.evidence)}."
+        if first.evidence:
+            text += f" Evidence: {supporting_evidence_phrase(first.evidence)}."
         if not first.cause.is_fault and first.confidence != "possible":
             text += " This is normal for an unpaced load."
         if check := find_model_agreement(representative.treatment, first.cause.name):

@@ -7,20 +7,24 @@ ANALYSIS_BLOCKS blocks. The confidence of one analysis is such that all of them 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.paired_ratios import combine_paired_ratios, estimate_paired_ratio
+from vnetbench.explain.experiment_verdicts import ratio_of_improvement
 from vnetbench.explain.interventions.elasticity import (
     CONTRIBUTES,
+    GAIN,
     LIMITS,
     NO_LIMIT,
     UNDECIDED,
     estimate_elasticity,
     intervention_verdict,
 )
+from vnetbench.explain.interventions.resources import RESOURCES
 from vnetbench.results.records import mapping_or_empty
 
 BASE_TREATMENT = 0
@@ -85,32 +89,57 @@ class InterventionSeries:
     def is_answer_clear(self, values: Mapping[int, ValuesByBlock]) -> bool:
         """Return whether one resource limits more than every other one, and nothing larger is untested.
 
-        The interval of its elasticity excludes those of all other resources. Every intervention that is
-        not analysed yet concerns less of the time, and none of them tests an advice.
+        The interval of its elasticity excludes those of all other resources, or its removal gains more than
+        every other change. Every intervention that is not analysed yet concerns less of the time, and none
+        of them tests an advice.
         """
-        analysed = [each for each in self.interventions if self._analysed_ratio(each, values)]
-        missing = [each for each in self.interventions if each not in analysed]
-        elasticities = {
-            each.treatment: elasticity
-            for each in analysed
-            if (ratio := self._analysed_ratio(each, values))
-            and (elasticity := estimate_elasticity(ratio, self.metric, each.resource_ratio))
+        ratios = {
+            each.treatment: ratio
+            for each in self.interventions
+            if (ratio := self._analysed_ratio(each, values)) is not None
         }
-        for leader in analysed:
-            own = elasticities.get(leader.treatment)
-            if own is None or own.low is None or self._verdict(leader, values) != LIMITS:
-                continue
-            others = [
-                elasticities[each.treatment]
-                for each in analysed
-                if each.resource != leader.resource and each.treatment in elasticities
-            ]
-            is_alone = all(other.high is not None and other.high < own.low for other in others)
-            open_shares = [each.time_share for each in missing if each.resource != leader.resource]
-            is_largest = all(share < leader.time_share for share in open_shares)
-            if others and is_alone and is_largest and not any(each.is_advice for each in missing):
-                return True
-        return False
+        analysed = [each for each in self.interventions if each.treatment in ratios]
+        missing = [each for each in self.interventions if each.treatment not in ratios]
+        return not any(each.is_advice for each in missing) and any(
+            self._is_leader(leader, analysed, ratios)
+            and all(
+                each.time_share < leader.time_share for each in missing if each.resource != leader.resource
+            )
+            for leader in analysed
+        )
+
+    def _is_leader(
+        self,
+        leader: PlannedIntervention,
+        analysed: Sequence[PlannedIntervention],
+        ratios: Mapping[int, Ratio],
+    ) -> bool:
+        """Return whether an intervention shows that its resource limits more than each other one."""
+        others = [each for each in analysed if each.resource != leader.resource]
+        verdict = intervention_verdict(ratios[leader.treatment], self.metric, leader.resource_ratio)
+        if verdict == LIMITS:
+            intervals = {each.treatment: self._elasticity_interval(each, ratios) for each in analysed}
+            rivals = [each for each in others if each.resource_ratio is not None]
+        elif verdict == GAIN and leader.resource in RESOURCES and RESOURCES[leader.resource].causes:
+            intervals = {each.treatment: self._gain_interval(each, ratios) for each in analysed}
+            rivals = others
+        else:
+            return False
+        low = intervals[leader.treatment][0]
+        return bool(rivals) and all(intervals[each.treatment][1] < low for each in rivals)
+
+    def _elasticity_interval(
+        self, planned: PlannedIntervention, ratios: Mapping[int, Ratio]
+    ) -> tuple[float, float]:
+        ratio = ratios[planned.treatment]
+        elasticity = estimate_elasticity(ratio, self.metric, planned.resource_ratio)
+        return _known_interval(elasticity.low, elasticity.high) if elasticity else _known_interval(None, None)
+
+    def _gain_interval(
+        self, planned: PlannedIntervention, ratios: Mapping[int, Ratio]
+    ) -> tuple[float, float]:
+        improvement = ratio_of_improvement(ratios[planned.treatment], self.metric)
+        return _known_interval(improvement.low, improvement.high)
 
     def to_facts(self) -> dict[str, Any]:
         """Return the series as facts of its results file, from which `from_facts` restores it."""
@@ -162,6 +191,8 @@ class InterventionSeries:
             {block: values[index][block] for block in blocks[:count]}
             for index in (BASE_TREATMENT, planned.treatment)
         )
+        if min(*base.values(), *changed.values()) < 0:
+            return None  # A difference, such as an increase of latency, has no ratio.
         pair = estimate_paired_ratio(base, changed)
         return None if pair is None else combine_paired_ratios([pair], self.confidence)
 
@@ -169,6 +200,11 @@ class InterventionSeries:
 def confidence_of_one_analysis(confidence: float) -> float:
     """Return the confidence of each analysis with which all analyses together keep `confidence`."""
     return 1 - (1 - confidence) / len(ANALYSIS_BLOCKS)
+
+
+def _known_interval(low: float | None, high: float | None) -> tuple[float, float]:
+    """Return an interval; without one, that of all numbers."""
+    return (-math.inf if low is None else low, math.inf if high is None else high)
 
 
 def _is_superfluous(planned: PlannedIntervention, verdicts: Sequence[str]) -> bool:

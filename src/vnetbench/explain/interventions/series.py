@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.experiment_command import level_before_setting
+from vnetbench.explain.experiment_command import build_experiment_command, level_before_setting
 from vnetbench.explain.experiment_plan import MAX_TESTED_CANDIDATES
 from vnetbench.explain.interventions.catalog import MIN_TIME_SHARE, Intervention, list_interventions
 from vnetbench.explain.interventions.planner import (
@@ -18,6 +18,7 @@ from vnetbench.explain.interventions.planner import (
 )
 from vnetbench.explain.interventions.treatment_state import TreatmentState, read_treatment_state
 from vnetbench.explain.model import REPRESENTATIVE_INDEX_KEY, CandidateCause, Finding
+from vnetbench.explain.rules import get_cause
 from vnetbench.quantity import format_exact_duration, format_exact_share
 from vnetbench.study.factors.registry import FACTORS, format_levels
 from vnetbench.study.file.load import parse_study
@@ -132,11 +133,20 @@ def _choose_treatment(
         index = int(str(finding.details.get(REPRESENTATIVE_INDEX_KEY, -1)))
         if index not in by_index:
             continue
+        if not chosen or index in chosen:
+            return by_index[index], finding.candidates
         # A finding about several treatments concerns the chosen one as well as its representative.
-        if chosen and index not in chosen:
-            index = next((each for each in chosen if each in finding.treatment_indices), index)
-        return by_index[index], finding.candidates
+        treatment = by_index[next((each for each in chosen if each in finding.treatment_indices), index)]
+        return treatment, tuple(_with_setting(summary, treatment, each) for each in finding.candidates)
     return next((by_index[index] for index in chosen if index in by_index), None), ()
+
+
+def _with_setting(
+    summary: CampaignSummary, treatment: TreatmentSummary, candidate: CandidateCause
+) -> CandidateCause:
+    """Return the candidate with the setting that its advice means in this treatment."""
+    setting, _ = build_experiment_command(summary, treatment, get_cause(candidate.cause.name))
+    return replace(candidate, cause=replace(candidate.cause, experiment_levels=setting))
 
 
 def _advised_interventions(

@@ -39,6 +39,7 @@ from vnetbench.report.text.evidence_text import (
     needs_confidence_label,
     split_headline,
 )
+from vnetbench.report.text.intervention_text import advice_with_outcome
 from vnetbench.report.text.method import describe_method
 from vnetbench.report.text.narrative import Narrative, build_narrative
 from vnetbench.report.text.notes import campaign_notes, legend
@@ -229,7 +230,7 @@ def _candidate_section(candidate: CandidateCause, finding: Finding) -> Candidate
     is_decided = candidate.confidence in (CONFIRMED, REFUTED)
     return CandidateSection(
         cause=candidate.cause.description,
-        advice=candidate.cause.advice,
+        advice=advice_with_outcome(candidate),
         confidence=candidate.confidence if needs_confidence_label(candidate, finding) else "",
         confidence_class=candidate.confidence.replace(" ", "-"),
         is_named_in_finding=is_named_in_finding(candidate, finding),

@@ -20,6 +20,7 @@ from vnetbench.report.text.evidence_text import (
     is_named_in_finding,
     split_headline,
 )
+from vnetbench.report.text.intervention_text import advice_with_outcome, interventions_table
 
 _INDENT, _GAP = 3, 2
 _MIN_LABEL_WIDTH = 12
@@ -74,6 +75,9 @@ class FindingHeadlines:
 
 def _finding_parts(number: int, finding: Finding, width: int) -> Iterator[RenderableType]:
     yield _numbered_paragraph(number, finding, finding.text)
+    if (table := interventions_table(finding)) is not None:
+        yield Text("")
+        yield _indent(table)
     for candidate in finding.candidates:
         yield from _candidate_parts(finding, candidate, width)
 
@@ -101,7 +105,7 @@ def _candidate_parts(finding: Finding, candidate: CandidateCause, width: int) ->
     if result is not None:
         yield _labelled_paragraph(Text(f"{result.verdict}:"), format_experiment_result(result))
     if candidate.cause.advice:
-        yield _labelled_paragraph(Text("To change it:"), candidate.cause.advice)
+        yield _labelled_paragraph(Text("To change it:"), advice_with_outcome(candidate))
     if candidate.command and candidate.confidence not in (CONFIRMED, REFUTED):
         yield _indent(Text("To test it:"))
         # Keep the command on one line so that you can copy it.
