@@ -92,8 +92,13 @@ def assign_vm_quotas(level: Level, endpoints: Iterable[Endpoint]) -> dict[str, L
     return {each.name: by_side[each.side] for each in endpoints}
 
 
-def set_quota_of_each_vm(testbed_name: str, pids: Mapping[str, int], quotas: Mapping[str, Level]) -> Any:
+def set_quota_of_each_vm(
+    testbed_name: str, pids: Mapping[str, int], quotas: Mapping[str, Level], thread_count: int
+) -> Any:
     """Limit the CPU time of each VM to its own quota; see `set_cpu_quotas`.
+
+    If the quotas differ, only some VMs are in a group. Each group then has the weight of `thread_count`
+    processes, so that its threads compete with those of the other VMs as they do without a group.
 
     Returns:
         The quota that was read back, or that of each VM if they differ.
@@ -101,11 +106,20 @@ def set_quota_of_each_vm(testbed_name: str, pids: Mapping[str, int], quotas: Map
     if len(set(quotas.values())) == 1:
         return set_cpu_quotas(testbed_name, pids, next(iter(quotas.values())))
     return merge_if_equal(
-        {vm: set_cpu_quotas(testbed_name, {vm: pids[vm]}, quota, vm) for vm, quota in quotas.items()}
+        {
+            vm: set_cpu_quotas(testbed_name, {vm: pids[vm]}, quota, vm, thread_count)
+            for vm, quota in quotas.items()
+        }
     )
 
 
-def set_cpu_quotas(testbed_name: str, pids: Mapping[str, int], level: Level, vm_pattern: str = "*") -> Level:
+def set_cpu_quotas(
+    testbed_name: str,
+    pids: Mapping[str, int],
+    level: Level,
+    vm_pattern: str = "*",
+    process_count: int | None = None,
+) -> Level:
     """Limit the CPU time of each VM and return the level that was read back.
 
     Args:
@@ -113,6 +127,7 @@ def set_cpu_quotas(testbed_name: str, pids: Mapping[str, int], level: Level, vm_
         pids: The agent's process id of each VM.
         level: A number of CPUs for each VM, or `none`.
         vm_pattern: Shell pattern of the VMs whose groups `none` removes.
+        process_count: A group has the weight of so many processes; None: of one for each CPU.
 
     Raises:
         TreatmentRefused: if the machine cannot create a group, or the group does not take the quota.
@@ -139,7 +154,7 @@ def set_cpu_quotas(testbed_name: str, pids: Mapping[str, int], level: Level, vm_
     quota_us = round(float(level) * DEFAULT_QUOTA_PERIOD_US)
     for vm, pid in pids.items():
         group = hierarchy.parent_group / namespace_name(testbed_name, f"{vm}.{read_own_process_identity()}")
-        found = _limit_process(hierarchy, group, pid, quota_us, cpu_count)
+        found = _limit_process(hierarchy, group, pid, quota_us, process_count or cpu_count)
         if found != str(quota_us):
             raise TreatmentRefused(
                 f"{request} did not take effect: {found} µs of {DEFAULT_QUOTA_PERIOD_US} µs were read back",
@@ -209,10 +224,12 @@ def find_groups(hierarchy: CgroupHierarchy, testbed_name: str, part_pattern: str
     ]
 
 
-def _limit_process(hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, cpu_count: int) -> str:
+def _limit_process(
+    hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, process_count: int
+) -> str:
     """Create the group with a quota per period, move the process into it, and return the quota read back."""
     weight_file = CPU_WEIGHT_FILE_BY_VERSION[hierarchy.version]
-    weight = min(weight_file.weight_of_one_process * cpu_count, weight_file.max_weight_of_group)
+    weight = min(weight_file.weight_of_one_process * process_count, weight_file.max_weight_of_group)
     try:
         group.mkdir(exist_ok=True)
         (group / weight_file.file_name).write_text(str(weight))

@@ -165,8 +165,9 @@ def _rates(state: TreatmentState) -> Iterator[Intervention]:
         if not isinstance(rate, int | float):
             continue
         for ratio in (1.2, 0.9):
-            changed = _round_rate(rate * ratio, is_integer=isinstance(rate, int))
-            yield from _make_intervention(state, name, name, rate, changed, changed / rate)
+            changed = _round_rate(rate * ratio)
+            level = int(changed) if isinstance(rate, int) else changed
+            yield from _make_intervention(state, name, name, rate, level, changed / rate)
     if isinstance(state.levels.get("link_rate"), int | float):
         yield from _make_intervention(state, "link_rate", "link_rate", state.levels["link_rate"], "none")
 
@@ -174,7 +175,7 @@ def _rates(state: TreatmentState) -> Iterator[Intervention]:
 def _pace_below_limit(state: TreatmentState) -> Iterator[Intervention]:
     """Pace each stream at 90 % of what it gets: with losses or long queues, less load can bring more."""
     if state.rate_per_stream_bps and state.levels.get("pacing_rate") == "none":
-        rate = _round_rate(PACED_SHARE * state.rate_per_stream_bps, is_integer=True)
+        rate = _round_rate(PACED_SHARE * state.rate_per_stream_bps)
         yield from _make_intervention(state, "load_below_limit", "pacing_rate", "none", int(rate))
 
 
@@ -213,9 +214,8 @@ def _switches(state: TreatmentState) -> Iterator[Intervention]:
         yield from _make_intervention(state, "congestion_control", "congestion_control", control, other)
 
 
-def _round_rate(rate: float, *, is_integer: bool) -> Level:
-    rounded = float(f"{rate:.{_SIGNIFICANT_DIGITS}g}")
-    return int(rounded) if is_integer else rounded
+def _round_rate(rate: float) -> float:
+    return float(f"{rate:.{_SIGNIFICANT_DIGITS}g}")
 
 
 _GENERATORS: tuple[Generator, ...] = (

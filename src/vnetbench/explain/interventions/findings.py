@@ -137,7 +137,7 @@ def _change_label(experiment: Experiment) -> str:
 
 def _chart(results: Sequence[InterventionResult], noun: str) -> EvidenceChart | None:
     """Return the ratios with their intervals, best first; None if no change has an interval."""
-    rows = [
+    rows: list[Mapping[str, str | float]] = [
         {
             "x": each.label,
             "y": ratio.value,

@@ -12,7 +12,7 @@ from vnetbench.estimate.evidence.time_accounting.metrics import time_shares
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
-from vnetbench.study.factors.stream_counts import count_streams_per_direction
+from vnetbench.study.factors.stream_counts import count_streams_per_direction, count_vm_threads
 from vnetbench.study.model import Level
 
 FORWARD, REVERSE = "forward", "reverse"
@@ -98,14 +98,11 @@ def _cpu_capacity_by_vm(
 
 def _max_cpus(vm: int, levels: Mapping[str, Level]) -> float:
     """Return how many CPUs the first (0) or second (1) VM of a pair can use at once."""
-    threads = levels.get("threads")
-    if not isinstance(threads, int):
-        threads = max(1, sum(count_streams_per_direction(levels)))
     cpus, quota = str(levels.get("cpus", "any")), levels.get("cpu_quota")
     count = len(os.sched_getaffinity(0))
     if cpus.endswith(" each"):
         count = int(cpus.split()[0])
     elif cpus[:1].isdigit():
         count = len(parse_cpu_list(cpus.split("/")[-1 if vm else 0]))
-    limit = float(min(threads, count))
+    limit = float(min(count_vm_threads(levels), count))
     return min(limit, quota) if isinstance(quota, int | float) else limit
