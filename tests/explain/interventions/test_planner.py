@@ -58,7 +58,7 @@ class SimulatedSeries:
             for index in chosen:
                 if self.spent_s + TRIAL_S > BUDGET_S:
                     return
-                amounts = {name: 1.0 if name == self.limiting else self.slack for name in NAMES}
+                amounts = {**dict.fromkeys(NAMES, self.slack), self.limiting: 1.0}
                 if index != BASE_TREATMENT:
                     amounts[changes[index].resource] *= changes[index].resource_ratio or 1.0
                 goodput = min(amounts.values()) * drift * np.exp(self.noise * random.standard_normal())
