@@ -99,6 +99,19 @@ def test_the_finding_names_the_limit_the_best_change_and_what_does_not_limit() -
     assert finding in explain(measured()).findings
 
 
+def test_a_limit_whose_removal_gains_is_named_without_an_elasticity() -> None:
+    base = measured()
+    removal = replace(
+        base.experiments[0],
+        resource="link_rate",
+        resource_ratio=None,
+        changed_levels={"link_rate": "none"},
+        ratio=Ratio(8.0, 7.0, 9.0, 0.975, 0.0),
+    )
+    (finding,) = intervention_findings(replace(base, experiments=(removal,)))
+    assert finding.text == "The link rate limits. The best change is link rate none: ×8.00 (7.00 to 9.00)."
+
+
 def test_the_chart_shows_each_change_with_an_interval_best_first() -> None:
     (finding,) = intervention_findings(measured())
     assert finding.chart is not None

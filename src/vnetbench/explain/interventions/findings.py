@@ -98,7 +98,10 @@ def _limit_sentences(results: Sequence[InterventionResult], noun: str) -> Iterat
         (each.elasticity, each) for each in results if each.verdict == LIMITS and each.elasticity is not None
     ]
     if not limiting:
-        yield "no resource that the experiments changed limits alone."
+        # Removing a limit, such as the rate of a link, has no elasticity.
+        removed = next((each for each in results if _is_removal_with_gain(each)), None)
+        label = "" if removed is None else RESOURCES[removed.experiment.resource].label
+        yield f"the {label} limits." if label else "no resource that the experiments changed limits alone."
         return
     elasticity, result = max(limiting, key=lambda pair: pair[0].value)
     label = RESOURCES[result.experiment.resource].label
@@ -106,6 +109,10 @@ def _limit_sentences(results: Sequence[InterventionResult], noun: str) -> Iterat
         f"the {label} limits: 1 % of it is worth {elasticity.value:.2f} % of the {noun} "
         f"({elasticity.low:.2f} to {elasticity.high:.2f})."
     )
+
+
+def _is_removal_with_gain(result: InterventionResult) -> bool:
+    return result.verdict == GAIN and bool(RESOURCES[result.experiment.resource].causes)
 
 
 def _gain_sentences(results: Sequence[InterventionResult]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vnetbench.study.factors import value_types
+from vnetbench.study.factors.cpu_quotas import vm_cpu_quotas
 from vnetbench.study.factors.factor import DoctorTreatment, Factor
 from vnetbench.study.labs import HOSTS, NETNS, QEMU
 from vnetbench.study.workloads import FRAME_WORKLOAD_NAMES, SOCKET_WORKLOAD_NAMES, UDP_STREAM
@@ -164,7 +165,7 @@ VM_CPUS = Factor(
 
 CPU_QUOTA = Factor(
     "cpu_quota",
-    value_types.vm_cpu_quotas(0.01, 1024, "none"),
+    vm_cpu_quotas(0.01, 1024, "none"),
     unit="1",
     default=None,
     description="CPU time that the processes of each VM may use, in percent of one CPU: `50 %` is half a "

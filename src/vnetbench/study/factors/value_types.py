@@ -182,23 +182,6 @@ def percentages(low_share: float, high_share: float, *extra_keywords: str) -> Va
     return _make_quantity_type("share", parse, format_number, low_share, high_share, "%", extra_keywords)
 
 
-def vm_cpu_quotas(low_share: float, high_share: float, no_quota: str) -> ValueType:
-    """Make the type of one CPU quota for all VMs, or of "85 %/none" for the first and second VM of a pair."""
-    single = percentages(low_share, high_share, no_quota)
-    expected = f'{single.expected_form}, or one for each VM of a pair such as "85 %/{no_quota}"'
-
-    def parse(raw: object) -> Level:
-        if not isinstance(raw, str) or "/" not in raw:
-            return single.parse(raw)
-        quotas = [single.parse(part) for part in raw.split("/")]
-        if len(quotas) != 2:
-            raise _make_wrong_value(raw, "names more than two VMs", expected)
-        return quotas[0] if quotas[0] == quotas[1] else "/".join(map(single.format, quotas))
-
-    pattern = rf"{single.pattern}(\s*/\s*{single.pattern})?"
-    return ValueType(expected, parse, single.format, pattern, keywords=single.keywords)
-
-
 def frame_rates_or_throughput_shares(low_fps: float, high_fps: float, *extra_keywords: str) -> ValueType:
     """Make the type of a frame rate, a share of the throughput (level "90 %"), or one of the keywords."""
     rate, share = frame_rates(low_fps, high_fps, *extra_keywords), percentages(0.01, 2)
