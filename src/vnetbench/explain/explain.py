@@ -140,7 +140,9 @@ def _build_limit_group(summary: CampaignSummary, limits: Sequence[TreatmentLimit
     levels = all_levels(summary, representative.treatment)
     tested_candidates = apply_experiment_verdicts(candidates, levels, summary.experiments)
     return _LimitGroup(
-        limits, representative, apply_resource_verdicts(tested_candidates, levels, summary.experiments)
+        limits,
+        representative,
+        apply_resource_verdicts(candidates, tested_candidates, levels, summary.experiments),
     )
 
 

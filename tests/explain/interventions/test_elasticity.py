@@ -48,6 +48,7 @@ def test_a_switch_and_a_treatment_without_traffic_have_no_elasticity() -> None:
         (ratio(0.93, 0.91, 0.95), 0.7, elasticity.CONTRIBUTES),
         (ratio(0.85, 0.6, 1.2), 0.7, elasticity.UNDECIDED),
         (ratio(0.71, None, None), 0.7, elasticity.UNDECIDED),
+        (ratio(0.35, 0.25, 0.48), 0.7, elasticity.UNDECIDED),  # more than the resource itself
         (ratio(1.9, 1.8, 2.0), 2.0, elasticity.LIMITS),
         (ratio(0.8, 0.75, 0.85), 2.0, elasticity.NO_LIMIT),  # more of it costs: it does not limit
         (ratio(1.4, 1.3, 1.5), None, elasticity.GAIN),

@@ -16,12 +16,13 @@ from vnetbench.estimate.model import Experiment, Ratio
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
 from vnetbench.explain.interventions.findings import INTERVENTIONS_KEY, intervention_findings
+from vnetbench.explain.interventions.measured_cpu_ratios import with_measured_cpu_ratios
 from vnetbench.explain.interventions.verdicts import apply_resource_verdicts
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, ExperimentResult
 from vnetbench.report.charts.evidence_charts import evidence_chart
 from vnetbench.report.export.explanation_fields import explanation_fields
 from vnetbench.report.text.explanation_text import ExplanationText
-from vnetbench.report.text.intervention_text import advice_with_outcome
+from vnetbench.report.text.intervention_text import advice_with_outcome, setting_verdict_label
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure
@@ -48,7 +49,8 @@ def candidate(name: str, confidence: str = "likely") -> CandidateCause:
 
 
 def judge(*experiments: Experiment, names: tuple[str, ...]) -> dict[str, str]:
-    judged = apply_resource_verdicts([candidate(name) for name in names], LEVELS, experiments)
+    candidates = [candidate(name) for name in names]
+    judged = apply_resource_verdicts(candidates, candidates, LEVELS, experiments)
     return {each.cause.name: each.confidence for each in judged}
 
 
@@ -63,6 +65,30 @@ def test_a_cause_of_two_resources_is_refuted_only_if_both_do_not_limit() -> None
     sender, receiver = (intervention(f"{role}_cpu_time", FLAT) for role in ("sender", "receiver"))
     assert judge(sender, names=("cpus_full",)) == {"cpus_full": "likely"}
     assert judge(sender, receiver, names=("cpus_full",)) == {"cpus_full": REFUTED}
+
+
+def test_a_resource_confirms_only_the_cause_that_the_counters_rank_first() -> None:
+    judged = judge(intervention("sender_cpu_time", FALLS), names=("other_programs", "sender_cpu"))
+    assert judged == {"other_programs": CONFIRMED, "sender_cpu": "likely"}
+
+
+def test_a_cause_is_not_refuted_by_its_advice_if_its_resource_limits() -> None:
+    by_counters = [candidate("cpus_full"), candidate("other_programs", "possible")]
+    tested = [by_counters[0], candidate("other_programs", REFUTED)]
+    judged = apply_resource_verdicts(by_counters, tested, LEVELS, [intervention("sender_cpu_time", FALLS)])
+    assert [each.confidence for each in judged] == [CONFIRMED, "possible"]
+
+
+def test_the_series_itself_shows_how_much_cpu_time_a_quota_left() -> None:
+    values = {"sender_cpu_percent": 100.0, "receiver_cpu_percent": 40.0}
+    evidence = {**SENDER_SATURATED, "sender_thread_runnable_percent": 100.0}
+    proof = campaign(STUDY, SimulatedTreatment(evidence, values=values))
+    taken = intervention("sender_cpu_time", FALLS, 0.9)
+    (measured_one,) = with_measured_cpu_ratios([taken], proof)
+    assert measured_one.resource_ratio == pytest.approx(0.7)
+    without_effect = intervention("sender_cpu_time", FLAT, 0.9, cpu_quota="none/100 %")
+    (unused,) = with_measured_cpu_ratios([without_effect], proof)
+    assert unused.resource == "" and unused.resource_ratio is None
 
 
 def test_an_undecided_resource_and_another_treatment_change_nothing() -> None:
@@ -146,5 +172,7 @@ def test_an_advice_says_whether_it_was_tried() -> None:
     assert advice_with_outcome(untried).endswith("(Not tried.)")
     tried = replace(untried, experiment_result=ExperimentResult("inconclusive", TRIED))
     assert advice_with_outcome(tried).endswith("Tried: ×1.02 (0.97 to 1.08).")
+    assert setting_verdict_label(tried) == "inconclusive"
+    assert setting_verdict_label(replace(tried, confidence=CONFIRMED)) == "tried"
     # Without a setting that this testbed has, nothing can be tried.
     assert advice_with_outcome(replace(untried, cause=QUOTA)) == QUOTA.advice

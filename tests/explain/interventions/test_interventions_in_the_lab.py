@@ -18,6 +18,7 @@ from vnetbench.explain.interventions.elasticity import (
     Elasticity,
     experiment_elasticity,
 )
+from vnetbench.explain.interventions.measured_cpu_ratios import with_measured_cpu_ratios
 from vnetbench.explain.interventions.series import plan_series
 from vnetbench.study.file.load import parse_study
 
@@ -53,7 +54,8 @@ def measure_cpu_intervention(folder: Path, link_rate: str) -> Experiment:
     only_cpu = tuple(each for each in planned.series.interventions if each.resource == "sender_cpu_time")
     series = replace(planned.series, interventions=only_cpu)
     assert run_plan(planned.study, planned.plan, lambda: proof, console, series) == "finished"
-    (experiment,) = estimate_experiments(read_summary_without_experiments(proof))
+    recorded = read_summary_without_experiments(proof)
+    (experiment,) = with_measured_cpu_ratios(estimate_experiments(recorded), recorded)
     return experiment
 
 

@@ -40,6 +40,10 @@ class Elasticity:
     high: float | None
 
 
+MAX_PLAUSIBLE_ELASTICITY = 1.5
+"""No resource is worth much more than itself: above this, the change did something else as well."""
+
+
 def estimate_elasticity(ratio: Ratio, metric: str, resource_ratio: float | None) -> Elasticity | None:
     """Return the elasticity of a result; None for a switch, or if one of both treatments has no traffic.
 
@@ -64,7 +68,8 @@ def estimate_elasticity(ratio: Ratio, metric: str, resource_ratio: float | None)
 def intervention_verdict(ratio: Ratio, metric: str, resource_ratio: float | None) -> str:
     """Return what an intervention shows about its resource (`VERDICTS`).
 
-    - `limits`: the interval of the elasticity lies above MIDDLE_ELASTICITY.
+    - `limits`: the interval of the elasticity lies above MIDDLE_ELASTICITY, not above
+      MAX_PLAUSIBLE_ELASTICITY.
     - `contributes`: it lies above zero and below one half, or includes one half after all trials.
     - `no limit`: it lies below MIDDLE_ELASTICITY and includes zero or less.
     - A switch has a `gain`, a `loss` or `no effect` of MIN_CONFIRMING_RATIO or more.
@@ -73,6 +78,8 @@ def intervention_verdict(ratio: Ratio, metric: str, resource_ratio: float | None
         return _switch_verdict(ratio, metric)
     elasticity = estimate_elasticity(ratio, metric, resource_ratio)
     if elasticity is None or elasticity.low is None or elasticity.high is None:
+        return UNDECIDED
+    if elasticity.low > MAX_PLAUSIBLE_ELASTICITY:
         return UNDECIDED
     if elasticity.low > MIDDLE_ELASTICITY:
         return LIMITS

@@ -20,6 +20,7 @@ from vnetbench.explain.interventions.elasticity import (
     intervention_verdict,
     verdict_on_resource,
 )
+from vnetbench.explain.interventions.measured_cpu_ratios import CPU_RESOURCES
 from vnetbench.explain.interventions.resources import RESOURCES
 from vnetbench.explain.model import REPRESENTATIVE_INDEX_KEY, EvidenceChart, Finding
 from vnetbench.wording.estimate_text import metric_noun
@@ -29,7 +30,6 @@ from vnetbench.wording.treatment_names import treatment_name
 INTERVENTIONS_KEY = "interventions"
 """Key in a finding's details: the interventions on its treatment, best first (docs/show-json.md)."""
 INTERVENTIONS_KIND = "interventions"
-_CPU_RESOURCES = ("sender_cpu_time", "receiver_cpu_time", "vm_cpu_time")
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _no_limit_sentences(results: Sequence[InterventionResult]) -> Iterator[str]:
 
 
 def _change_label(experiment: Experiment) -> str:
-    if experiment.resource in _CPU_RESOURCES and experiment.resource_ratio is not None:
+    if experiment.resource in CPU_RESOURCES and experiment.resource_ratio is not None:
         return f"{RESOURCES[experiment.resource].label} ×{experiment.resource_ratio:.2f}"
     return treatment_phrase(experiment.changed_levels, tuple(experiment.changed_levels))
 

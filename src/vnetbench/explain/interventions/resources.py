@@ -12,6 +12,8 @@ _SENDER_CPU_USES = tuple(f"{SENDER}_{use}" for use in _CPU_USES)
 _RECEIVER_CPU_USES = tuple(f"{RECEIVER}_{use}" for use in _CPU_USES)
 _RUNNING_USES = (f"{SENDER}_running", f"{RECEIVER}_running")
 _PACKET_USES = (f"{SENDER}_packets", f"{RECEIVER}_packets", "packet_processing", "virtual_switch")
+_CPU_CAUSES = ("cpus_full", "other_programs", "shared_with_packets", "shared_by_vms", "steal", "cpu_quota")
+"""Causes for which the CPU time of the sender, of the receiver or of both is scarce."""
 _WAITING_USES = ("receive_window", "send_buffer", "queueing", "round_trip")
 
 
@@ -25,15 +27,20 @@ class Resource:
     time_uses: tuple[str, ...] = ()
     """Uses of time (`time_accounting.TIME_USES`) that shrink if there is more of the resource."""
     causes: tuple[str, ...] = ()
-    """Causes that state that this resource, or another one with the same cause, limits."""
+    """Causes for which this resource limits, or another one with the same cause; the general one first."""
 
 
 RESOURCES: Mapping[str, Resource] = {
     each.name: each
     for each in (
-        Resource("sender_cpu_time", "CPU time of the sender", _SENDER_CPU_USES, ("sender_cpu", "cpus_full")),
         Resource(
-            "receiver_cpu_time", "CPU time of the receiver", _RECEIVER_CPU_USES, ("receiver_cpu", "cpus_full")
+            "sender_cpu_time", "CPU time of the sender", _SENDER_CPU_USES, ("sender_cpu", *_CPU_CAUSES)
+        ),
+        Resource(
+            "receiver_cpu_time",
+            "CPU time of the receiver",
+            _RECEIVER_CPU_USES,
+            ("receiver_cpu", *_CPU_CAUSES),
         ),
         Resource("vm_cpu_time", "CPU time of each VM", (*_SENDER_CPU_USES, *_RECEIVER_CPU_USES)),
         Resource("vm_quota", "CPU quota of each VM", ("sender_quota", "receiver_quota"), ("cpu_quota",)),

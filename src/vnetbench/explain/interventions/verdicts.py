@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vnetbench.estimate.model import Experiment
@@ -36,29 +36,50 @@ def verdict_by_resource(levels: Mapping[str, Level], experiments: Sequence[Exper
 
 
 def apply_resource_verdicts(
-    candidates: Sequence[CandidateCause], levels: Mapping[str, Level], experiments: Sequence[Experiment]
+    candidates: Sequence[CandidateCause],
+    tested: Sequence[CandidateCause],
+    levels: Mapping[str, Level],
+    experiments: Sequence[Experiment],
 ) -> tuple[CandidateCause, ...]:
     """Return the candidates with the verdicts on their resources: confirmed ones first, refuted ones last.
 
-    A cause is confirmed if a resource of it limits, and refuted if none of its resources does. A resource
-    that limits adds its first cause if no candidate names one of its causes.
+    A resource that limits confirms the candidate that ranks first among its causes. It adds its general cause
+    if no candidate names one. A cause is refuted if none of its resources limits.
+
+    Args:
+        candidates: The candidates as the counters rank them.
+        tested: The same candidates with the verdicts of their own settings, in the order of these verdicts.
+        levels: Levels of their treatment.
+        experiments: All experiments of the campaign.
     """
     verdicts = verdict_by_resource(levels, experiments)
-    judged = [_judge(each, verdicts) for each in candidates]
+    ranked_names = [each.cause.name for each in candidates]
+    confirmed = {
+        next((name for name in ranked_names if name in RESOURCES[resource].causes), "")
+        for resource, verdict in verdicts.items()
+        if verdict in (LIMITS, GAIN)
+    }
+    counter_confidence = {each.cause.name: each.confidence for each in candidates}
+    judged = [_judge(each, counter_confidence, confirmed, verdicts) for each in tested]
     judged += _missing_causes(judged, levels, experiments)
     return tuple(sorted(judged, key=lambda each: _RANK_BY_CONFIDENCE.get(each.confidence, 0)))
 
 
-def _judge(candidate: CandidateCause, verdicts: Mapping[str, str]) -> CandidateCause:
-    own = [
-        verdicts.get(resource.name, UNDECIDED)
-        for resource in RESOURCES.values()
-        if candidate.cause.name in resource.causes
-    ]
-    if any(each in (LIMITS, GAIN) for each in own):
+def _judge(
+    candidate: CandidateCause,
+    counter_confidence: Mapping[str, str],
+    confirmed: Collection[str],
+    verdicts: Mapping[str, str],
+) -> CandidateCause:
+    name = candidate.cause.name
+    own = [verdicts.get(each.name, UNDECIDED) for each in RESOURCES.values() if name in each.causes]
+    if name in confirmed:
         return replace(candidate, confidence=CONFIRMED)
     if own and all(each in (NO_LIMIT, NO_EFFECT) for each in own):
         return replace(candidate, confidence=REFUTED)
+    if LIMITS in own and candidate.confidence == REFUTED:
+        # Its advice does not help, but its resource limits: the counters decide.
+        return replace(candidate, confidence=counter_confidence[name])
     return candidate
 
 

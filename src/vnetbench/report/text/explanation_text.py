@@ -20,7 +20,11 @@ from vnetbench.report.text.evidence_text import (
     is_named_in_finding,
     split_headline,
 )
-from vnetbench.report.text.intervention_text import advice_with_outcome, interventions_table
+from vnetbench.report.text.intervention_text import (
+    advice_with_outcome,
+    interventions_table,
+    setting_verdict_label,
+)
 
 _INDENT, _GAP = 3, 2
 _MIN_LABEL_WIDTH = 12
@@ -103,7 +107,9 @@ def _candidate_parts(finding: Finding, candidate: CandidateCause, width: int) ->
     yield from _evidence_tables([format_evidence(item) for item in candidate.evidence], width)
     result = candidate.experiment_result
     if result is not None:
-        yield _labelled_paragraph(Text(f"{result.verdict}:"), format_experiment_result(result))
+        yield _labelled_paragraph(
+            Text(f"{setting_verdict_label(candidate)}:"), format_experiment_result(result)
+        )
     if candidate.cause.advice:
         yield _labelled_paragraph(Text("To change it:"), advice_with_outcome(candidate))
     if candidate.command and candidate.confidence not in (CONFIRMED, REFUTED):

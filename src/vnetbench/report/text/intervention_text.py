@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 
 from vnetbench.explain.interventions.findings import INTERVENTIONS_KEY
-from vnetbench.explain.model import CandidateCause, Finding
+from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, Finding
 from vnetbench.quantity import format_interval
 from vnetbench.report.tables.text_table import to_printable_text
 
@@ -37,6 +37,18 @@ def advice_with_outcome(candidate: CandidateCause) -> str:
         return f"{advice} (Not tried.)" if candidate.cause.experiment_levels else advice
     ratio = result.experiment.ratio
     return f"{advice} Tried: ×{_interval_text(ratio.value, ratio.low, ratio.high)}."
+
+
+def setting_verdict_label(candidate: CandidateCause) -> str:
+    """Return the verdict on the setting that the advice names; empty without an experiment.
+
+    If interventions decided otherwise about the cause, the setting was only tried: it does not help.
+    """
+    result = candidate.experiment_result
+    if result is None:
+        return ""
+    is_decided = candidate.confidence in (CONFIRMED, REFUTED)
+    return "tried" if is_decided and result.verdict != candidate.confidence else result.verdict
 
 
 def _row_texts(result: Mapping[str, object]) -> Sequence[str]:
