@@ -172,9 +172,19 @@ def test_an_unknown_treatment_is_an_error_with_a_fix(results: Path, selector: st
     assert code == 2 and message in output and "fix: " in output
 
 
-def test_prove_fails_if_no_cause_can_be_tested_by_an_experiment(results: Path) -> None:
-    code, output = bench.run("explain", str(results), "--prove")
+def test_prove_fails_if_no_cause_can_be_tested_by_an_experiment(tmp_path: Path) -> None:
+    study = fixtures.make_study(
+        'title = "t"\nworkload = "frames"\n[factors]\nframe_size = 64\nframe_load = "1 kframe/s"\n'
+    )
+    file, _ = fixtures.create_results_file(tmp_path / "r.vnb", study)
+    file.close("finished")
+    code, output = bench.run("explain", str(tmp_path / "r.vnb"), "--prove")
     assert code == 2 and "no candidate cause can be tested by an experiment" in output
+
+
+def test_a_treatment_to_diagnose_needs_the_diagnosis(tmp_path: Path) -> None:
+    code, output = bench.run("run", tmp_path / "study.toml", "--treatment", "0")
+    assert code == 2 and "--treatment needs --diagnose" in output and "fix: " in output
 
 
 def test_a_proof_file_of_another_study_is_reported_and_not_used(results: Path, tmp_path: Path) -> None:

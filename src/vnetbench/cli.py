@@ -19,7 +19,7 @@ from vnetbench import __version__
 from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
 from vnetbench.quantity import parse_share
-from vnetbench.results.records import INTERRUPTED, CampaignStatus
+from vnetbench.results.records import FINISHED, INTERRUPTED, CampaignStatus
 from vnetbench.study.plan import SEED_BITS
 
 if TYPE_CHECKING:
@@ -104,7 +104,25 @@ def cli() -> None:
     type=click.IntRange(0, 2**SEED_BITS - 1),
     help="Seed of the trial order. Use the seed of an earlier campaign to repeat its order.",
 )
-def run(study: Path, output: Path | None, overrides: Sequence[str], seed: int | None) -> int:  # fmt: skip
+@click.option(
+    "--diagnose",
+    is_flag=True,
+    help="After the campaign, change one thing at a time for up to 60 s, to measure what limits the result.",
+)
+@click.option(
+    "--treatment",
+    "diagnosed",
+    metavar="LEVELS",
+    help="Treatment that --diagnose changes, by levels (streams=4) or index.  [default: that of the answer]",
+)
+def run(
+    study: Path,
+    output: Path | None,
+    overrides: Sequence[str],
+    seed: int | None,
+    diagnose: bool,
+    diagnosed: str | None,
+) -> int:
     """Run the study file STUDY and write one results file.
 
     Ctrl-C finishes the current trial (in a search: the current step) and stops. A second Ctrl-C stops
@@ -112,8 +130,15 @@ def run(study: Path, output: Path | None, overrides: Sequence[str], seed: int | 
     """
     from vnetbench.commands.campaign import start_campaign
 
+    if diagnosed is not None and not diagnose:
+        raise BenchError("--treatment needs --diagnose", fix="add --diagnose, or remove --treatment")
     path = output or Path(f"{study.stem}.vnb")
-    return _print_session_results(path, start_campaign(study, path, overrides, seed, _make_console()))
+    status = start_campaign(study, path, overrides, seed, _make_console())
+    if diagnose and status == FINISHED:
+        from vnetbench.commands.proof import diagnose_campaign
+
+        diagnose_campaign(path, diagnosed, _make_console())
+    return _print_session_results(path, status)
 
 
 @cli.command()

@@ -17,6 +17,8 @@ from vnetbench.commands.summaries import (
     read_summary_with_experiments,
     read_summary_without_experiments,
 )
+from vnetbench.explain.interventions.planner import ANALYSIS_BLOCKS
+from vnetbench.explain.interventions.series import TIME_LIMIT_S
 from vnetbench.explain.model import CandidateCause, Explanation, Finding
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
@@ -50,11 +52,12 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
         proof.run_proof(results, read_summary_with_experiments(results), (), Console(file=out, width=200))
         == "finished"
     )
-    assert "Comparing link rate none and 1 MiB socket buffer with the original treatment" in out.getvalue()
+    assert "Comparing link rate none, 1 MiB socket buffer, " in out.getvalue()
     recorded = read_summary_without_experiments(proof_file_path(results))
-    assert [each.trial_count for each in recorded.treatments] == [8, 8, 8]
+    assert all(each.trial_count >= ANALYSIS_BLOCKS[0] for each in recorded.treatments[:3])
+    assert recorded.elapsed_s <= TIME_LIMIT_S
 
-    shaper, buffer = read_summary_with_experiments(results).experiments
+    shaper, buffer, *_ = read_summary_with_experiments(results).experiments
     assert (
         shaper.changed_levels == {"link_rate": "none"}
         and shaper.ratio.low is not None

@@ -147,14 +147,15 @@ def test_the_plan_is_announced_once_when_the_experiment_starts(
     out = io.StringIO()
     monkeypatch.setattr(proof, "explain", lambda _: Explanation((), (finding({"streams": 4}),)))
 
-    def begin(study: Study, plan: Plan, output: Callable[[], Path], console: Console) -> str:
+    def begin(study: Study, plan: Plan, output: Callable[[], Path], console: Console, *_: object) -> str:
         assert out.getvalue() == ""
         assert output() == tmp_path / "r.proof.vnb"
         return "finished"
 
     monkeypatch.setattr(proof, "run_plan", begin)
     assert proof.run_proof(tmp_path / "r.vnb", measured, (), Console(file=out, width=300)) == "finished"
-    assert out.getvalue().startswith("Comparing 4 streams with the original treatment")
+    assert out.getvalue().startswith("Comparing 4 streams, ")
+    assert "with the original treatment (1 stream, MTU 1500)" in out.getvalue()
 
 
 def test_only_findings_about_the_chosen_treatments_are_tested(

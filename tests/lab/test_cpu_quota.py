@@ -16,6 +16,7 @@ from tests.lab.test_requests import run_campaign
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.commands.lab import lab_group
+from vnetbench.errors import BenchError
 from vnetbench.lab import control_groups, privilege, registry
 from vnetbench.lab.control_groups import CgroupHierarchy
 from vnetbench.lab.errors import TreatmentRefused
@@ -24,7 +25,7 @@ from vnetbench.lab.netns.topology import NetnsShape
 from vnetbench.lab.testbed import Testbed
 from vnetbench.process import read_own_process_identity
 from vnetbench.results.file import ResultsFile
-from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.factors.registry import complete_levels, format_level, parse_level
 from vnetbench.study.model import Level, TestbedSpec
 
 
@@ -193,6 +194,41 @@ def test_a_quota_is_read_from_the_current_group_of_a_process(
     assert control_groups.changed_quota({"cpu_quota": 0.1}, {"a1": 71}) == {"cpu_quota": level}
     # The bench's own group means none, and an ended process has no value.
     assert control_groups.changed_quota({"cpu_quota": "none"}, {"a1": 72, "b1": 73}) == {}
+
+
+@pytest.mark.lab
+def test_each_vm_of_a_pair_can_have_its_own_quota(tmp_path: Path, hierarchy: CgroupHierarchy) -> None:
+    summary = run_campaign(tmp_path, "tcp_stream", 'cpu_quota = ["none", "5 %/none", "none/10 %"]')
+    found = [t.effective["cpu_quota"] for t in summary.treatments]
+    assert found == ["none", {"a1": 0.05, "b1": "none"}, {"a1": "none", "b1": 0.1}]
+    assert all(t.state == "trial limit" for t in summary.treatments), [t.failures for t in summary.treatments]
+    assert not any("another program changed" in note for t in summary.treatments for note in t.notes)
+
+
+def test_a_quota_changed_by_another_program_is_found_for_each_vm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_groups, "_read_quota_cpus", {71: 0.5, 72: "none"}.get)
+    pids = {"a1": 71, "b1": 72}
+    assert control_groups.changed_quota({"cpu_quota": {"a1": 0.5, "b1": "none"}}, pids) == {}
+    changed = control_groups.changed_quota({"cpu_quota": {"a1": 0.5, "b1": 0.5}}, pids)
+    assert changed == {"cpu_quota": {"a1": 0.5, "b1": "none"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [("85 %", 0.85), ("85 %/none", "85 %/none"), ("none / 200%", "none/200 %"), ("50 %/50 %", 0.5)],
+)
+def test_a_quota_can_be_one_for_all_vms_or_one_for_each_of_a_pair(text: str, level: Level) -> None:
+    assert parse_level("cpu_quota", text) == level
+    assert parse_level("cpu_quota", format_level("cpu_quota", level)) == level
+
+
+@pytest.mark.parametrize("text", ["85 %/none/none", "85", "85 %/much", "/"])
+def test_a_quota_for_no_pair_is_an_error_with_a_fix(text: str) -> None:
+    with pytest.raises(BenchError) as error:
+        parse_level("cpu_quota", text)
+    assert error.value.fix
 
 
 def test_an_impossible_quota_is_refused_but_none_is_accepted(

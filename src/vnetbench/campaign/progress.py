@@ -49,6 +49,10 @@ class TreatmentProgress:
         """Number of finished trials."""
         return len(self.time_series)
 
+    def values_by_block(self) -> dict[int, float]:
+        """Return the deciding metric of each finished trial without its warm-up, by block."""
+        return dict(zip(sorted(self.time_series), self.deciding_values, strict=True))
+
 
 @dataclass
 class CampaignProgress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from vnetbench.campaign import schedule
@@ -30,6 +30,14 @@ MAX_TRIAL_ATTEMPTS = 3
 ReportMessage = Callable[[str, int | None], None]
 """Prints a message about the treatment of this index, or about the campaign."""
 ReportProgress = Callable[[], None]
+TreatmentChooser = Callable[[int, Mapping[int, Mapping[int, float]], Collection[int]], Collection[int]]
+"""Chooses the treatments of a block.
+
+Its arguments are the number of the block, the deciding values by treatment and block, and the open
+treatments. It returns the treatments to run in this block. The campaign ends when it returns none.
+"""
+NOT_NEEDED_STATE = "not needed"
+"""State of a treatment that a chooser left open, because the others gave the answer."""
 
 
 class CampaignSession:
@@ -43,10 +51,12 @@ class CampaignSession:
         instrument: Instrument,
         report_message: ReportMessage,
         report_progress: ReportProgress,
+        choose_treatments: TreatmentChooser | None = None,
     ) -> None:
         """Create the session from the trials in the file.
 
-        `report_progress` is called after each step, trial and treatment.
+        `report_progress` is called after each step, trial and treatment. Without `choose_treatments`, each
+        block has all open treatments and the stopping rule closes them.
         """
         self.progress = CampaignProgress(study, plan, earlier_sessions_s=file.campaign().elapsed_s)
         self._file = file
@@ -54,6 +64,7 @@ class CampaignSession:
         self._plan = plan
         self._report_message = report_message
         self._report_progress = report_progress
+        self._choose_treatments = choose_treatments
         self._earlier_states: dict[int, str] = {}
         """States of treatments that an earlier session refused or failed, until they are tried again."""
         self._calibrations: dict[int, Mapping[str, object]] = {}
@@ -70,13 +81,15 @@ class CampaignSession:
         Raises:
             BenchError: The file cannot be written, or no testbed can be created.
         """
-        self._warn_if_time_limit_short()
+        if self._choose_treatments is None:
+            self._warn_if_time_limit_short()
         block = 0
         try:
-            while self.progress.open_treatments():
-                if not self._run_block(block, interrupts):
+            while chosen := self._treatments_of_block(block):
+                if not self._run_block(block, chosen, interrupts):
                     return INTERRUPTED if interrupts.is_requested else FINISHED
-                self._close_finished_treatments(block)
+                if self._choose_treatments is None:
+                    self._close_finished_treatments(block)
                 block += 1
             return FINISHED
         except ImmediateExit:
@@ -108,9 +121,29 @@ class CampaignSession:
         if isinstance(calibration, Mapping):
             self._calibrations[trial.treatment] = calibration
 
-    def _run_block(self, block: int, interrupts: Interrupts) -> bool:
-        """Run the block's missing trials of open treatments; return False if the block was cut short."""
-        for index in shuffle_block(self._plan, block, self.progress.open_treatments()):
+    def _treatments_of_block(self, block: int) -> Collection[int]:
+        """Return the treatments to run in this block; empty if the campaign has ended.
+
+        A chooser sees only the trials of earlier blocks, so that a resumed campaign decides as the original
+        one did. If it chooses none, this closes all open treatments.
+        """
+        open_treatments = self.progress.open_treatments()
+        if self._choose_treatments is None or not open_treatments:
+            return open_treatments
+        values = {
+            index: {earlier: value for earlier, value in each.values_by_block().items() if earlier < block}
+            for index, each in enumerate(self.progress.treatments)
+        }
+        chosen = self._choose_treatments(block, values, open_treatments)
+        if not chosen:
+            for index in open_treatments:
+                state = "trial limit" if self.progress.treatments[index].trial_count else NOT_NEEDED_STATE
+                self._close_treatment(index, state)
+        return chosen
+
+    def _run_block(self, block: int, chosen: Collection[int], interrupts: Interrupts) -> bool:
+        """Run the block's missing trials of the chosen treatments; return False if it was cut short."""
+        for index in shuffle_block(self._plan, block, chosen):
             if block in self.progress.treatments[index].time_series:
                 continue
             if interrupts.is_requested:

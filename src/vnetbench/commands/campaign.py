@@ -13,6 +13,8 @@ from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.commands.instruments import InstrumentFactory, prepare_instrument
 from vnetbench.errors import BenchError
+from vnetbench.estimate.experiments import INTERVENTIONS_SUBJECT
+from vnetbench.explain.interventions.planner import InterventionSeries
 from vnetbench.lab import privilege
 from vnetbench.lab.hosts import leftovers
 from vnetbench.lab.tester_lock import hold_tester_lock
@@ -51,7 +53,11 @@ def run_study(
 
 
 def run_plan(
-    study: Study, plan: Plan, get_output_path: Callable[[], Path], console: Console
+    study: Study,
+    plan: Plan,
+    get_output_path: Callable[[], Path],
+    console: Console,
+    series: InterventionSeries | None = None,
 ) -> CampaignStatus:
     """Run a new campaign from a plan, which may hold only some treatments of its study.
 
@@ -62,12 +68,14 @@ def run_plan(
             because until then this process may restart itself in a namespace (`privilege.enter_for_run`) and
             would leave a temporary folder behind.
         console: Where the live display is drawn.
+        series: Chooses the treatments of each block; None: each block has all open treatments.
     """
     make_instrument = prepare_instrument(study, plan, console)
     with _tester_lock_if_needed(study):
-        return _run_session(
-            ResultsFile.create(get_output_path(), study, plan), study, plan, make_instrument, console
-        )
+        file = ResultsFile.create(get_output_path(), study, plan)
+        if series is not None:
+            file.add_facts(INTERVENTIONS_SUBJECT, series.to_facts())
+        return _run_session(file, study, plan, make_instrument, console, series)
 
 
 def resume_campaign(results: Path, console: Console) -> CampaignStatus:
@@ -77,6 +85,7 @@ def resume_campaign(results: Path, console: Console) -> CampaignStatus:
         campaign = file.campaign()
         treatments = tuple(Treatment(t.index, t.factors) for t in file.treatments())
         accelerators = {str(t["accelerator"]) for t in file.testbeds().values() if t.get("accelerator")}
+        series_facts = file.facts().get(INTERVENTIONS_SUBJECT)
     finally:
         file.close()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
@@ -84,7 +93,8 @@ def resume_campaign(results: Path, console: Console) -> CampaignStatus:
     plan = Plan(treatments, campaign.seed)
     make_instrument = prepare_instrument(study, plan, console, next(iter(accelerators), None))
     with _tester_lock_if_needed(study):
-        return _run_session(ResultsFile.open_to_write(results), study, plan, make_instrument, console)
+        series = None if series_facts is None else InterventionSeries.from_facts(series_facts)
+        return _run_session(ResultsFile.open_to_write(results), study, plan, make_instrument, console, series)
 
 
 def _check_study_unchanged(study: Study, console: Console) -> None:
@@ -108,7 +118,12 @@ def _check_study_unchanged(study: Study, console: Console) -> None:
 
 
 def _run_session(
-    file: ResultsFile, study: Study, plan: Plan, make_instrument: InstrumentFactory, console: Console
+    file: ResultsFile,
+    study: Study,
+    plan: Plan,
+    make_instrument: InstrumentFactory,
+    console: Console,
+    series: InterventionSeries | None,
 ) -> CampaignStatus:
     if privilege.is_in_user_namespace():
         console.print(privilege.USER_NAMESPACE_LIMITS, markup=False)
@@ -125,7 +140,15 @@ def _run_session(
         ):
             file.add_facts("bench", read_bench_facts())
             instrument = make_instrument(lambda sentence: display.show_message(sentence, None))
-            campaign = CampaignSession(file, study, plan, instrument, display.show_message, display.update)
+            campaign = CampaignSession(
+                file,
+                study,
+                plan,
+                instrument,
+                display.show_message,
+                display.update,
+                None if series is None else series.choose_treatments,
+            )
             display.attach(campaign.progress)
             status = campaign.run(interrupts)
     except BaseException:

@@ -9,11 +9,14 @@ from rich.console import Console
 
 from vnetbench.commands.campaign import resume_campaign, run_plan
 from vnetbench.commands.summaries import proof_file_path, read_summary_without_experiments
+from vnetbench.commands.treatment_selection import select_treatments
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import has_same_study, short_study_hash
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.experiment_plan import ExperimentPlan, plan_first_possible_experiment
 from vnetbench.explain.explain import explain
+from vnetbench.explain.interventions.series import TIME_LIMIT_S, SeriesPlan, plan_series
+from vnetbench.lab import privilege
 from vnetbench.results.records import FINISHED, CampaignStatus
 from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
 
@@ -41,6 +44,14 @@ def run_proof(
     findings = explain(summary).findings
     if chosen:
         findings = tuple(each for each in findings if set(each.treatment_indices) & set(chosen))
+    series = plan_series(summary, findings, chosen, privilege.has_root())
+    if series is not None:
+
+        def announced_series_path() -> Path:
+            _print_series_plan(series, path, console)
+            return path
+
+        return run_plan(series.study, series.plan, announced_series_path, console, series.series)
     planned = plan_first_possible_experiment(summary, findings)
     if planned is None:
         raise BenchError(
@@ -55,6 +66,27 @@ def run_proof(
         return path
 
     return run_plan(planned.study, planned.plan, announced_path, console)
+
+
+def diagnose_campaign(results: Path, selector: str | None, console: Console) -> None:
+    """Run the experiments after a campaign, and print why if there are none.
+
+    Args:
+        results: The results file of the finished campaign.
+        selector: Levels or index of the treatment to change; None: the treatment of the answer.
+        console: Where progress is printed.
+    """
+    summary = read_summary_without_experiments(results)
+    chosen = [] if selector is None else select_treatments(summary, selector)
+    try:
+        status = run_proof(results, summary, chosen, console)
+    except BenchError as error:
+        console.print(f"No diagnosis: {error}", markup=False)
+        return
+    if status != FINISHED:
+        console.print(
+            f"The diagnosis was interrupted.\n  Continue:  vnetbench explain {results} --prove", markup=False
+        )
 
 
 def explain_empty_proof(results: Path) -> str:
@@ -85,6 +117,23 @@ def _continue_proof(path: Path, summary: CampaignSummary, console: Console) -> C
         )
         return FINISHED
     return resume_campaign(path, console)
+
+
+def _print_series_plan(planned: SeriesPlan, path: Path, console: Console) -> None:
+    base = planned.plan.treatments[0].factors
+    changes = [
+        treatment_phrase(
+            each.factors, tuple(name for name, level in each.factors.items() if base[name] != level)
+        )
+        for each in planned.plan.treatments[1:]
+    ]
+    varied = tuple(planned.treatment.factors)
+    console.print(
+        f"Comparing {', '.join(changes)} with the original treatment "
+        f"({treatment_phrase(planned.treatment.factors, varied)}) in {path}: short trials, interleaved, "
+        f"{TIME_LIMIT_S:.0f} s at most.",
+        markup=False,
+    )
 
 
 def _print_experiment_plan(planned: ExperimentPlan, path: Path, console: Console) -> None:

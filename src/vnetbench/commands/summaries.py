@@ -10,6 +10,7 @@ from vnetbench.estimate.experiments import estimate_experiments, has_same_study,
 from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.interventions.measured_cpu_ratios import with_measured_cpu_ratios
 from vnetbench.results.file import ResultsFile
 
 
@@ -33,7 +34,7 @@ def read_summary_with_experiments(path: Path) -> CampaignSummary:
             summary, proof_file_note=f"the proof file {proof_file.name} is not used, because {error.what}"
         )
     if has_same_study(proof, summary):
-        experiments = estimate_experiments(proof)
+        experiments = with_measured_cpu_ratios(estimate_experiments(proof), proof)
         outcome = "is included" if experiments else "has nothing to compare"
         note = (
             f"the proof file {proof_file.name} belongs to this study (SHA-256 {short_study_hash(proof)}…) "

@@ -136,3 +136,7 @@ class Experiment:
     """After the change / before the change."""
     shared_block_count: int
     """Number of blocks in which both treatments ran."""
+    resource: str = ""
+    """Name of the resource that the change affects (docs/explain.md); empty if the file names none."""
+    resource_ratio: float | None = None
+    """Amount of this resource after the change / before it; None for a switch such as an offload."""

@@ -45,7 +45,7 @@ FACTS_COMPARED_BETWEEN_SESSIONS = (
 )
 """Location, fact and its part: a campaign whose sessions differ in one of these is not homogeneous."""
 
-FINAL_STATES = ("precision", "trial limit", "time limit", "refused", "failed", IMPORTED_LAB)
+FINAL_STATES = ("precision", "trial limit", "time limit", "not needed", "refused", "failed", IMPORTED_LAB)
 
 
 @dataclass

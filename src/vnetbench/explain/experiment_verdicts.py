@@ -39,7 +39,7 @@ def apply_experiment_verdicts(
 
 def has_experiment_on_levels(levels: Mapping[str, Level], experiments: Sequence[Experiment]) -> bool:
     """Return whether an experiment tested a treatment with these levels."""
-    return any(_has_same_levels(each, levels) for each in experiments)
+    return any(is_experiment_on_levels(each, levels) for each in experiments)
 
 
 def experiment_verdict(ratio: Ratio, metric: str) -> str:
@@ -53,7 +53,7 @@ def experiment_verdict(ratio: Ratio, metric: str) -> str:
         ratio: the metric with the setting over the metric without it.
         metric: name of the metric.
     """
-    improvement = _ratio_of_improvement(ratio, metric)
+    improvement = ratio_of_improvement(ratio, metric)
     if improvement.p_value is not None and improvement.value in (0, math.inf):
         return CONFIRMED if improvement.value else REFUTED
     if improvement.low is None or improvement.high is None:
@@ -69,7 +69,7 @@ def _verdict_and_gain_rank(candidate: CandidateCause) -> tuple[int, float]:
     if candidate.confidence == REFUTED:
         return 1, 0.0
     experiment = candidate.experiment_result.experiment
-    return -1, -_ratio_of_improvement(experiment.ratio, experiment.metric).value
+    return -1, -ratio_of_improvement(experiment.ratio, experiment.metric).value
 
 
 def _apply_verdict(
@@ -85,16 +85,17 @@ def _apply_verdict(
 
 def _is_for_candidate(experiment: Experiment, candidate: CandidateCause, levels: Mapping[str, Level]) -> bool:
     setting = candidate.cause.experiment_levels
-    if not setting or not _has_same_levels(experiment, levels):
+    if not setting or not is_experiment_on_levels(experiment, levels):
         return False
     return dict(experiment.changed_levels) == dict(setting)
 
 
-def _has_same_levels(experiment: Experiment, levels: Mapping[str, Level]) -> bool:
+def is_experiment_on_levels(experiment: Experiment, levels: Mapping[str, Level]) -> bool:
+    """Return whether an experiment changed a treatment with these levels."""
     return all(experiment.base_levels.get(name, level) == level for name, level in levels.items())
 
 
-def _ratio_of_improvement(ratio: Ratio, metric: str) -> Ratio:
+def ratio_of_improvement(ratio: Ratio, metric: str) -> Ratio:
     """Return the ratio in the direction in which more than 1 is better."""
     if not is_lower_better(metric):
         return ratio

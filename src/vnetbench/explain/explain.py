@@ -15,6 +15,8 @@ from vnetbench.explain.differences import difference_findings
 from vnetbench.explain.evidence_bars import evidence_bar_chart
 from vnetbench.explain.experiment_verdicts import apply_experiment_verdicts, has_experiment_on_levels
 from vnetbench.explain.idle_cpus import saturated_forwarder_findings
+from vnetbench.explain.interventions.findings import intervention_findings
+from vnetbench.explain.interventions.verdicts import apply_resource_verdicts
 from vnetbench.explain.limits import (
     NO_LIMIT_CAUSE_NAME,
     UNEXPLAINED_CAUSE_NAME,
@@ -52,6 +54,7 @@ def explain(summary: CampaignSummary) -> Explanation:
     limits = find_treatment_limits(summary)
     groups = [_build_limit_group(summary, group) for group in group_limits_by_cause(limits)]
     others = [
+        *intervention_findings(summary),
         *comparison_findings(summary),
         *difference_findings(summary, limits),
         *missing_interval_findings(summary),
@@ -165,8 +168,11 @@ def _build_limit_group(summary: CampaignSummary, limits: Sequence[TreatmentLimit
         for each in add_experiment_commands(summary, representative)
     )
     levels = all_levels(summary, representative.treatment)
+    tested_candidates = apply_experiment_verdicts(candidates, levels, summary.experiments)
     return _LimitGroup(
-        limits, representative, apply_experiment_verdicts(candidates, levels, summary.experiments)
+        limits,
+        representative,
+        apply_resource_verdicts(candidates, tested_candidates, levels, summary.experiments),
     )
 
 
@@ -231,7 +237,7 @@ def _limit_finding(
             shown = [item.metric for item in first.evidence]
             trials = [point.evidence for point in representative.treatment.points]
             text += f" {normality_sentence(trials, shown)}"
-        if statement != evidence:
+        if evidence and statement != evidence:
             text += f" Evidence: {evidence}."
         if check := find_model_agreement(representative.treatment, first.cause.name):
             text, details = f"{text} {check.text}", {**details, "law": dict(check.modelled_and_measured_bps)}

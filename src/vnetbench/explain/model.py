@@ -111,8 +111,8 @@ class Finding:
     """One statement about the results, with its evidence."""
 
     kind: str
-    """`limit`, `difference`, `unstable`, `factors`, `knee`, `best`, `surprise`, `instrument`, `idle CPUs` or
-    `not explained`."""
+    """`limit`, `difference`, `unstable`, `factors`, `knee`, `best`, `surprise`, `instrument`, `idle CPUs`,
+    `interventions` or `not explained`."""
     text: str
     """One to three sentences with values."""
     treatment_indices: tuple[int, ...] = ()

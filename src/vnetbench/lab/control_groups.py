@@ -83,13 +83,51 @@ class CgroupHierarchy:
         return "cpu.max" if self.version == 2 else "cpu.cfs_quota_us"
 
 
-def set_cpu_quotas(testbed_name: str, pids: Mapping[str, int], level: Level) -> Level:
+def assign_vm_quotas(level: Level, endpoints: Iterable[Endpoint]) -> dict[str, Level]:
+    """Return the quota of each VM for a level of `cpu_quota`: one for all VMs, or `85 %/none` for a pair."""
+    first, _, second = str(level).partition("/")
+    if not second:
+        return {each.name: level for each in endpoints}
+    by_side = {"a": CPU_QUOTA.value_type.parse(first), "b": CPU_QUOTA.value_type.parse(second)}
+    return {each.name: by_side[each.side] for each in endpoints}
+
+
+def set_quota_of_each_vm(
+    testbed_name: str, pids: Mapping[str, int], quotas: Mapping[str, Level], thread_count: int
+) -> Any:
+    """Limit the CPU time of each VM to its own quota; see `set_cpu_quotas`.
+
+    If the quotas differ, only some VMs are in a group. Each group then has the weight of `thread_count`
+    processes, so that its threads compete with those of the other VMs as they do without a group.
+
+    Returns:
+        The quota that was read back, or that of each VM if they differ.
+    """
+    if len(set(quotas.values())) == 1:
+        return set_cpu_quotas(testbed_name, pids, next(iter(quotas.values())))
+    return merge_if_equal(
+        {
+            vm: set_cpu_quotas(testbed_name, {vm: pids[vm]}, quota, vm, thread_count)
+            for vm, quota in quotas.items()
+        }
+    )
+
+
+def set_cpu_quotas(
+    testbed_name: str,
+    pids: Mapping[str, int],
+    level: Level,
+    vm_pattern: str = "*",
+    process_count: int | None = None,
+) -> Level:
     """Limit the CPU time of each VM and return the level that was read back.
 
     Args:
         testbed_name: The testbed's name.
         pids: The agent's process id of each VM.
-        level: A level of `cpu_quota`: a number of CPUs, or `none`.
+        level: A number of CPUs for each VM, or `none`.
+        vm_pattern: Shell pattern of the VMs whose groups `none` removes.
+        process_count: A group has the weight of so many processes; None: of one for each CPU.
 
     Raises:
         TreatmentRefused: if the machine cannot create a group, or the group does not take the quota.
@@ -97,7 +135,8 @@ def set_cpu_quotas(testbed_name: str, pids: Mapping[str, int], level: Level) -> 
     hierarchy = find_cpu_hierarchy()
     if level == NO_QUOTA:
         if hierarchy:
-            for group in find_groups(hierarchy, testbed_name, f"*.{read_own_process_identity()}"):
+            own_groups = f"{vm_pattern}.{read_own_process_identity()}"
+            for group in find_groups(hierarchy, testbed_name, own_groups):
                 _release_group(hierarchy, group)
         return NO_QUOTA
     request = CPU_QUOTA.format_as_assignment(level)
@@ -115,7 +154,7 @@ def set_cpu_quotas(testbed_name: str, pids: Mapping[str, int], level: Level) -> 
     quota_us = round(float(level) * DEFAULT_QUOTA_PERIOD_US)
     for vm, pid in pids.items():
         group = hierarchy.parent_group / namespace_name(testbed_name, f"{vm}.{read_own_process_identity()}")
-        found = _limit_process(hierarchy, group, pid, quota_us, cpu_count)
+        found = _limit_process(hierarchy, group, pid, quota_us, process_count or cpu_count)
         if found != str(quota_us):
             raise TreatmentRefused(
                 f"{request} did not take effect: {found} µs of {DEFAULT_QUOTA_PERIOD_US} µs were read back",
@@ -142,7 +181,10 @@ def changed_limits(
 def changed_quota(effective: Mapping[str, Any], pids: Mapping[str, int]) -> dict[str, Any]:
     """Return the current quota if it differs from a treatment's `effective` values, else nothing."""
     found = {vm: level for vm, pid in pids.items() if (level := _read_quota_cpus(pid)) is not None}
-    is_changed = any(level != effective[CPU_QUOTA.name] for level in found.values())
+    stored = effective[CPU_QUOTA.name]
+    is_changed = any(
+        level != (stored.get(vm) if isinstance(stored, Mapping) else stored) for vm, level in found.items()
+    )
     return {CPU_QUOTA.name: merge_if_equal(found)} if is_changed else {}
 
 
@@ -182,10 +224,12 @@ def find_groups(hierarchy: CgroupHierarchy, testbed_name: str, part_pattern: str
     ]
 
 
-def _limit_process(hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, cpu_count: int) -> str:
+def _limit_process(
+    hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, process_count: int
+) -> str:
     """Create the group with a quota per period, move the process into it, and return the quota read back."""
     weight_file = CPU_WEIGHT_FILE_BY_VERSION[hierarchy.version]
-    weight = min(weight_file.weight_of_one_process * cpu_count, weight_file.max_weight_of_group)
+    weight = min(weight_file.weight_of_one_process * process_count, weight_file.max_weight_of_group)
     try:
         group.mkdir(exist_ok=True)
         (group / weight_file.file_name).write_text(str(weight))

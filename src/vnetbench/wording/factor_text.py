@@ -21,6 +21,7 @@ _STOP_REASON_TEXTS = {
     "precision": "precise enough",
     "trial limit": "not precise enough after the maximum number of trials",
     "time limit": "not precise enough at the time limit",
+    "not needed": "not measured, because the others gave the answer",
     INTERRUPTED: "interrupted",
     RUNNING: "still running",
     "refused": "refused",

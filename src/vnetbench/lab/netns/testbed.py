@@ -24,6 +24,7 @@ from vnetbench.lab.netns.topology import (
     make_topology,
     observed_devices,
 )
+from vnetbench.study.factors.stream_counts import count_vm_threads
 from vnetbench.study.factors.testbed_factors import (
     AUTO,
     CPU_QUOTA,
@@ -79,8 +80,10 @@ class NetnsTestbed:
         )
         if CPU_QUOTA.is_present_in(factors):
             pids = control_groups.agent_pids(self.endpoints, self.agents)
-            quota = factors[CPU_QUOTA.name]
-            effective[CPU_QUOTA.name] = control_groups.set_cpu_quotas(self.topology.testbed_name, pids, quota)
+            quotas = control_groups.assign_vm_quotas(factors[CPU_QUOTA.name], self.endpoints)
+            effective[CPU_QUOTA.name] = control_groups.set_quota_of_each_vm(
+                self.topology.testbed_name, pids, quotas, count_vm_threads(factors)
+            )
         if self._sends_frames:
             effective |= device_under_test.configure_for_frames(
                 self.topology, {**self.agents, **self._switch_agent_by_port()}, factors, partition

@@ -49,6 +49,7 @@ def _candidate_fields(candidate: CandidateCause) -> JsonObject:
         "confidence": candidate.confidence,
         "evidence": [_evidence_fields(item) for item in candidate.evidence],
         "advice": cause.advice or None,
+        "is_advice_tried": result is not None,
         "setting": dict(cause.experiment_levels),
         "command": candidate.command or None,
         "source": cause.source,

@@ -39,6 +39,7 @@ from vnetbench.report.text.evidence_text import (
     needs_confidence_label,
     split_headline,
 )
+from vnetbench.report.text.intervention_text import advice_with_outcome, setting_verdict_label
 from vnetbench.report.text.method import describe_method
 from vnetbench.report.text.narrative import Narrative, build_narrative
 from vnetbench.report.text.notes import campaign_notes, legend
@@ -229,12 +230,14 @@ def _candidate_section(candidate: CandidateCause, finding: Finding) -> Candidate
     is_decided = candidate.confidence in (CONFIRMED, REFUTED)
     return CandidateSection(
         cause=candidate.cause.description,
-        advice=candidate.cause.advice,
+        advice=advice_with_outcome(candidate),
         confidence=candidate.confidence if needs_confidence_label(candidate, finding) else "",
         confidence_class=candidate.confidence.replace(" ", "-"),
         is_named_in_finding=is_named_in_finding(candidate, finding),
         evidence=[format_evidence(item) for item in candidate.evidence],
-        experiment_result="" if result is None else f"{result.verdict}: {format_experiment_result(result)}",
+        experiment_result=""
+        if result is None
+        else f"{setting_verdict_label(candidate)}: {format_experiment_result(result)}",
         command="" if is_decided else candidate.command,
         study_placeholder_note=study_placeholder_note(candidate.command),
     )

@@ -36,6 +36,7 @@ _MAX_NAMED_TREATMENTS = 4
 _STOP_PHRASE_BY_REASON = {
     "trial limit": "stopped at the maximum number of trials",
     "time limit": "stopped at the time limit",
+    "not needed": "were not needed",
 }
 
 

@@ -20,6 +20,11 @@ from vnetbench.report.text.evidence_text import (
     is_named_in_finding,
     split_headline,
 )
+from vnetbench.report.text.intervention_text import (
+    advice_with_outcome,
+    interventions_table,
+    setting_verdict_label,
+)
 
 _INDENT, _GAP = 3, 2
 _MIN_LABEL_WIDTH = 12
@@ -74,6 +79,9 @@ class FindingHeadlines:
 
 def _finding_parts(number: int, finding: Finding, width: int) -> Iterator[RenderableType]:
     yield _numbered_paragraph(number, finding, finding.text)
+    if (table := interventions_table(finding)) is not None:
+        yield Text("")
+        yield _indent(table)
     for candidate in finding.candidates:
         yield from _candidate_parts(finding, candidate, width)
 
@@ -99,9 +107,11 @@ def _candidate_parts(finding: Finding, candidate: CandidateCause, width: int) ->
     yield from _evidence_tables([format_evidence(item) for item in candidate.evidence], width)
     result = candidate.experiment_result
     if result is not None:
-        yield _labelled_paragraph(Text(f"{result.verdict}:"), format_experiment_result(result))
+        yield _labelled_paragraph(
+            Text(f"{setting_verdict_label(candidate)}:"), format_experiment_result(result)
+        )
     if candidate.cause.advice:
-        yield _labelled_paragraph(Text("To change it:"), candidate.cause.advice)
+        yield _labelled_paragraph(Text("To change it:"), advice_with_outcome(candidate))
     if candidate.command and candidate.confidence not in (CONFIRMED, REFUTED):
         yield _indent(Text("To test it:"))
         # Keep the command on one line so that you can copy it.

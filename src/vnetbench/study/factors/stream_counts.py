@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vnetbench.study.factors.directions import parse_stream_multipliers
-from vnetbench.study.factors.load_factors import DIRECTION
+from vnetbench.study.factors.load_factors import DIRECTION, THREADS
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import Level
 
@@ -19,3 +19,9 @@ def count_streams_per_direction(levels: Mapping[str, Level]) -> tuple[int, int]:
     count = 1 if factor is None else int(levels[factor.name])
     forward, reverse = parse_stream_multipliers(str(DIRECTION.read_level(levels)))
     return count * forward, count * reverse
+
+
+def count_vm_threads(levels: Mapping[str, Level]) -> int:
+    """Return the load threads of each VM: those of the factor `threads`, else one for each stream."""
+    threads = levels.get(THREADS.name)
+    return threads if isinstance(threads, int) else max(1, sum(count_streams_per_direction(levels)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vnetbench.study.factors import value_types
+from vnetbench.study.factors.cpu_quotas import vm_cpu_quotas
 from vnetbench.study.factors.factor import DoctorTreatment, Factor
 from vnetbench.study.labs import HOSTS, NETNS, QEMU
 from vnetbench.study.workloads import FRAME_WORKLOAD_NAMES, SOCKET_WORKLOAD_NAMES, UDP_STREAM
@@ -164,12 +165,13 @@ VM_CPUS = Factor(
 
 CPU_QUOTA = Factor(
     "cpu_quota",
-    value_types.percentages(0.01, 1024, "none"),
+    vm_cpu_quotas(0.01, 1024, "none"),
     unit="1",
     default=None,
     description="CPU time that the processes of each VM may use, in percent of one CPU: `50 %` is half a "
     "CPU, `200 %` is two. A VM that has used its quota stops until the next period of 100 ms (a control "
-    "group with a quota). `none`: no quota. Needs root; a quota above this machine's CPUs is refused.",
+    "group with a quota). `none`: no quota. `85 %/none`: the first VM of a pair gets the quota before the "
+    "slash, the second VM the one after it. Needs root; a quota above this machine's CPUs is refused.",
     examples=('["none", "200 %", "50 %"]', '"50 %"'),
     workloads=SOCKET_WORKLOAD_NAMES,
     labs=(NETNS,),

@@ -1,0 +1,237 @@
+"""The series of interventions: which treatments each block has, and when the answer is clear.
+
+A block has the unchanged treatment and a few interventions. Each intervention is analysed after
+ANALYSIS_BLOCKS blocks. The confidence of one analysis is such that all of them together keep the study's
+(Bonferroni). The series depends only on the trials of earlier blocks, so that it can be resumed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vnetbench.estimate.model import Ratio
+from vnetbench.estimate.paired_ratios import combine_paired_ratios, estimate_paired_ratio
+from vnetbench.explain.experiment_verdicts import ratio_of_improvement
+from vnetbench.explain.interventions.elasticity import (
+    CONTRIBUTES,
+    GAIN,
+    LIMITS,
+    NO_LIMIT,
+    UNDECIDED,
+    estimate_elasticity,
+    intervention_verdict,
+)
+from vnetbench.explain.interventions.resources import RESOURCES
+from vnetbench.results.records import mapping_or_empty
+
+BASE_TREATMENT = 0
+"""Index of the unchanged treatment in the plan of a series."""
+ANALYSIS_BLOCKS = (7, 11)
+"""Numbers of blocks after which an intervention is analysed. Seven are the fewest with an interval."""
+MAX_INTERVENTIONS_PER_BLOCK = 4
+"""More would make the unchanged treatment, which they are compared with, older."""
+ValuesByBlock = Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class PlannedIntervention:
+    """One intervention of a series."""
+
+    treatment: int
+    """Index of its treatment in the plan."""
+    resource: str
+    """Name of its resource (`RESOURCES`); empty for a change that advice names and no resource has."""
+    resource_ratio: float | None
+    """Amount of the resource after the change / before it; None for a switch."""
+    time_share: float
+    """Share of the time that depends on the resource, 0 to 1."""
+    is_advice: bool = False
+    """Whether the advice of a candidate cause names this change. Such a change is always tried."""
+
+    @property
+    def is_decrease(self) -> bool:
+        """Whether there is less of the resource."""
+        return self.resource_ratio is not None and self.resource_ratio < 1
+
+
+@dataclass(frozen=True)
+class InterventionSeries:
+    """The interventions of one treatment, most informative first."""
+
+    interventions: tuple[PlannedIntervention, ...]
+    metric: str
+    """Name of the deciding metric."""
+    confidence: float
+    """Confidence of the interval of one analysis."""
+
+    def choose_treatments(
+        self, block: int, values: Mapping[int, ValuesByBlock], open_treatments: Collection[int]
+    ) -> tuple[int, ...]:
+        """Return the treatments of the next block, unchanged one first; empty if the series has ended."""
+        if BASE_TREATMENT not in open_treatments or self.is_answer_clear(values):
+            return ()
+        waiting, running = [], []
+        verdicts = self._verdicts_by_resource(values)
+        for each in self.interventions:
+            if each.treatment not in open_treatments:
+                continue
+            if values.get(each.treatment):
+                if not self._is_complete(each, values):
+                    running.append(each.treatment)
+            elif not _is_superfluous(each, verdicts.get(each.resource, [])):
+                waiting.append(each.treatment)
+        chosen = [*running, *waiting][: max(MAX_INTERVENTIONS_PER_BLOCK, len(running))]
+        return (BASE_TREATMENT, *chosen) if chosen else ()
+
+    def is_answer_clear(self, values: Mapping[int, ValuesByBlock]) -> bool:
+        """Return whether one resource limits more than every other one, and nothing larger is untested.
+
+        The interval of its elasticity excludes those of all other resources, or its removal gains more than
+        every other change. Every intervention that is not analysed yet concerns less of the time, and none
+        of them tests an advice.
+        """
+        ratios = {
+            each.treatment: ratio
+            for each in self.interventions
+            if (ratio := self._analysed_ratio(each, values)) is not None
+        }
+        analysed = [each for each in self.interventions if each.treatment in ratios]
+        missing = [each for each in self.interventions if each.treatment not in ratios]
+        return not any(each.is_advice for each in missing) and any(
+            self._is_leader(leader, analysed, ratios)
+            and all(
+                each.time_share < leader.time_share for each in missing if each.resource != leader.resource
+            )
+            for leader in analysed
+        )
+
+    def _is_leader(
+        self,
+        leader: PlannedIntervention,
+        analysed: Sequence[PlannedIntervention],
+        ratios: Mapping[int, Ratio],
+    ) -> bool:
+        """Return whether an intervention shows that its resource limits more than each other one."""
+        others = [each for each in analysed if each.resource != leader.resource]
+        verdict = intervention_verdict(ratios[leader.treatment], self.metric, leader.resource_ratio)
+        if verdict == LIMITS:
+            intervals = {each.treatment: self._elasticity_interval(each, ratios) for each in analysed}
+            rivals = [each for each in others if each.resource_ratio is not None]
+        elif verdict == GAIN and leader.resource in RESOURCES and RESOURCES[leader.resource].causes:
+            intervals = {each.treatment: self._gain_interval(each, ratios) for each in analysed}
+            rivals = others
+        else:
+            return False
+        low = intervals[leader.treatment][0]
+        return bool(rivals) and all(intervals[each.treatment][1] < low for each in rivals)
+
+    def _elasticity_interval(
+        self, planned: PlannedIntervention, ratios: Mapping[int, Ratio]
+    ) -> tuple[float, float]:
+        ratio = ratios[planned.treatment]
+        elasticity = estimate_elasticity(ratio, self.metric, planned.resource_ratio)
+        return _known_interval(elasticity.low, elasticity.high) if elasticity else _known_interval(None, None)
+
+    def _gain_interval(
+        self, planned: PlannedIntervention, ratios: Mapping[int, Ratio]
+    ) -> tuple[float, float]:
+        improvement = ratio_of_improvement(ratios[planned.treatment], self.metric)
+        return _known_interval(improvement.low, improvement.high)
+
+    def to_facts(self) -> dict[str, Any]:
+        """Return the series as facts of its results file, from which `from_facts` restores it."""
+        planned = {
+            f"treatment_{each.treatment}": {
+                "resource": each.resource,
+                "resource_ratio": each.resource_ratio,
+                "time_share": each.time_share,
+                "is_advice": each.is_advice,
+            }
+            for each in self.interventions
+        }
+        return {"metric": self.metric, "confidence": self.confidence, **planned}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> InterventionSeries:
+        """Return the series that a results file describes."""
+        return cls(tuple(_interventions_from_facts(facts)), str(facts["metric"]), float(facts["confidence"]))
+
+    def _verdicts_by_resource(self, values: Mapping[int, ValuesByBlock]) -> dict[str, list[str]]:
+        verdicts: dict[str, list[str]] = {}
+        for each in self.interventions:
+            verdict = self._verdict(each, values)
+            if each.resource and verdict != UNDECIDED:
+                verdicts.setdefault(each.resource, []).append(verdict)
+        return verdicts
+
+    def _is_complete(self, planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]) -> bool:
+        """Return whether an intervention needs no more blocks: it is decided, or has had all of them."""
+        if len(_shared_blocks(planned, values)) >= ANALYSIS_BLOCKS[-1]:
+            return True
+        return self._verdict(planned, values) not in (UNDECIDED, CONTRIBUTES)
+
+    def _verdict(self, planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]) -> str:
+        ratio = self._analysed_ratio(planned, values)
+        return (
+            UNDECIDED if ratio is None else intervention_verdict(ratio, self.metric, planned.resource_ratio)
+        )
+
+    def _analysed_ratio(
+        self, planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]
+    ) -> Ratio | None:
+        """Return the ratio at the latest analysis; None before the first one."""
+        blocks = _shared_blocks(planned, values)
+        count = max((each for each in ANALYSIS_BLOCKS if each <= len(blocks)), default=0)
+        if not count:
+            return None
+        base, changed = (
+            {block: values[index][block] for block in blocks[:count]}
+            for index in (BASE_TREATMENT, planned.treatment)
+        )
+        if min(*base.values(), *changed.values()) < 0:
+            return None  # A difference, such as an increase of latency, has no ratio.
+        pair = estimate_paired_ratio(base, changed)
+        return None if pair is None else combine_paired_ratios([pair], self.confidence)
+
+
+def confidence_of_one_analysis(confidence: float) -> float:
+    """Return the confidence of each analysis with which all analyses together keep `confidence`."""
+    return 1 - (1 - confidence) / len(ANALYSIS_BLOCKS)
+
+
+def _known_interval(low: float | None, high: float | None) -> tuple[float, float]:
+    """Return an interval; without one, that of all numbers."""
+    return (-math.inf if low is None else low, math.inf if high is None else high)
+
+
+def _is_superfluous(planned: PlannedIntervention, verdicts: Sequence[str]) -> bool:
+    """Return whether other interventions on the same resource make this one needless.
+
+    Where less of a resource costs nothing, more of it brings nothing. Where a resource limits, only more of
+    it is worth knowing.
+    """
+    if planned.is_advice:
+        return False
+    return NO_LIMIT in verdicts or (LIMITS in verdicts and planned.is_decrease)
+
+
+def _shared_blocks(planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]) -> list[int]:
+    return sorted(values.get(BASE_TREATMENT, {}).keys() & values.get(planned.treatment, {}).keys())
+
+
+def _interventions_from_facts(facts: Mapping[str, Any]) -> Iterator[PlannedIntervention]:
+    for name, value in facts.items():
+        number = name.removeprefix("treatment_")
+        if number == name:
+            continue
+        fields = mapping_or_empty(value)
+        yield PlannedIntervention(
+            int(number),
+            str(fields["resource"]),
+            fields["resource_ratio"],
+            float(fields["time_share"]),
+            bool(fields["is_advice"]),
+        )

@@ -1,0 +1,102 @@
+"""What the interventions on a treatment say about its candidate causes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from vnetbench.estimate.model import Experiment
+from vnetbench.explain.experiment_verdicts import is_experiment_on_levels
+from vnetbench.explain.interventions.elasticity import (
+    GAIN,
+    LIMITS,
+    NO_EFFECT,
+    NO_LIMIT,
+    UNDECIDED,
+    experiment_elasticity,
+    intervention_verdict,
+    verdict_on_resource,
+)
+from vnetbench.explain.interventions.resources import RESOURCES
+from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause
+from vnetbench.explain.rules import get_cause
+from vnetbench.study.model import Level
+
+_RANK_BY_CONFIDENCE = {CONFIRMED: -1, REFUTED: 1}
+
+
+def verdict_by_resource(levels: Mapping[str, Level], experiments: Sequence[Experiment]) -> Mapping[str, str]:
+    """Return the verdict on each resource that interventions on a treatment with these levels changed."""
+    verdicts: dict[str, list[str]] = {}
+    for each in experiments:
+        if each.resource in RESOURCES and is_experiment_on_levels(each, levels):
+            verdict = intervention_verdict(each.ratio, each.metric, each.resource_ratio)
+            verdicts.setdefault(each.resource, []).append(verdict)
+    return {resource: verdict_on_resource(each) for resource, each in verdicts.items()}
+
+
+def apply_resource_verdicts(
+    candidates: Sequence[CandidateCause],
+    tested: Sequence[CandidateCause],
+    levels: Mapping[str, Level],
+    experiments: Sequence[Experiment],
+) -> tuple[CandidateCause, ...]:
+    """Return the candidates with the verdicts on their resources: confirmed ones first, refuted ones last.
+
+    A resource that limits confirms the candidate that ranks first among its causes. It adds its general cause
+    if no candidate names one. A cause is refuted if none of its resources limits.
+
+    Args:
+        candidates: The candidates as the counters rank them.
+        tested: The same candidates with the verdicts of their own settings, in the order of these verdicts.
+        levels: Levels of their treatment.
+        experiments: All experiments of the campaign.
+    """
+    verdicts = verdict_by_resource(levels, experiments)
+    ranked_names = [each.cause.name for each in candidates]
+    confirmed = {
+        next((name for name in ranked_names if name in RESOURCES[resource].causes), "")
+        for resource, verdict in verdicts.items()
+        if verdict in (LIMITS, GAIN)
+    }
+    counter_confidence = {each.cause.name: each.confidence for each in candidates}
+    judged = [_judge(each, counter_confidence, confirmed, verdicts) for each in tested]
+    judged += _missing_causes(judged, levels, experiments)
+    return tuple(sorted(judged, key=lambda each: _RANK_BY_CONFIDENCE.get(each.confidence, 0)))
+
+
+def _judge(
+    candidate: CandidateCause,
+    counter_confidence: Mapping[str, str],
+    confirmed: Collection[str],
+    verdicts: Mapping[str, str],
+) -> CandidateCause:
+    name = candidate.cause.name
+    own = [verdicts.get(each.name, UNDECIDED) for each in RESOURCES.values() if name in each.causes]
+    if name in confirmed:
+        return replace(candidate, confidence=CONFIRMED)
+    if own and all(each in (NO_LIMIT, NO_EFFECT) for each in own):
+        return replace(candidate, confidence=REFUTED)
+    if LIMITS in own and candidate.confidence == REFUTED:
+        # Its advice does not help, but its resource limits: the counters decide.
+        return replace(candidate, confidence=counter_confidence[name])
+    return candidate
+
+
+def _missing_causes(
+    candidates: Sequence[CandidateCause], levels: Mapping[str, Level], experiments: Sequence[Experiment]
+) -> Iterator[CandidateCause]:
+    """Yield the cause of the resource with the largest elasticity, if no candidate names its causes."""
+    limiting = [
+        (elasticity.value, each.resource)
+        for each in experiments
+        if each.resource in RESOURCES
+        and is_experiment_on_levels(each, levels)
+        and intervention_verdict(each.ratio, each.metric, each.resource_ratio) == LIMITS
+        and (elasticity := experiment_elasticity(each)) is not None
+    ]
+    if not limiting:
+        return
+    causes = RESOURCES[max(limiting)[1]].causes
+    if causes and not {each.cause.name for each in candidates} & set(causes):
+        yield CandidateCause(get_cause(causes[0]), 0.0, CONFIRMED, ())

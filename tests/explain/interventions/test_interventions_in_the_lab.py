@@ -1,0 +1,73 @@
+"""Interventions on a real testbed: CPU time limits an unshaped stream, and not one behind a shaper."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from vnetbench.commands.campaign import run_plan, run_study
+from vnetbench.commands.summaries import read_summary_without_experiments
+from vnetbench.estimate.experiments import estimate_experiments
+from vnetbench.estimate.model import Experiment
+from vnetbench.explain.interventions.elasticity import (
+    MIDDLE_ELASTICITY,
+    experiment_elasticity,
+)
+from vnetbench.explain.interventions.measured_cpu_ratios import with_measured_cpu_ratios
+from vnetbench.explain.interventions.series import plan_series
+from vnetbench.study.file.load import parse_study
+
+STUDY = """
+title = "One stream"
+[factors]
+streams = 1
+link_rate = "{link_rate}"
+[timing]
+duration = "500 ms"
+[precision]
+max_trials = 6
+"""
+
+
+def measure_cpu_intervention(folder: Path, link_rate: str) -> tuple[Experiment, Experiment]:
+    """Measure a stream, then take CPU time from its sender, in up to eleven interleaved blocks.
+
+    Returns:
+        The experiment with the ratio of CPU time as planned, and as the series measured it.
+    """
+    console = Console(file=io.StringIO(), width=200)
+    name = link_rate.replace("/", "-")
+    results, proof = folder / f"{name}.vnb", folder / f"{name}.proof.vnb"
+    study = parse_study(STUDY.format(link_rate=link_rate), None)
+    assert run_study(study, lambda: results, 1, console) == "finished"
+    summary = read_summary_without_experiments(results)
+    # Without a time accounting, no share of the time keeps the intervention from being planned.
+    points = tuple(replace(each, evidence={name: value for name, value in each.evidence.items()
+                                           if not name.startswith("time_")})
+                   for each in summary.treatments[0].points)  # fmt: skip
+    summary = replace(summary, treatments=(replace(summary.treatments[0], points=points),))
+    planned = plan_series(summary, (), (0,), has_root=True)
+    assert planned is not None
+    only_cpu = tuple(each for each in planned.series.interventions if each.resource == "sender_cpu_time")
+    series = replace(planned.series, interventions=only_cpu)
+    assert run_plan(planned.study, planned.plan, lambda: proof, console, series) == "finished"
+    recorded = read_summary_without_experiments(proof)
+    (planned_experiment,) = estimate_experiments(recorded)
+    (measured_experiment,) = with_measured_cpu_ratios((planned_experiment,), recorded)
+    return planned_experiment, measured_experiment
+
+
+@pytest.mark.lab
+@pytest.mark.usefixtures("real_root")
+def test_cpu_time_has_an_elasticity_only_where_no_shaper_limits(tmp_path: Path) -> None:
+    # Behind the shaper, the VM hardly uses its CPU, so that the series cannot measure what it could use.
+    shaped = experiment_elasticity(measure_cpu_intervention(tmp_path, "1 Gbit/s")[0])
+    free = experiment_elasticity(measure_cpu_intervention(tmp_path, "none")[1])
+    assert shaped is not None and shaped.high is not None and shaped.high < MIDDLE_ELASTICITY, shaped
+    if free is None or free.low is None or free.high is None or free.low <= MIDDLE_ELASTICITY <= free.high:
+        pytest.skip(f"other programs use this machine's CPUs, so that the interval does not decide: {free}")
+    assert free.low > MIDDLE_ELASTICITY, (shaped, free)
