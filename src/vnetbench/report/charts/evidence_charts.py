@@ -117,7 +117,7 @@ def _bar_spec(chart: EvidenceChart) -> VegaSpec:
         "y:Q",
         title=_value_axis_title(chart),
         scale=alt.Scale(zero=True),
-        axis=alt.Axis(grid=True, tickCount=5),
+        axis=alt.Axis(grid=True, tickCount=5, titleAnchor="end"),
     )
     rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour_encoding(chart))
     offset = {"yOffset": alt.YOffset("series:N")} if len(_series_names(chart)) > 1 else {}
@@ -136,7 +136,7 @@ def _trials_by_mode_spec(chart: EvidenceChart) -> VegaSpec:
     x = alt.X(
         "x:Q",
         title=_wrap_x_title(chart.x_label),
-        scale=alt.Scale(zero=False, padding=12),
+        scale=alt.Scale(zero=False, padding=12, **_percentage_limit(chart)),
         axis=alt.Axis(tickCount=5),
     )
     points = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour_encoding(chart))
@@ -153,7 +153,7 @@ def _effect_ratios_spec(chart: EvidenceChart) -> VegaSpec:
         "y:Q",
         title=_value_axis_title(chart),
         scale=alt.Scale(type="log", nice=False, padding=12),
-        axis=alt.Axis(grid=True, tickCount=5, format=".5~g", labelOverlap=True),
+        axis=alt.Axis(grid=True, tickCount=5, format=".5~g", labelOverlap=True, titleAnchor="end"),
     )
     rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour_encoding(chart))
     unchanged = alt.Chart(DATASET).mark_rule(strokeWidth=1.5, strokeDash=[4, 2], style="ink")
@@ -192,6 +192,12 @@ _SPEC_BUILDER_BY_CHART_TYPE: Mapping[str, Callable[[EvidenceChart], VegaSpec]] =
     "effects": _effect_ratios_spec,
     "curve": _curve_spec,
 }
+
+
+def _percentage_limit(chart: EvidenceChart) -> dict[str, Any]:
+    """Return the end of an x axis of percentages, which the padding of the axis must not exceed."""
+    values = [float(row["x"]) for row in chart.rows]
+    return {"domainMax": 100.0} if "(%" in chart.x_label and max(values, default=0.0) <= 100 else {}
 
 
 def _value_axis_title(chart: EvidenceChart) -> list[str]:

@@ -64,6 +64,7 @@ def vega_config(dark: bool) -> dict[str, Any]:
             "ramp": {"scheme": "viridis"},
         },
         "text": {"color": ink, "fontSize": 11},
-        "style": {"soft": {"color": soft}, "ink": {"color": ink}},
+        "style": {"soft": {"color": soft}, "ink": {"color": ink},
+                  "segment": {"stroke": paper, "strokeWidth": 1}},
         **{mark: {"color": first} for mark in ("rule", "tick", "point", "line", "bar")},
     }  # fmt: skip

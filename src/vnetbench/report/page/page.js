@@ -4,6 +4,7 @@
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
   const MIN_PANEL_WIDTH = 230, Y_AXIS_WIDTH = 56, NARROW_WIDTH = 560;
+  const MAX_AXIS_LABEL_SHARE = 0.5, LEGEND_CHARACTER_WIDTH = 6.5, LEGEND_SYMBOL_WIDTH = 40;
 
   const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 
@@ -37,6 +38,21 @@
     return copy;
   };
 
+  // Labels and legends must not be wider than the chart: limit labels, and give long entries fewer columns.
+  const fitTexts = (spec, values, width) =>
+    JSON.parse(JSON.stringify(spec), (key, value) => {
+      if (value?.labelLimit) {
+        value.labelLimit = Math.min(value.labelLimit, (key === "axis" ? MAX_AXIS_LABEL_SHARE : 0.95) * width);
+      }
+      if (["color", "shape", "strokeDash"].includes(key) && value?.field && value.type !== "quantitative") {
+        const longest = values.reduce((length, row) => Math.max(length, String(row[value.field] ?? "").length), 0);
+        const entryWidth = LEGEND_CHARACTER_WIDTH * longest + LEGEND_SYMBOL_WIDTH;
+        const columns = Math.max(1, Math.floor(width / entryWidth));
+        if (value.legend !== null) value.legend = { ...value.legend, columns: Math.min(value.legend?.columns ?? columns, columns) };
+      }
+      return value;
+    });
+
   const drawChart = async (figure) => {
     const chart = data.charts[figure.id];
     chart.values ??= expandRows(chart.rows);
@@ -45,7 +61,7 @@
     const config = structuredClone(data.configs[isDark() ? "dark" : "light"]);
     config.background = "transparent";
     if (width < NARROW_WIDTH) config.legend.columns = 3;
-    const spec = { ...fitSpec(chart.spec, width), datasets: { [data.dataset]: chart.values } };
+    const spec = { ...fitSpec(fitTexts(chart.spec, chart.values, width), width), datasets: { [data.dataset]: chart.values } };
     figure.drawnState = displayState();
     const result = await vegaEmbed(container, spec, {
       config,
