@@ -57,5 +57,7 @@ def _find_leftovers() -> set[tuple[str, str]]:
     namespaces = {
         (n.split(".")[1], n) for n in netlink.list_namespaces() if n.startswith(registry.NAMESPACE_PREFIX)
     }
-    entries = {(entry.name, f"entry of {entry.owner}") for entry in registry.list_registered_and_leftover_testbeds()}
+    entries = {
+        (entry.name, f"entry of {entry.owner}") for entry in registry.list_registered_and_leftover_testbeds()
+    }
     return {(testbed, what) for testbed, what in namespaces | entries if testbed not in used}

@@ -137,7 +137,9 @@ def test_a_multipath_testbed_carries_packets_over_both_uplinks() -> None:
         "team", NetnsShape("router")
     )
     try:
-        effective = testbed.set_knobs_and_prove_paths(complete_levels({"vswitch": "router", "link_rate": 10**9}), TestbedSpec())
+        effective = testbed.set_knobs_and_prove_paths(
+            complete_levels({"vswitch": "router", "link_rate": 10**9}), TestbedSpec()
+        )
         assert effective["path_mtu_proved"] == 1500
         assert effective["link_rate"] == 10**9
         interfaces = testbed.describe()["observed_interfaces"]

@@ -18,7 +18,7 @@ def end_with_fault(kind: str, fault: str) -> TrialEndpoint:
     events: queue.Queue[tuple[str, dict[str, object]]] = queue.Queue()
     events.put(("trial.end", {"trial": "t", "reason": "fault", "fault": fault, "fault_kind": kind}))
     endpoint = TrialEndpoint(cast(AgentClient, SimpleNamespace(endpoint="a1", events=events)), "source")
-    endpoint.take_events("t")
+    endpoint.process_queued_events("t")
     return endpoint
 
 
@@ -35,5 +35,5 @@ def test_an_endpoint_whose_trial_ended_without_a_fault_has_none() -> None:
     events: queue.Queue[tuple[str, dict[str, object]]] = queue.Queue()
     events.put(("trial.end", {"trial": "t", "reason": "done", "fault": "", "fault_kind": None}))
     endpoint = TrialEndpoint(cast(AgentClient, SimpleNamespace(endpoint="a1", events=events)), "sink")
-    endpoint.take_events("t")
+    endpoint.process_queued_events("t")
     assert endpoint.is_over and endpoint.fault is None

@@ -19,16 +19,33 @@ SENDER_SATURATED: Evidence = {
     "receiver_thread_busy_percent": 40.0,
     "receiver_thread_runnable_percent": 41.0,
     "sender_thread_waiting_percent": 1.0,
+    "time_sender_running_percent": 97.0,
+    "time_receiver_running_percent": 1.0,
+    "cpu_work_time_percent": 98.0,
+    "programs_time_percent": 0.0,
+    "quota_time_percent": 0.0,
+    "hypervisor_time_percent": 0.0,
+    "load_cpus_occupied_percent": 70.0,
+    "load_cpus_programs_percent": 0.0,
+    "load_cpus_hypervisor_percent": 0.0,
     "receiver_thread_waiting_percent": 1.0,
     "busiest_cpu_percent": 99.0,
     "other_work_percent": 5.0,
     "other_cpus_idle_percent": 60.0,
 }
-QUOTA: Evidence = {**SENDER_SATURATED, "sender_thread_busy_percent": 30.0, "sender_throttled_percent": 60.0}
+QUOTA: Evidence = {
+    **SENDER_SATURATED,
+    "sender_thread_busy_percent": 30.0,
+    "sender_throttled_percent": 60.0,
+    "quota_time_percent": 60.0,
+    "time_sender_running_percent": 30.0,
+}
 IDLE: Evidence = {
     **SENDER_SATURATED,
     "sender_thread_busy_percent": 10.0,
     "sender_thread_runnable_percent": 11.0,
+    "time_sender_running_percent": 9.0,
+    "cpu_work_time_percent": 10.0,
     "busiest_cpu_percent": 20.0,
 }
 

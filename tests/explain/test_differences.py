@@ -97,7 +97,12 @@ def test_constant_goodput_per_stream_identifies_a_limit_per_stream() -> None:
 
 
 def test_without_a_law_the_finding_names_the_largest_change_and_both_limits() -> None:
-    quiet = {**SENDER_SATURATED, "sender_thread_busy_percent": 10.0, "sender_thread_runnable_percent": 12.0}
+    quiet = {
+        **SENDER_SATURATED,
+        "sender_thread_busy_percent": 10.0,
+        "sender_thread_runnable_percent": 12.0,
+        "time_sender_running_percent": 96.0,
+    }
     (finding,) = find_differences(
         STREAMS, SimulatedTreatment(SENDER_SATURATED, 1e9), SimulatedTreatment({**quiet, "rtt_us": 5.0}, 2e9)
     )

@@ -55,11 +55,11 @@ SEARCH = 'title = "t"\nworkload = "frames"\n[factors]\nframe_size = 64\n[search]
                 "switch_thread_waiting_percent": 60.0,
                 "switch_thread_runnable_percent": 90.0,
             },
-            "shared_by_vms",
+            "other_programs",
         ),
         (
             {**LOST, "lost_before_receiver_percent": 95.0, "sink_thread_waiting_percent": 60.0},
-            "shared_by_vms",
+            "other_programs",
         ),
         (
             {
@@ -111,7 +111,7 @@ def test_unpaced_frames_without_loss_are_normally_limited_by_the_generator() -> 
     assert sentence.startswith(
         "The bench, not the network, limits the results: the generator sends frames at its maximum rate"
     )
-    assert "This is normal for an unpaced load." in explanation.findings[0].text
+    assert "No fault is visible." in explanation.findings[0].text
 
 
 def test_the_limit_of_a_search_is_explained() -> None:

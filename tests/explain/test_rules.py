@@ -11,12 +11,14 @@ from vnetbench.explain.rules import CAUSE_FAMILIES, EvidenceCondition, load_rule
 pytestmark = pytest.mark.pure
 
 NAMES = (
+    "cpus_full",
     "sender_cpu",
     "receiver_cpu",
     "generator_cpu",
     "switch_cpu",
     "receive_processing",
     "shared_with_packets",
+    "other_programs",
     "shared_by_vms",
     "cpu_quota",
     "steal",
@@ -63,7 +65,7 @@ def test_every_cause_has_a_rule() -> None:
 
 def test_only_causes_that_need_comparisons_have_no_patterns() -> None:
     unjudged = {name for name, rule in load_rules().items() if not rule.has_patterns}
-    assert unjudged == {"two_modes", "drift", "warm_up", "too_few_trials"}
+    assert unjudged == {"two_modes", "drift", "warm_up", "machine_busy", "too_few_trials"}
 
 
 def test_every_condition_uses_a_known_metric() -> None:
@@ -78,7 +80,8 @@ def test_every_condition_uses_a_known_metric() -> None:
 
 def test_natural_limits_are_not_faults() -> None:
     natural = {name for name, rule in load_rules().items() if not rule.cause.is_fault}
-    assert natural == {"sender_cpu", "receiver_cpu", "generator_cpu", "switch_cpu", "request_response"}
+    cpus = {"sender_cpu", "receiver_cpu", "cpus_full", "generator_cpu", "switch_cpu"}
+    assert natural == {*cpus, "request_response"}
 
 
 @pytest.mark.parametrize("name", NAMES)

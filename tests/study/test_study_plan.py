@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Plan, Study, Treatment
-from vnetbench.study.plan import shuffle_block, make_plan
+from vnetbench.study.plan import make_plan, shuffle_block
 
 
 def study(rest: str = "") -> Study:
@@ -47,7 +47,9 @@ def test_a_block_runs_every_treatment_once() -> None:
 
 
 def test_the_same_seed_and_block_give_the_same_order() -> None:
-    assert shuffle_block(make_numbered_plan(6), 0, range(6)) == shuffle_block(make_numbered_plan(6), 0, range(6))
+    assert shuffle_block(make_numbered_plan(6), 0, range(6)) == shuffle_block(
+        make_numbered_plan(6), 0, range(6)
+    )
     # This order must never change: a later version of the bench resumes results files of today.
     assert shuffle_block(make_numbered_plan(6), 0, range(6)) == (5, 1, 2, 0, 3, 4)
 

@@ -21,7 +21,7 @@ MAX_STORABLE_BYTES = 1 << 62
 """Maximum count that a results file can store; a larger one cannot be real."""
 
 
-def find_count_error(workload: str, duration_s: float, endpoints: Sequence[EndpointRecord]) -> str:
+def find_count_error(workload: str, idle_and_load_s: float, endpoints: Sequence[EndpointRecord]) -> str:
     """Return a message if the endpoints' counts are inconsistent, else an empty string.
 
     TCP delivers every byte, and every datagram either arrives or is lost, so a difference is a fault of the
@@ -47,7 +47,7 @@ def find_count_error(workload: str, duration_s: float, endpoints: Sequence[Endpo
         if endpoint.role == "source" or endpoint.totals.get("drained", False):
             continue
         last_s = max((x.end_s for x in endpoint.samples if x.bytes_received), default=0.0)
-        if last_s < STALL_CHECK_START_SHARE * duration_s:
+        if last_s < STALL_CHECK_START_SHARE * idle_and_load_s:
             return (
                 f"no data arrived at {endpoint.name} after {last_s:.2f} s, so the path no longer carries data"
             )

@@ -147,8 +147,10 @@ class LabInstrument:
                 effective = testbed.set_knobs_and_prove_paths(load.factors, self._testbed_spec)
                 with self._trial_context(testbed, load) as trial_testbed:
                     measurement = self._measure(trial_testbed, load, should_abandon)
-                    changes = _find_changed_settings(effective, trial_testbed, load)
-                    return _TestbedMeasurement(_add_changed_settings(measurement, changes), effective)
+                    changes = _find_externally_changed_settings(effective, trial_testbed, load)
+                    return _TestbedMeasurement(
+                        _add_externally_changed_settings(measurement, changes), effective
+                    )
             except BenchError as error:
                 self._close_testbed_and_observer(shape)
                 if is_new:
@@ -209,7 +211,7 @@ class LabInstrument:
             observer.close()
 
 
-def _find_changed_settings(
+def _find_externally_changed_settings(
     effective: Mapping[str, Any], testbed: Testbed, load: TrialLoad
 ) -> Mapping[str, object]:
     """Return settings that another program changed. In workloads of frames, the agents change them."""
@@ -219,7 +221,9 @@ def _find_changed_settings(
     return {**changed, **control_groups.changed_limits(effective, testbed.endpoints, testbed.agents)}
 
 
-def _add_changed_settings(measurement: TrialMeasurement, changed: Mapping[str, object]) -> TrialMeasurement:
+def _add_externally_changed_settings(
+    measurement: TrialMeasurement, changed: Mapping[str, object]
+) -> TrialMeasurement:
     """Store settings that another program changed during the trial, with a note for each."""
     notes = tuple(f"another program changed {setting} during the trial" for setting in changed)
     return replace(

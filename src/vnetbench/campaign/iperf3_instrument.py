@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_local_agent, start_observer
@@ -158,15 +158,16 @@ class Iperf3Instrument:
                 "connect": {"address": server.address, "port": server.port,
                             "from": testbed.local.source_address, "protocol": "iperf3"},
             }  # fmt: skip
-            answer, wait_s = _call_with_retries(
+            reply = _call_with_retries(
                 agent, "trial.prepare", parameters, RETRY_TIMEOUT_S_BY_ERROR, should_abandon
             )
-            if wait_s > MIN_NOTED_WAIT_S:
+            if reply.elapsed_s > MIN_NOTED_WAIT_S:
                 wait_notes.append(
-                    f"the iperf3 server {server.name} was unavailable for {wait_s:.1f} s before the trial"
+                    f"the iperf3 server {server.name} was unavailable for {reply.elapsed_s:.1f} s "
+                    "before the trial"
                 )
             observer.wait(observing, "trial.prepare")
-            streams: list[dict[str, Any]] = answer["streams"]
+            streams: list[dict[str, Any]] = reply.answer["streams"]
             return check_socket_settings(load.factors, streams)
 
         endpoints = {testbed.local.name: TrialEndpoint(agent, role), HOST: TrialEndpoint(observer, OBSERVE)}
@@ -199,9 +200,9 @@ def _contact_server(agent: AgentClient, testbed: iperf3_server.Iperf3Testbed) ->
         "from": testbed.local.source_address,
     }
     try:
-        answer, _ = _call_with_retries(
+        answer = _call_with_retries(
             agent, "iperf3.probe", parameters, CONTACT_RETRY_TIMEOUT_S_BY_ERROR, lambda: False
-        )
+        ).answer
     except AgentError as error:
         fix = FIX_BY_SERVER_ERROR.get(str(error.data.get("kind")))
         raise BenchError(
@@ -210,17 +211,21 @@ def _contact_server(agent: AgentClient, testbed: iperf3_server.Iperf3Testbed) ->
     return answer
 
 
+class _AgentReply(NamedTuple):
+    """An agent's answer, and how long it took with all retries."""
+
+    answer: dict[str, Any]
+    elapsed_s: float
+
+
 def _call_with_retries(
     agent: AgentClient,
     method: str,
     parameters: Mapping[str, Any],
     retry_timeout_s_by_error: Mapping[str, float],
     should_abandon: Callable[[], bool],
-) -> tuple[dict[str, Any], float]:
+) -> _AgentReply:
     """Call the agent, and retry while the server is unavailable.
-
-    Returns:
-        The answer, and the time that it took in seconds.
 
     Raises:
         AgentError: The server was unavailable for longer than its retry timeout.
@@ -229,7 +234,7 @@ def _call_with_retries(
     start = time.monotonic()
     for pause_s in itertools.chain(RETRY_PAUSES_S, itertools.repeat(RETRY_PAUSES_S[-1])):
         try:
-            return agent.call(method, **parameters), time.monotonic() - start
+            return _AgentReply(agent.call(method, **parameters), time.monotonic() - start)
         except AgentError as error:
             if time.monotonic() - start >= retry_timeout_s_by_error.get(str(error.data.get("kind")), 0.0):
                 raise

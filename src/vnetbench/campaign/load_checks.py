@@ -178,13 +178,13 @@ def _check_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str
 
 
 def check_pacing_and_load(
-    factors: Mapping[str, Level], duration_s: float, endpoints: Sequence[EndpointRecord]
+    factors: Mapping[str, Level], idle_and_load_s: float, endpoints: Sequence[EndpointRecord]
 ) -> list[str]:
     """Return notes on a load that deviates from the treatment.
 
     Args:
         factors: The treatment's levels.
-        duration_s: Duration of the load.
+        idle_and_load_s: Duration of the idle phase and the load together.
         endpoints: Records of the endpoints without observers.
 
     Raises:
@@ -200,14 +200,14 @@ def check_pacing_and_load(
         for endpoint in endpoints
         # Samples at the end may include data that streams sent when pacing had ended.
         for rate in _compute_stream_receive_rates_bps(
-            [x for x in endpoint.samples if x.end_s <= PACING_CHECKED_DURATION_SHARE * duration_s]
+            [x for x in endpoint.samples if x.end_s <= PACING_CHECKED_DURATION_SHARE * idle_and_load_s]
         )
     ]
     if not rates_bps:
         return []
     if (
         max(rates_bps)
-        > (1 + MAX_PACING_DEVIATION_SHARE) * rate_bps + ACCEPTED_PACING_EXCESS_BITS / duration_s
+        > (1 + MAX_PACING_DEVIATION_SHARE) * rate_bps + ACCEPTED_PACING_EXCESS_BITS / idle_and_load_s
     ):
         raise TreatmentRefused(
             f"pacing_rate = {format_exact_bit_rate(rate_bps)} was exceeded:"

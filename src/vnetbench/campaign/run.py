@@ -70,7 +70,7 @@ class CampaignSession:
         Raises:
             BenchError: The file cannot be written, or no testbed can be created.
         """
-        self._warn_about_time()
+        self._warn_if_time_limit_short()
         block = 0
         try:
             while self.progress.open_treatments():
@@ -255,7 +255,7 @@ class CampaignSession:
         if not trial.failure:
             self._add_to_progress(trial)
 
-    def _warn_about_time(self) -> None:
+    def _warn_if_time_limit_short(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)
         calibrations_s = sum(map(self._max_pending_calibration_s, self.progress.open_treatments()))
         expected_steps_s = precision.min_trials * sum(

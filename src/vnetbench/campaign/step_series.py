@@ -24,13 +24,13 @@ from vnetbench.study.factors.frame_factors import FRAME_LOAD, FRAME_SIZE
 from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes, parse_throughput_share
 from vnetbench.study.workloads import WORKLOADS
 
-MAX_GENERATOR_RATE_STEP_S = 0.5
+MAX_GENERATOR_STEP_DURATION_S = 0.5
 """Maximum duration of the first step, which measures the generator's maximum rate."""
 MAX_RELIABLE_PACED_SHARE = 0.97
 """Share of the generator's maximum rate that it reaches reliably when it paces frames."""
 LOSS_CURVE_DECREMENT_SHARE = 0.05
 """Share of the maximum load between two steps of the loss curve (RFC 2544, 26.3 allows up to 10 %)."""
-LOSSLESS_STEPS_TO_END = 2
+LOSSLESS_STEPS_TO_END_CURVE = 2
 """Number of consecutive steps without loss that end the loss curve (RFC 2544, 26.3)."""
 
 
@@ -52,7 +52,7 @@ def run_step_series(
         TrialFailed: This machine is too busy, or a step failed.
     """
     steps = StepRunner(load, step_series, measure)
-    first, parameters = _measure_max_load(steps, step_series)
+    first, parameters = _measure_generator_max_rate(steps, step_series)
     workload = WORKLOADS[load.workload]
     goal_results = (
         _measure_loss_curve(steps, parameters)
@@ -96,10 +96,12 @@ def run_step_series(
     )
 
 
-def _measure_max_load(steps: StepRunner, step_series: StepSeries) -> tuple[StepResult, SearchParameters]:
+def _measure_generator_max_rate(
+    steps: StepRunner, step_series: StepSeries
+) -> tuple[StepResult, SearchParameters]:
     """Measure the generator's maximum rate; return that step and the parameters of the search."""
     wanted = step_series.search_spec
-    try_s = min(MAX_GENERATOR_RATE_STEP_S, wanted.step_s)
+    try_s = min(MAX_GENERATOR_STEP_DURATION_S, wanted.step_s)
     first = steps.run(GENERATOR_STEP, wanted.max_load_fps, try_s)
     if (
         not first.record.received
@@ -182,8 +184,8 @@ def _measure_loss_curve(steps: StepRunner, parameters: SearchParameters) -> tupl
                 parameters.goals[-1], LOSS_CURVE_STEP, load_fps, parameters.step_s
             )
         )
-        last = results[-LOSSLESS_STEPS_TO_END:]
-        if len(last) == LOSSLESS_STEPS_TO_END and not any(step.record.loss_ratio for step in last):
+        last = results[-LOSSLESS_STEPS_TO_END_CURVE:]
+        if len(last) == LOSSLESS_STEPS_TO_END_CURVE and not any(step.record.loss_ratio for step in last):
             break
     return tuple(_result_from_loss_curve(results, goal) for goal in parameters.goals)
 

@@ -98,7 +98,7 @@ class TrialLoad:
     """Workloads of frames: the steps before the load, which determine its rate."""
 
     @property
-    def total_s(self) -> float:
+    def idle_and_load_s(self) -> float:
         """Duration of the idle phase and the load together."""
         return self.idle_s + self.duration_s
 
@@ -162,9 +162,9 @@ def measure_trial(
         if not counts.total_received:
             notes.insert(0, format_loss_of_all_frames(counts.total_sent, measurement.endpoints))
         return replace(measurement, notes=(*notes, *measurement.notes))
-    if error := find_count_error(load.workload, load.total_s, load_endpoints):
+    if error := find_count_error(load.workload, load.idle_and_load_s, load_endpoints):
         raise TrialFailedUnderLoad(error, measurement.endpoints)
-    load_notes = check_pacing_and_load(load.factors, load.total_s, load_endpoints)
+    load_notes = check_pacing_and_load(load.factors, load.idle_and_load_s, load_endpoints)
     return replace(measurement, notes=(*load_notes, *measurement.notes))
 
 
@@ -217,7 +217,7 @@ def run_trial(
     totals = {record.name: record.totals for record in records}
     if counts := sum_zero_copy_counts(list(totals.values())):
         effective["zero_copy_sends"] = counts
-    notes = (*clock_notes(effective), *instrument_notes(load.total_s, load.interval_s, totals))
+    notes = (*clock_notes(effective), *instrument_notes(load.idle_and_load_s, load.interval_s, totals))
     return TrialMeasurement(records, effective, notes)
 
 
@@ -368,25 +368,25 @@ def _start_load(
 ) -> None:
     # Observers and sinks start before anything is sent.
     order = sorted(endpoints.values(), key=lambda e: [OBSERVE, "sink", "both", "source"].index(e.role))
-    pending = [(e, e.agent.send("trial.start", trial=trial, duration_s=load.total_s)) for e in order]
+    pending = [(e, e.agent.send("trial.start", trial=trial, duration_s=load.idle_and_load_s)) for e in order]
     for endpoint, future in pending:
         endpoint.agent.wait(future, "trial.start")
-    _collect(endpoints, trial, load.total_s, should_abandon)
+    _process_events_until_end(endpoints, trial, load.idle_and_load_s, should_abandon)
 
 
-def _collect(
-    endpoints: Mapping[str, TrialEndpoint], trial: str, duration_s: float, should_abandon: Callable[[], bool]
+def _process_events_until_end(
+    endpoints: Mapping[str, TrialEndpoint], trial: str, sending_s: float, should_abandon: Callable[[], bool]
 ) -> None:
     """Process the events of all agents until each has ended its trial. A fault of one stops the others."""
-    deadline = time.monotonic() + duration_s + DRAIN_TIMEOUT_S + TRIAL_END_GRACE_S
+    deadline = time.monotonic() + sending_s + DRAIN_TIMEOUT_S + TRIAL_END_GRACE_S
     is_broken = False
     while pending := [endpoint for endpoint in endpoints.values() if not endpoint.is_over]:
         if should_abandon():
             raise TrialAbandoned(_make_endpoint_records(endpoints))
         # All agents send at about the same rate, so their events queue up while one of them is polled.
-        pending[0].take_events(trial, wait_s=POLL_INTERVAL_S)
+        pending[0].process_queued_events(trial, wait_s=POLL_INTERVAL_S)
         for endpoint in pending[1:]:
-            endpoint.take_events(trial)
+            endpoint.process_queued_events(trial)
         if not is_broken and any(endpoint.fault for endpoint in endpoints.values()):
             is_broken = True
             deadline = min(deadline, time.monotonic() + TRIAL_END_GRACE_S)

@@ -44,7 +44,7 @@ class TrialEndpoint:
         """Whether the agent will send no more events of this trial."""
         return self.totals is not None or (self.fault is not None and self.fault.cause_rank < 2)
 
-    def take_events(self, trial: str, wait_s: float = 0.0) -> None:
+    def process_queued_events(self, trial: str, wait_s: float = 0.0) -> None:
         """Process all queued events. If there are none, wait up to `wait_s` for one."""
         with suppress(queue.Empty):
             self._process_event(trial, *self.agent.events.get(wait_s > 0, wait_s or None))

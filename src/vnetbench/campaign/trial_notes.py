@@ -28,12 +28,12 @@ MAX_EXCESS_MEDIAN_FRAME_DELAY_US = 500.0
 
 
 def instrument_notes(
-    duration_s: float, interval_s: float, totals_by_endpoint: Mapping[str, TrialEndParameters]
+    idle_and_load_s: float, interval_s: float, totals_by_endpoint: Mapping[str, TrialEndParameters]
 ) -> list[str]:
     """Return notes on where the instrument was the limit, late or incomplete.
 
     Args:
-        duration_s: Duration of the load.
+        idle_and_load_s: Duration of the idle phase and the load together.
         interval_s: Sampling interval.
         totals_by_endpoint: Totals of every endpoint and of the host, by name.
     """
@@ -43,9 +43,9 @@ def instrument_notes(
         float(totals.get("instrument", {}).get("sampler_cpu_s", 0.0))
         for totals in totals_by_endpoint.values()
     )
-    if overhead_s > MAX_OVERHEAD_CPU_SHARE * duration_s:
+    if overhead_s > MAX_OVERHEAD_CPU_SHARE * idle_and_load_s:
         notes.append(
-            f"the bench and the agents' samplers used {100 * overhead_s / duration_s:.0f} % of a CPU"
+            f"the bench and the agents' samplers used {100 * overhead_s / idle_and_load_s:.0f} % of a CPU"
         )
     for name, totals in totals_by_endpoint.items():
         instrument = totals.get("instrument", {})
@@ -56,7 +56,7 @@ def instrument_notes(
             )
         if lost := int(instrument.get("events_lost", 0)):
             notes.append(f"{name}: {lost} samples were lost, because the bench read too slowly")
-        # What is left of a trial with an iperf3 server is in its counts (`counts.check_server_totals`).
+        # What is left of a trial with an iperf3 server is in its counts (`count_checks.check_server_totals`).
         if not totals.get("drained", True) and "server" not in totals:
             notes.append(f"{name}: data was still in flight {DRAIN_TIMEOUT_S:g} s after the end of the trial")
         if unanswered := int(totals.get("unanswered") or 0):

@@ -43,25 +43,31 @@ def start_campaign(
     return run_study(study, lambda: output, seed, console)
 
 
-def run_study(study: Study, output: Callable[[], Path], seed: int | None, console: Console) -> CampaignStatus:
+def run_study(
+    study: Study, get_output_path: Callable[[], Path], seed: int | None, console: Console
+) -> CampaignStatus:
     """Run a new campaign from a parsed study; see `start_campaign`."""
-    return run_plan(study, make_plan(study, seed), output, console)
+    return run_plan(study, make_plan(study, seed), get_output_path, console)
 
 
-def run_plan(study: Study, plan: Plan, output: Callable[[], Path], console: Console) -> CampaignStatus:
+def run_plan(
+    study: Study, plan: Plan, get_output_path: Callable[[], Path], console: Console
+) -> CampaignStatus:
     """Run a new campaign from a plan, which may hold only some treatments of its study.
 
     Args:
         study: The study that the plan belongs to.
         plan: The treatments and the seed.
-        output: Returns the path of the results file. It is called only when the campaign starts, because
-            until then this process may restart itself in a namespace (`privilege.enter_for_run`) and would
-            leave a temporary folder behind.
+        get_output_path: Returns the path of the results file. It is called only when the campaign starts,
+            because until then this process may restart itself in a namespace (`privilege.enter_for_run`) and
+            would leave a temporary folder behind.
         console: Where the live display is drawn.
     """
     make_instrument = prepare_instrument(study, plan, console)
     with _tester_lock_if_needed(study):
-        return _run_session(ResultsFile.create(output(), study, plan), study, plan, make_instrument, console)
+        return _run_session(
+            ResultsFile.create(get_output_path(), study, plan), study, plan, make_instrument, console
+        )
 
 
 def resume_campaign(results: Path, console: Console) -> CampaignStatus:

@@ -10,7 +10,7 @@ from rich.console import Console
 from vnetbench.commands.campaign import resume_campaign, run_plan
 from vnetbench.commands.summaries import proof_file_path, read_summary_without_experiments
 from vnetbench.errors import BenchError
-from vnetbench.estimate.experiments import has_same_study, study_hash
+from vnetbench.estimate.experiments import has_same_study, short_study_hash
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.experiment_plan import ExperimentPlan, plan_first_possible_experiment
 from vnetbench.explain.explain import explain
@@ -74,8 +74,8 @@ def _continue_proof(path: Path, summary: CampaignSummary, console: Console) -> C
     proof = read_summary_without_experiments(path)
     if not has_same_study(proof, summary):
         raise BenchError(
-            f"this proof file belongs to another study (SHA-256 {study_hash(proof)}…, "
-            f"here {study_hash(summary)}…)",
+            f"this proof file belongs to another study (SHA-256 {short_study_hash(proof)}…, "
+            f"here {short_study_hash(summary)}…)",
             where=str(path),
             fix="move the proof file to another folder, then run explain --prove again",
         )

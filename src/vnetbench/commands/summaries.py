@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vnetbench.errors import BenchError
-from vnetbench.estimate.experiments import estimate_experiments, has_same_study, study_hash
+from vnetbench.estimate.experiments import estimate_experiments, has_same_study, short_study_hash
 from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
@@ -36,13 +36,13 @@ def read_summary_with_experiments(path: Path) -> CampaignSummary:
         experiments = estimate_experiments(proof)
         outcome = "is included" if experiments else "has nothing to compare"
         note = (
-            f"the proof file {proof_file.name} belongs to this study (SHA-256 {study_hash(proof)}…) and "
-            f"{outcome}"
+            f"the proof file {proof_file.name} belongs to this study (SHA-256 {short_study_hash(proof)}…) "
+            f"and {outcome}"
         )
         return replace(summary, experiments=experiments, proof_file_note=note)
     note = (
         f"the proof file {proof_file.name} is not used, because it belongs to another study "
-        f"(SHA-256 {study_hash(proof)}…, this study has {study_hash(summary)}…)"
+        f"(SHA-256 {short_study_hash(proof)}…, this study has {short_study_hash(summary)}…)"
     )
     return replace(summary, proof_file_note=note)
 

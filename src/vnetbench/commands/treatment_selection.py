@@ -11,7 +11,7 @@ from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.study.factors.imported_factors import allow_unspecified
 from vnetbench.study.factors.level_expressions import parse_levels
-from vnetbench.study.factors.registry import FACTORS, find_factor
+from vnetbench.study.factors.registry import FACTORS, require_factor_or_label
 from vnetbench.study.model import Level
 from vnetbench.study.problems import suggest_fix
 
@@ -32,7 +32,7 @@ class _FactorText:
 
     @property
     def is_free_text(self) -> bool:
-        return find_factor(self.factor_name).value_type.is_free_text
+        return require_factor_or_label(self.factor_name).value_type.is_free_text
 
 
 def select_treatments(summary: CampaignSummary, selector: str) -> list[int]:
@@ -93,7 +93,7 @@ def _split_selector(summary: CampaignSummary, selector: str) -> Iterator[_Factor
 
 
 def _parse_level(factor_text: _FactorText) -> Level:
-    kind = allow_unspecified(find_factor(factor_text.factor_name).value_type)
+    kind = allow_unspecified(require_factor_or_label(factor_text.factor_name).value_type)
     text = factor_text.level_text[1:-1] if factor_text.is_quoted else factor_text.level_text
     try:
         return kind.parse(text)

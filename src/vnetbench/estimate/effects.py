@@ -115,13 +115,13 @@ def _estimate_effect(
     )
 
 
-def _pairs_with_enough_blocks(pairs: Sequence[PairedRatio], fewest: int) -> Sequence[PairedRatio]:
-    """Return the pairs with a finite ratio and `fewest` blocks, or with fewer if no pair has so many.
+def _pairs_with_enough_blocks(pairs: Sequence[PairedRatio], min_blocks: int) -> Sequence[PairedRatio]:
+    """Return the pairs with a finite ratio and `min_blocks` blocks, or with fewer if no pair has so many.
 
     A single ratio of zero or infinity would make the mean of all of them zero or infinite.
     """
     finite = [pair for pair in pairs if math.isfinite(pair.log_ratio)]
-    return [pair for pair in finite if pair.block_count >= fewest] or finite
+    return [pair for pair in finite if pair.block_count >= min_blocks] or finite
 
 
 def _index_by_other_factors(

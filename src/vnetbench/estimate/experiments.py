@@ -39,9 +39,9 @@ def estimate_experiments(proof_summary: CampaignSummary) -> tuple[Experiment, ..
 
 def has_same_study(proof_summary: CampaignSummary, summary: CampaignSummary) -> bool:
     """Return whether both ran the same study file, whatever `--set` changed."""
-    return study_hash(proof_summary) == study_hash(summary)
+    return short_study_hash(proof_summary) == short_study_hash(summary)
 
 
-def study_hash(summary: CampaignSummary) -> str:
+def short_study_hash(summary: CampaignSummary) -> str:
     """Return the first characters of the SHA-256 of the study file's text."""
     return hashlib.sha256(summary.study_text.encode()).hexdigest()[:_STUDY_HASH_CHARACTERS]

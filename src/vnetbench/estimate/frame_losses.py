@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, final_stream_counts, search_result
+from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, final_stream_counts, read_search_result
 from vnetbench.results.records import (
     HOST,
     LOSS_CURVE_STEP,
@@ -141,7 +141,7 @@ def sum_losses_of_runs(runs: Sequence[FrameLosses]) -> FrameLosses:
 
 
 def _search_step_losses(trial: TrialRecord, testbed: Mapping[str, Any]) -> list[FrameLosses]:
-    goal_results = search_result(trial).get("goal_results") or ()
+    goal_results = read_search_result(trial).get("goal_results") or ()
     if not goal_results:
         return []
     goal, throughput_fps = float(goal_results[0]["goal"]), float(goal_results[0]["throughput_fps"])

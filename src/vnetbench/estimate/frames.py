@@ -83,7 +83,7 @@ def metrics_measured_by_steps(trial: TrialRecord) -> Iterator[tuple[str, float]]
     buffer time is the corrected one of RFC 9004: the burst divided by its rate, minus the part that the
     device forwarded during the burst.
     """
-    search = search_result(trial)
+    search = read_search_result(trial)
     for name, goal_result in zip(THROUGHPUT_METRIC_NAMES, _goal_results(search), strict=False):
         yield name, float(goal_result["throughput_fps"]) * int(search["direction_count"])
         if name == THROUGHPUT_METRIC_NAMES[0]:
@@ -103,26 +103,26 @@ def metrics_measured_by_steps(trial: TrialRecord) -> Iterator[tuple[str, float]]
         yield "buffer_s", frames / rate_fps * max(0.0, 1 - forwarded_share)
 
 
-def search_interval_by_metric(search: Mapping[str, Any]) -> dict[str, SearchInterval]:
+def search_interval_by_metric(search_result: Mapping[str, Any]) -> dict[str, SearchInterval]:
     """Return the search interval of each throughput metric; absent if the generator limited the search."""
     return {
         name: SearchInterval(
-            int(search["direction_count"]) * float(goal_result["low_fps"]),
-            int(search["direction_count"]) * float(goal_result["high_fps"]),
+            int(search_result["direction_count"]) * float(goal_result["low_fps"]),
+            int(search_result["direction_count"]) * float(goal_result["high_fps"]),
             goal_result["confidence"],
         )
-        for name, goal_result in zip(THROUGHPUT_METRIC_NAMES, _goal_results(search), strict=False)
+        for name, goal_result in zip(THROUGHPUT_METRIC_NAMES, _goal_results(search_result), strict=False)
         if goal_result["limited_by"] != "generator"
     }
 
 
-def search_result(trial: TrialRecord) -> Mapping[str, Any]:
+def read_search_result(trial: TrialRecord) -> Mapping[str, Any]:
     """Return the stored result of a trial's search; empty without one."""
     return mapping_or_empty(trial.effective.get("search"))
 
 
-def _goal_results(search: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    goal_results: Sequence[Mapping[str, Any]] = search.get("goal_results", ())
+def _goal_results(search_result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    goal_results: Sequence[Mapping[str, Any]] = search_result.get("goal_results", ())
     return goal_results
 
 

@@ -73,7 +73,7 @@ _DirectedSamplesOfInterval = Sequence[tuple[str, Sample]]
 
 def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
     """Return the time series of a metric from the log's intervals, or else its single value; may be empty."""
-    intervals = _log_intervals(trial)
+    intervals = _intervals_of_all_directions(trial)
     values = [value for each in intervals if (value := _metric_of_intervals([each], metric)) is not None]
     if values and len(values) == len(intervals):
         omitted = sum(
@@ -110,7 +110,7 @@ def trial_point(
     levels: Mapping[str, Level],
 ) -> TrialPoint:
     """Return a trial's values: those that the tool reports, or after a warm-up those of its intervals."""
-    reported, steady = _reported_values(trial), _log_intervals(trial)[warmup.samples :]
+    reported, steady = _reported_values(trial), _intervals_of_all_directions(trial)[warmup.samples :]
     has_own_warmup = warmup.samples > time_series.tool_omitted_sample_count
     recomputed_names = {name for name in _INTERVAL_METRICS if has_own_warmup and name in reported}
     recomputed_names |= {deciding_metric} - reported.keys()
@@ -204,7 +204,7 @@ def _reported_values(trial: TrialRecord) -> dict[str, _RoundedValue]:
     return {name: _RoundedValue(**value) for name, value in values.items()}
 
 
-def _log_intervals(trial: TrialRecord) -> list[_DirectedSamplesOfInterval]:
+def _intervals_of_all_directions(trial: TrialRecord) -> list[_DirectedSamplesOfInterval]:
     """Return the intervals that all directions have. A short one is merged into the previous one."""
     intervals: list[list[tuple[str, Sample]]] = []
     by_direction = ([(endpoint.name, x) for x in endpoint.samples] for endpoint in trial.endpoints)

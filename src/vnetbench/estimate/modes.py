@@ -74,10 +74,10 @@ def mark_upper_mode(values: Sequence[float], modes: Sequence[Mode]) -> list[bool
     return [bool(rank >= lower_count) for rank in ranks]
 
 
-def _split_index_of_narrowest_halves(ordered: npt.NDArray[np.float64], fewest: int) -> int:
-    """Return the number of values in the lower part, with at least `fewest` in each part."""
+def _split_index_of_narrowest_halves(ordered: npt.NDArray[np.float64], min_part_size: int) -> int:
+    """Return the number of values in the lower part, with at least `min_part_size` in each part."""
     count = len(ordered)
-    lower_counts = np.arange(fewest, count - fewest + 1)
+    lower_counts = np.arange(min_part_size, count - min_part_size + 1)
     sums = np.cumsum(ordered - np.mean(ordered))
     # The least sum of squares within the parts is the largest between them, and the two parts' sums of
     # deviations are equal but for the sign.

@@ -9,9 +9,9 @@ from typing import Any
 from vnetbench.estimate import imported_trials
 from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT, zero_count_upper_bound_percent
 from vnetbench.estimate.evidence import collect_evidence
-from vnetbench.estimate.evidence.time_series import evidence_time_series
+from vnetbench.estimate.evidence.time_series import near_limit_evidence_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
-from vnetbench.estimate.frames import outstanding_frames, search_interval_by_metric, search_result
+from vnetbench.estimate.frames import outstanding_frames, read_search_result, search_interval_by_metric
 from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.latency import merge_histograms
 from vnetbench.estimate.median import estimate_median
@@ -210,9 +210,9 @@ def _trial_point(
         notes=trial.notes,
         outstanding_frames=outstanding_frames(part.load_intervals),
         steps=trial.steps,
-        search_result=search_result(trial),
+        search_result=read_search_result(trial),
         evidence=evidence,
-        evidence_time_series=evidence_time_series(data, evidence),
+        near_limit_evidence_series=near_limit_evidence_series(data, evidence),
     )
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.anomalies import normality_sentence
 from vnetbench.explain.comparisons.findings import comparison_findings
+from vnetbench.explain.comparisons.modes import SEPARATION_TEXT_KEY
 from vnetbench.explain.differences import difference_findings
 from vnetbench.explain.evidence_bars import evidence_bar_chart
 from vnetbench.explain.experiment_verdicts import apply_experiment_verdicts, has_experiment_on_levels
@@ -38,8 +40,8 @@ from vnetbench.wording.treatment_names import treatment_name
 
 _ADVERB_BY_CONFIDENCE = {CONFIRMED: "", "very likely": "", "likely": "probably ", "possible": "possibly "}
 
-_INSTABILITY_CAUSES = ("two_modes", "drift")
-"""Causes that come before limits: with them, no single limit applies to all trials."""
+_DRIFT_CAUSE = "drift"
+"""A cause that comes before limits, as two groups of trials do: no single limit applies to all trials."""
 
 
 def explain(summary: CampaignSummary) -> Explanation:
@@ -63,9 +65,15 @@ def explain(summary: CampaignSummary) -> Explanation:
 
 def _precludes_limits(finding: Finding, measured_treatment_count: int) -> bool:
     """Return whether the finding implies that no single limit applies to all trials of a treatment."""
-    return finding.details.get("cause") in _INSTABILITY_CAUSES or _is_every_treatment_ambiguous(
-        finding, measured_treatment_count
+    return (
+        _has_two_groups_of_trials(finding)
+        or finding.details.get("cause") == _DRIFT_CAUSE
+        or _is_every_treatment_ambiguous(finding, measured_treatment_count)
     )
+
+
+def _has_two_groups_of_trials(finding: Finding) -> bool:
+    return SEPARATION_TEXT_KEY in finding.details
 
 
 def _is_every_treatment_ambiguous(finding: Finding, measured_treatment_count: int) -> bool:
@@ -91,7 +99,7 @@ def _two_modes_sentences(
 
     The estimate of a single treatment reports its two modes already, so the answer does not repeat them.
     """
-    modes = [each for each in findings if each.details.get("cause") == "two_modes"]
+    modes = [each for each in findings if _has_two_groups_of_trials(each)]
     if not modes or {limit.treatment.index for limit in limits} - {
         i for m in modes for i in m.treatment_indices
     }:
@@ -190,7 +198,9 @@ def _limit_finding(summary: CampaignSummary, group: _LimitGroup, measured_treatm
         text = f"{treatments}{first.cause.description} ({_confidence_clause(summary, group, first)})."
         text += f" Evidence: {supporting_evidence_phrase(first.evidence)}."
         if not first.cause.is_fault and first.confidence != "possible":
-            text += " This is normal for an unpaced load."
+            shown = [item.metric for item in first.evidence]
+            trials = [point.evidence for point in representative.treatment.points]
+            text += f" {normality_sentence(trials, shown)}"
         if check := find_model_agreement(representative.treatment, first.cause.name):
             text, details = f"{text} {check.text}", {**details, "law": dict(check.modelled_and_measured_bps)}
     return Finding(

@@ -12,6 +12,7 @@ from graphlib import TopologicalSorter
 from itertools import accumulate
 from statistics import median
 
+from vnetbench.explain.anomalies import find_anomalies
 from vnetbench.explain.confidence import confidence_word, lower_of_confidence_words, min_candidate_score
 from vnetbench.explain.model import CandidateCause, EvidenceItem
 from vnetbench.explain.rules import CauseRule, EvidenceCondition, EvidencePattern
@@ -60,8 +61,14 @@ def rank_causes(
     scores = _reduce_explained_scores({name: median(each) for name, each in scored.items()}, applicable)
     ranked = sorted(scores, key=lambda name: -scores[name])
     names = [name for name in ranked if scores[name] >= min_candidate_score()][:_MAX_CANDIDATES]
+    has_anomaly = bool(find_anomalies(trials))
     words = [
-        confidence_word(scores[name], _count_demotions(name, ranked, scores, scored[name], applicable))
+        confidence_word(
+            scores[name],
+            _count_demotions(name, ranked, scores, scored[name], applicable)
+            # Something unusual that a natural limit leaves unexplained may be the real cause.
+            + (has_anomaly and not applicable[name].cause.is_fault),
+        )
         for name in names
     ]
     # A cause below two rivals is demoted by neither, and must not get more confidence than they have.

@@ -19,7 +19,7 @@ from vnetbench.errors import BenchError
 from vnetbench.importers.esxtop import CounterInterval, attach_host_counters_within_runs
 from vnetbench.importers.log_parser import LogItem, UnrecognizedSection
 from vnetbench.importers.runs import Run, SenderOrReceiver
-from vnetbench.study.factors.registry import check_factor_workload, find_factor, format_level
+from vnetbench.study.factors.registry import check_factor_workload, format_level, require_factor_or_label
 from vnetbench.study.model import Level
 
 MAX_STORED_SKIPPED_SECTIONS = 1000
@@ -301,7 +301,7 @@ def _describe_impossible_value(run: Run) -> str:
 def _describe_level_error(workload: str, name: str, level: Level) -> str:
     try:
         check_factor_workload(name, workload)
-        value_type = find_factor(name).value_type
+        value_type = require_factor_or_label(name).value_type
         value_type.parse(value_type.format(level))
     except BenchError as error:
         return error.what

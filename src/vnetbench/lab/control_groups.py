@@ -24,7 +24,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import merge_if_equal
 from vnetbench.lab.netns.topology import namespace_name
-from vnetbench.process import read_own_process_identity, is_process_alive
+from vnetbench.process import is_process_alive, read_own_process_identity
 from vnetbench.study.factors.testbed_factors import CPU_QUOTA
 from vnetbench.study.model import Level
 

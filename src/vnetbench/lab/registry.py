@@ -16,7 +16,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.lab import control_groups, netlink
 from vnetbench.lab.netns.topology import namespace_name
-from vnetbench.process import read_own_process_identity, is_process_alive
+from vnetbench.process import is_process_alive, read_own_process_identity
 
 REGISTRY_FOLDER = Path("/run/vnetbench")
 NAMESPACE_PREFIX = "vnb."

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vnetbench import __version__
 from vnetbench.errors import BenchError
-from vnetbench.process import read_own_process_identity, is_process_alive
+from vnetbench.process import is_process_alive, read_own_process_identity
 from vnetbench.results import step_table
 from vnetbench.results.connection import (
     APPLICATION_ID,

@@ -33,7 +33,7 @@ def generate_treatment_levels(study: Study) -> Iterator[dict[str, Level]]:
             yield combination
 
 
-def base_levels(study: Study) -> dict[str, Level]:
+def first_levels(study: Study) -> dict[str, Level]:
     """Return the first level of every factor."""
     return {factor.name: factor.levels[0] for factor in study.factors}
 
@@ -46,7 +46,7 @@ def _combine_all_levels(study: Study) -> Iterator[dict[str, Level]]:
 
 def _change_base_levels(study: Study) -> Iterator[dict[str, Level]]:
     """Yield the base, each single change to it, and the changes made together, without duplicates."""
-    base = base_levels(study)
+    base = first_levels(study)
     changes: list[Mapping[str, Level]] = [{}]
     changes += [{factor.name: level} for factor in study.factors for level in factor.levels[1:]]
     treatments = [{**base, **change} for change in (*changes, *study.together)]

@@ -15,13 +15,13 @@ from tests.estimate.evidence.fixtures import (
     with_stream_details,
 )
 from vnetbench.estimate.evidence import collect_evidence
-from vnetbench.estimate.evidence.time_series import evidence_time_series
+from vnetbench.estimate.evidence.time_series import near_limit_evidence_series
 from vnetbench.results.records import HOST, TrialRecord
 
 
 def time_series(trial: TrialRecord, cut: int = 0) -> dict[str, tuple[float, ...]]:
     data = trial_data(trial, cut)
-    return evidence_time_series(data, collect_evidence(data))
+    return near_limit_evidence_series(data, collect_evidence(data))
 
 
 def test_a_busy_thread_has_a_time_series_from_the_first_interval_on() -> None:

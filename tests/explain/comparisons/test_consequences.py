@@ -13,7 +13,7 @@ from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import instability_findings
 from vnetbench.explain.comparisons.mode_metrics import DERIVED_METRIC_NAMES_AND_PREFIXES, is_consequence_of
-from vnetbench.explain.comparisons.modes import find_mode_splits
+from vnetbench.explain.comparisons.mode_splits import find_mode_splits
 from vnetbench.study.model import FactorLevels
 
 pytestmark = pytest.mark.pure

@@ -12,7 +12,7 @@ from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import instability_findings
 from vnetbench.explain.comparisons.mode_metrics import is_consequence_of
-from vnetbench.explain.comparisons.modes import find_mode_splits
+from vnetbench.explain.comparisons.mode_splits import find_mode_splits
 from vnetbench.explain.model import Finding
 from vnetbench.report.text.narrative import build_narrative
 from vnetbench.study.model import FactorLevels, Level
@@ -216,6 +216,32 @@ def test_modes_that_correlate_with_other_work_have_the_cause_machine_busy() -> N
     result = instability_findings(campaign([FactorLevels("streams", (1,))], [only]))
 
     assert findings_of_cause(result, "machine_busy")[0].text.startswith("the trials fall into two modes")
+    assert findings_of_cause(result, "two_modes") == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "cause"),
+    [
+        ("programs_time_percent", "other_programs"),
+        ("quota_time_percent", "cpu_quota"),
+        ("time_link_queue_percent", "link_full"),
+        ("time_loss_recovery_percent", "path_loss"),
+    ],
+)
+def test_a_cause_that_comes_and_goes_is_named_although_placement_differs_too(metric: str, cause: str) -> None:
+    """In quiet trials the metric is absent: without the disturbance there is nothing to count."""
+    random = np.random.default_rng(6)
+    is_slow = [trial % 3 == 0 for trial in range(24)]
+    values = [(1e9 if slow else 27e9) * float(np.exp(random.normal(0, 0.02))) for slow in is_slow]
+    evidence = [
+        {"threads_on_one_cpu_percent": 5.0 if slow else 95.0}
+        | ({metric: float(random.uniform(40, 60))} if slow else {})
+        for slow in is_slow
+    ]
+    only = treatment(0, {"streams": 1}, values, evidence)
+    result = instability_findings(campaign([FactorLevels("streams", (1,))], [only]))
+
+    assert len(findings_of_cause(result, cause)) == 1
     assert findings_of_cause(result, "two_modes") == []
 
 

@@ -14,7 +14,7 @@ import pytest
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import instability_findings
-from vnetbench.explain.comparisons.modes import find_mode_splits
+from vnetbench.explain.comparisons.mode_splits import find_mode_splits
 from vnetbench.explain.explain import explain
 from vnetbench.results.file import ResultsFile
 

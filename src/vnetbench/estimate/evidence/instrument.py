@@ -15,7 +15,7 @@ from vnetbench.estimate.evidence.aggregation import (
 )
 from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.frames import search_result
+from vnetbench.estimate.frames import read_search_result
 from vnetbench.results.records import EndpointRecord, mapping_or_empty
 
 _MIN_SHARE_OF_REQUESTED_RATE = 0.99
@@ -80,7 +80,7 @@ def instrument_evidence(data: TrialData) -> EvidenceValues:
     ]
     sampler_cpu_s = [to_number(report.get("sampler_cpu_s")) for _, report in reports]
     search_limits = [
-        goal_result["limited_by"] for goal_result in search_result(trial).get("goal_results", ())[:1]
+        goal_result["limited_by"] for goal_result in read_search_result(trial).get("goal_results", ())[:1]
     ]
     rate_shares = [] if search_limits else list(_shares_of_requested_rate(trial.endpoints))
     # In a short step, most of the bench's CPU time is for its preparation.

@@ -24,7 +24,7 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
-_BUSIEST_THREAD_CPU_COUNTER = "busiest_thread_cpu"
+_BUSIEST_THREAD_CPU_NUMBER_COUNTER = "busiest_thread_cpu"
 _ENDPOINTS_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
 _BIDIRECTIONAL_NOTE = "With bidirectional streams, the thread is the endpoint's busiest one"
 CPU_NUMBER_UNIT = "CPU number"
@@ -38,7 +38,7 @@ PLACEMENT_EVIDENCE_METRICS = (
         "share of the samples in which the busiest sending and the busiest receiving thread of a pair last "
         "ran on the same CPU. With bidirectional streams, these are the busiest threads of the two "
         "endpoints. Only for endpoints that share a kernel",
-        (_BUSIEST_THREAD_CPU_COUNTER,),
+        (_BUSIEST_THREAD_CPU_NUMBER_COUNTER,),
     ),
     *(
         metric
@@ -50,7 +50,7 @@ PLACEMENT_EVIDENCE_METRICS = (
                 f"packet processing on the CPU of the {role} thread",
                 f"share of the samples in which the busiest {role} thread last ran on the CPU with the most "
                 f"interrupt time. {_BIDIRECTIONAL_NOTE}",
-                (_BUSIEST_THREAD_CPU_COUNTER, "cpu[].softirq_s", "cpu[].irq_s"),
+                (_BUSIEST_THREAD_CPU_NUMBER_COUNTER, "cpu[].softirq_s", "cpu[].irq_s"),
             ),
             EvidenceMetric(
                 f"{endpoint}_migrations_per_s",
@@ -58,7 +58,7 @@ PLACEMENT_EVIDENCE_METRICS = (
                 f"{role} thread's CPU migrations",
                 f"changes of the busiest {role} thread's CPU per second, counted between the ends of "
                 f"successive samples. {_BIDIRECTIONAL_NOTE}",
-                (_BUSIEST_THREAD_CPU_COUNTER,),
+                (_BUSIEST_THREAD_CPU_NUMBER_COUNTER,),
             ),
             EvidenceMetric(
                 f"{endpoint}_cpu",
@@ -66,7 +66,7 @@ PLACEMENT_EVIDENCE_METRICS = (
                 f"CPU of the {role} thread",
                 f"CPU on which the first pair's busiest {role} thread last ran in most samples. "
                 f"{_BIDIRECTIONAL_NOTE}",
-                (_BUSIEST_THREAD_CPU_COUNTER,),
+                (_BUSIEST_THREAD_CPU_NUMBER_COUNTER,),
             ),
         )
     ),
@@ -92,7 +92,7 @@ def placement_evidence(data: TrialData) -> EvidenceValues:
                 for samples in by_endpoint
             ),
             f"{name}_migrations_per_s": largest(map(_migrations_per_s, by_endpoint)),
-            f"{name}_cpu": _most_frequent_cpu(_busiest_thread_cpu_by_sample(by_endpoint[0]))
+            f"{name}_cpu": _most_frequent_cpu(_busiest_thread_cpu_numbers(by_endpoint[0]))
             if by_endpoint
             else None,
         }
@@ -106,11 +106,11 @@ def _kernel_samples(samples: Sequence[Sample], part: SteadyPart) -> Sequence[Sam
     return samples if has_own_kernel(samples) else part.host_samples
 
 
-def _busiest_thread_cpu_by_sample(samples: Sequence[Sample]) -> list[int]:
+def _busiest_thread_cpu_numbers(samples: Sequence[Sample]) -> list[int]:
     return [
-        int(x.counters[_BUSIEST_THREAD_CPU_COUNTER])
+        int(x.counters[_BUSIEST_THREAD_CPU_NUMBER_COUNTER])
         for x in samples
-        if _BUSIEST_THREAD_CPU_COUNTER in x.counters
+        if _BUSIEST_THREAD_CPU_NUMBER_COUNTER in x.counters
     ]
 
 
@@ -119,7 +119,7 @@ def _same_cpu_percents_of_pairs(data: TrialData) -> Iterator[float | None]:
     for first, second in _samples_by_pair(data):
         if not (has_own_kernel(first) or has_own_kernel(second)):
             cpus = list(
-                zip(_busiest_thread_cpu_by_sample(first), _busiest_thread_cpu_by_sample(second), strict=False)
+                zip(_busiest_thread_cpu_numbers(first), _busiest_thread_cpu_numbers(second), strict=False)
             )
             yield percent(sum(one == other for one, other in cpus), len(cpus))
 
@@ -146,9 +146,9 @@ def _thread_on_softirq_cpu_percent(samples: Sequence[Sample], kernel: Sequence[S
     if not softirq_cpus:
         return None
     thread_cpus = [
-        (x.end_s, x.counters[_BUSIEST_THREAD_CPU_COUNTER])
+        (x.end_s, x.counters[_BUSIEST_THREAD_CPU_NUMBER_COUNTER])
         for x in samples
-        if _BUSIEST_THREAD_CPU_COUNTER in x.counters
+        if _BUSIEST_THREAD_CPU_NUMBER_COUNTER in x.counters
     ]
     is_same = [min(softirq_cpus, key=lambda each: abs(each[0] - t_s))[1] == cpu for t_s, cpu in thread_cpus]
     return percent(sum(is_same), len(is_same))
@@ -169,7 +169,7 @@ def _interrupt_cpu_time_s(cpu: Mapping[str, float]) -> float:
 
 
 def _migrations_per_s(samples: Sequence[Sample]) -> float | None:
-    cpus = _busiest_thread_cpu_by_sample(samples)
+    cpus = _busiest_thread_cpu_numbers(samples)
     migrations = sum(one != other for one, other in pairwise(cpus))
     return ratio(migrations, total_duration_s(samples)) if cpus else None
 

@@ -65,7 +65,9 @@ _PLOTTED_METRICS: Mapping[str, _PlottedMetric] = {
 }
 
 
-def evidence_time_series(data: TrialData, evidence: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
+def near_limit_evidence_series(
+    data: TrialData, evidence: Mapping[str, float]
+) -> dict[str, tuple[float, ...]]:
     """Return evidence metrics near their limit in each interval under load, warm-up included.
 
     A metric that is unknown in one of the intervals is absent.

@@ -18,11 +18,23 @@ DERIVED_METRIC_NAMES_AND_PREFIXES = (
     "host_softirq_percent", "server_cpu_percent", "vcpus_cpu_percent", "emulators_cpu_percent",
     "context_switches_per_", "interrupts_per_", "sender_interrupts_per_s", "receiver_interrupts_per_s",
     "sender_cycles_per_byte", "receiver_cycles_per_byte", "net_rx_softirqs_per_s", "kvm_exits_per_s",
+    "time_", "cpu_work_time_percent", "packets_time_percent", "load_cpus_", "idle_cpus_elsewhere",
 )  # fmt: skip
 """Metrics that follow from the deciding metric: rates, quotients with rates, inverse rates, work per byte.
 
 They correlate with modes of any cause. A name that ends in `_` is a prefix of several names.
 """
+CAUSE_BY_TIME_METRIC = {
+    "programs_time_percent": "other_programs",
+    "quota_time_percent": "cpu_quota",
+    "hypervisor_time_percent": "steal",
+    "time_link_queue_percent": "link_full",
+    "time_loss_recovery_percent": "path_loss",
+    "time_receive_window_percent": "receive_window",
+}
+"""Shares of time that belong to a cause. If they differ between the modes, the cause comes and goes."""
+MIN_TIME_DIFFERENCE_PERCENT = 10.0
+"""Difference of such a share between two modes that explains them, in percent of the time."""
 _DERIVED_METRIC_PREFIXES = tuple(each for each in DERIVED_METRIC_NAMES_AND_PREFIXES if each.endswith("_"))
 _LOSS_METRICS_BY_DECIDING_METRIC = {
     "forwarding_rate_fps": ("frame_loss_percent", "loss_percent", "frames_lost_percent")
@@ -74,6 +86,8 @@ def is_consequence_of(metric: str, deciding_metric: str) -> bool:
     """Return whether a metric follows from the deciding metric, so that it cannot explain its modes."""
     if metric.startswith(_IDLE_LATENCY_PREFIX):
         return deciding_metric.startswith(_LATENCY_INCREASE_PREFIX)
+    if metric in CAUSE_BY_TIME_METRIC:
+        return False
     complements = _LOSS_METRICS_BY_DECIDING_METRIC.get(deciding_metric, ())
     return (
         metric in DERIVED_METRIC_NAMES_AND_PREFIXES

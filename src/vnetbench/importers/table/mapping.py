@@ -12,7 +12,7 @@ from typing import Any
 from vnetbench.errors import BenchError
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.importers.runs import SenderOrReceiver
-from vnetbench.study.factors.registry import check_factor_workload, find_factor, parse_level
+from vnetbench.study.factors.registry import check_factor_workload, parse_level, require_factor_or_label
 from vnetbench.study.file.document import TomlDocument, read_document
 from vnetbench.study.model import Level
 from vnetbench.study.problems import Problem, StudyError, WrongValue, format_raw_value, suggest_fix
@@ -167,7 +167,7 @@ def _combine_sections(parts: Map[str, Any]) -> Map[str, Any]:
 
 
 def _read_factor_column(name: str, raw: object) -> FactorColumn:
-    find_factor(name)
+    require_factor_or_label(name)
     values = _read_column_description(raw, ("column", "unit", "levels"))
     levels = {
         cell: parse_level(name, level) for cell, level in _read_toml_table(values.get("levels", {})).items()

@@ -28,7 +28,7 @@ from vnetbench.importers.runs import (
     SenderOrReceiver,
 )
 from vnetbench.importers.units import parse_rounded
-from vnetbench.study.factors.registry import find_factor
+from vnetbench.study.factors.registry import require_factor_or_label
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
@@ -168,7 +168,7 @@ class NeperReport(LineReport):
             names |= {"request_size": "request_size", "response_size": "response_size"}
         else:
             names["buffer_size"] = workload.size_factor
-        if find_factor("threads").has_workload(workload.name):
+        if require_factor_or_label("threads").has_workload(workload.name):
             names["num_threads"] = "threads"
         factors: dict[str, Level] = {
             ours: int(settings[key]) for key, ours in names.items() if settings.get(key)

@@ -13,7 +13,7 @@ from platformdirs import user_state_path
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts import deployment, ssh
 from vnetbench.lab.registry import write_temporary_file
-from vnetbench.process import read_own_process_identity, is_process_alive
+from vnetbench.process import is_process_alive, read_own_process_identity
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.hosts import ssh_errors
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.registry import PROCESS_LABEL
-from vnetbench.process import read_own_process_identity, is_process_alive
+from vnetbench.process import is_process_alive, read_own_process_identity
 
 CONNECT_TIMEOUT_S = 10
 KEEPALIVE_INTERVAL_S, KEEPALIVE_MAX_MISSED = 2, 4

@@ -17,7 +17,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.lab.privilege import UNSHARE_COMMAND, USER_NAMESPACE_ENV, mount_private_run
 from vnetbench.lab.user_cache import cache_folder
-from vnetbench.process import read_own_process_identity, is_process_alive
+from vnetbench.process import is_process_alive, read_own_process_identity
 
 HOLDER_FILE_ENV = "VNETBENCH_HOLDER_FILE"
 """Environment variable with the holder file's path. Inside the user namespace HOME may differ."""

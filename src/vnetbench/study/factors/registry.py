@@ -34,7 +34,7 @@ def find_factor_or_label(factor_name: str) -> Factor | None:
     return FACTORS.get(factor_name) or make_label_factor(factor_name)
 
 
-def find_factor(factor_name: str) -> Factor:
+def require_factor_or_label(factor_name: str) -> Factor:
     """Return the factor or label of that name; raises WrongValue with the nearest name."""
     if (factor := find_factor_or_label(factor_name)) is not None:
         return factor
@@ -47,17 +47,17 @@ def find_factor(factor_name: str) -> Factor:
 
 def parse_level(factor_name: str, raw: object) -> Level:
     """Return the canonical level of a raw TOML value or a text; raises BenchError."""
-    return find_factor(factor_name).value_type.parse(raw)
+    return require_factor_or_label(factor_name).value_type.parse(raw)
 
 
 def format_level(factor_name: str, level: Level) -> str:
     """Return a level as a study writes it: "64 KiB", "10 Gbit/s", "9000"; raises WrongValue."""
-    return find_factor(factor_name).value_type.format(level)
+    return require_factor_or_label(factor_name).value_type.format(level)
 
 
 def format_levels(factor_name: str, levels: Sequence[Level]) -> str:
     """Return levels as `--set` takes them: "1500,9000", or a TOML list if commas cannot separate them."""
-    value_type = find_factor(factor_name).value_type
+    value_type = require_factor_or_label(factor_name).value_type
     texts = [value_type.format(level) for level in levels]
     joined = ",".join(texts)
     if tuple(level for _, level in parse_levels(value_type, joined).levels_with_positions) == tuple(levels):
@@ -69,7 +69,7 @@ def backend_has_factor(testbed_backend: str, factor_name: str) -> bool:
     """Return whether a testbed of this backend (`TestbedSpec.backend`) can set the factor."""
     if testbed_backend == IMPORTED_LAB:
         return True
-    factor = find_factor(factor_name)
+    factor = require_factor_or_label(factor_name)
     return factor.works_with_iperf3 if testbed_backend == IPERF3_BACKEND else testbed_backend in factor.labs
 
 
@@ -105,7 +105,7 @@ def _collect_default_levels(workload: str, testbed_backend: str) -> dict[str, Le
 
 def check_factor_workload(factor_name: str, workload: str) -> None:
     """Raise WrongValue with the nearest factor if the factor does not apply to the workload."""
-    if find_factor(factor_name).has_workload(workload):
+    if require_factor_or_label(factor_name).has_workload(workload):
         return
     choices = [factor.name for factor in FACTORS.values() if factor.has_workload(workload)]
     equivalent = next(

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from vnetbench.errors import BenchError
 from vnetbench.study.factors.imported_factors import allow_unspecified
 from vnetbench.study.factors.level_expressions import parse_levels
-from vnetbench.study.factors.registry import FACTORS, find_factor
+from vnetbench.study.factors.registry import FACTORS, require_factor_or_label
 from vnetbench.study.file.document import TomlDocument
 from vnetbench.study.file.keys import StudySection, get_key_format
 from vnetbench.study.file.sections import (
@@ -87,7 +87,7 @@ class StudyContents:
         table: LevelTable = {}
         for name, raw_levels in raw.items():
             try:
-                value_type = allow_unspecified(find_factor(name).value_type)
+                value_type = allow_unspecified(require_factor_or_label(name).value_type)
             except BenchError as error:
                 unknown = WrongValue(error.what, fix=suggest_right_location(name) or error.fix)
                 self.problems.append(locate(*path, name).wrap_error(unknown))

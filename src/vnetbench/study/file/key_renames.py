@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tree_sitter import Node
 
-from vnetbench.study.file.document import KeyPath, read_own_key_path, parse_syntax_tree
+from vnetbench.study.file.document import KeyPath, parse_syntax_tree, read_own_key_path
 
 
 def rename_study_keys(text: str, names: Mapping[KeyPath, str]) -> str:

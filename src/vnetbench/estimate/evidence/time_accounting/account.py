@@ -13,7 +13,11 @@ from collections.abc import Mapping
 from vnetbench.estimate.evidence.aggregation import largest
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel
 from vnetbench.estimate.evidence.time_accounting.network_time import split_network_time
-from vnetbench.estimate.evidence.time_accounting.thread_time import ThreadTime, mean_thread_time
+from vnetbench.estimate.evidence.time_accounting.thread_time import (
+    UNSEEN_THREADS,
+    ThreadTime,
+    mean_thread_time,
+)
 from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, RUNNING, SENDER, TIME_USES
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_owner_and_thread_kind
@@ -27,8 +31,10 @@ def account_for_time(data: TrialData) -> TimeShares:
     part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
     sender = mean_thread_time(part, part.senders, kernels)
     receiver = mean_thread_time(part, part.receivers, kernels)
-    if sender is None or receiver is None or data.frame_losses is not None:
+    if (sender is None and receiver is None) or data.frame_losses is not None:
         return {}
+    # An endpoint that only an iperf3 server represents is not seen: its time belongs to the network.
+    sender, receiver = sender or UNSEEN_THREADS, receiver or UNSEEN_THREADS
     is_serial = bool(data.metrics.get("transactions_per_s")) and sender.thread_count >= _count_streams(data)
     by_part = _serial_shares(sender, receiver) if is_serial else _pipeline_shares(sender, receiver)
     shares = dict.fromkeys(TIME_USES, 0.0)

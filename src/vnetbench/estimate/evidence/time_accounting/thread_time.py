@@ -36,6 +36,10 @@ class ThreadTime:
         return 1 - self.active
 
 
+UNSEEN_THREADS = ThreadTime(0.0, dict.fromkeys(WAIT_REASONS, 0.0), 0.0)
+"""Threads whose time is unknown: they count as sleeping."""
+
+
 def mean_thread_time(
     part: SteadyPart, endpoints: SteadySamples, kernels: Mapping[str, Kernel]
 ) -> ThreadTime | None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.command_line import CommandLine, OptionSyntax, parse_options
-from vnetbench.study.factors.registry import FACTORS, find_factor, parse_level
+from vnetbench.study.factors.registry import FACTORS, parse_level, require_factor_or_label
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
@@ -65,7 +65,7 @@ class RequestedOptions:
 
 def parse_level_or_none(name: str, workload: str, raw: object) -> Level | None:
     """Return the canonical level of a factor or label; None if it is out of range or not of the workload."""
-    if not find_factor(name).has_workload(workload):
+    if not require_factor_or_label(name).has_workload(workload):
         return None
     try:
         return parse_level(name, raw)

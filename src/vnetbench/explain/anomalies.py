@@ -1,0 +1,84 @@
+"""Anomalies: what is unusual on a path, and which parts of it nobody saw."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from statistics import median
+
+from vnetbench.estimate.evidence import EVIDENCE_METRICS
+from vnetbench.explain.phrases import format_metric, metric_label
+
+_MAX_NAMED_ANOMALIES = 3
+
+
+@dataclass(frozen=True)
+class _HealthyRange:
+    """The values of an evidence metric on a path without a fault."""
+
+    metric: str
+    above: float = math.inf
+    """Largest value of a healthy path."""
+    below: float = -math.inf
+    """Smallest value of a healthy path."""
+
+    def contains(self, value: float) -> bool:
+        """Return whether a value is healthy."""
+        return self.below <= value <= self.above
+
+
+@dataclass(frozen=True)
+class _PathPart:
+    """A part of the path, and the metric that is known if the part was seen."""
+
+    metric: str
+    label: str
+
+
+@lru_cache
+def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_PathPart, ...]]:
+    """Return the healthy ranges whose metrics exist, and the parts of a path."""
+    tables = tomllib.loads(files(__package__).joinpath("anomalies.toml").read_text(encoding="utf-8"))
+    ranges = tuple(_HealthyRange(**each) for each in tables["anomalies"])
+    parts = tuple(_PathPart(**each) for each in tables["parts"])
+    known = EVIDENCE_METRICS.keys()
+    return tuple(each for each in ranges if each.metric in known), tuple(
+        each for each in parts if each.metric in known
+    )
+
+
+def find_anomalies(trials: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the evidence metrics outside of their healthy range, with the median of the trials."""
+    found = {}
+    for healthy in _load_tables()[0]:
+        values = [evidence[healthy.metric] for evidence in trials if healthy.metric in evidence]
+        if values and not healthy.contains(median(values)):
+            found[healthy.metric] = median(values)
+    return found
+
+
+def unseen_path_parts(trials: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
+    """Return the labels of the parts of the path that no trial saw."""
+    return tuple(
+        part.label for part in _load_tables()[1] if not any(part.metric in evidence for evidence in trials)
+    )
+
+
+def normality_sentence(trials: Sequence[Mapping[str, float]], without: Sequence[str] = ()) -> str:
+    """Return whether a natural limit is normal here: what is unusual, or what was not seen.
+
+    Args:
+        trials: The evidence of the treatment's trials.
+        without: Metrics that the finding shows already.
+    """
+    anomalies = {name: value for name, value in find_anomalies(trials).items() if name not in without}
+    if anomalies:
+        texts = [f"{metric_label(name)} {format_metric(name, value)}" for name, value in anomalies.items()]
+        return f"Unusual here: {'; '.join(texts[:_MAX_NAMED_ANOMALIES])}."
+    if unseen := unseen_path_parts(trials):
+        return f"No fault is visible. Not seen: {', '.join(unseen)}."
+    return "This is normal for an unpaced load."
