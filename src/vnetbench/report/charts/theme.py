@@ -42,7 +42,7 @@ def vega_config(dark: bool) -> dict[str, Any]:
             "gridWidth": 1,
         },
         "axisX": {"grid": False, "domain": True, "domainColor": soft, "ticks": True, "tickColor": soft,
-                  "tickSize": 4},
+                  "tickSize": 4, "labelFlush": 12},
         "header": {"labelAnchor": "start", "labelColor": ink, "labelFontSize": 13, "labelFontWeight": 600,
                    "titleColor": soft, "labelPadding": 12},
         "legend": {

@@ -4,7 +4,7 @@
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
   const MIN_PANEL_WIDTH = 230, Y_AXIS_WIDTH = 56, NARROW_WIDTH = 560;
-  const MAX_AXIS_LABEL_SHARE = 0.5, LEGEND_CHARACTER_WIDTH = 6.5, LEGEND_SYMBOL_WIDTH = 40;
+  const MAX_AXIS_LABEL_SHARE = 0.5, CHARACTER_WIDTH = 6.5, LEGEND_SYMBOL_WIDTH = 40;
 
   const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 
@@ -38,20 +38,28 @@
     return copy;
   };
 
+  const longestText = (values, field) => values.reduce((length, row) => Math.max(length, String(row[field] ?? "").length), 0);
+
   // Labels and legends must not be wider than the chart: limit labels, and give long entries fewer columns.
-  const fitTexts = (spec, values, width) =>
-    JSON.parse(JSON.stringify(spec), (key, value) => {
+  const fitTexts = (spec, values, width) => {
+    let labelWidth = 0;
+    JSON.stringify(spec, (key, value) => {
+      if (key === "y" && value?.type === "nominal") labelWidth = CHARACTER_WIDTH * longestText(values, value.field);
+      return value;
+    });
+    const legendWidth = width - Math.min(labelWidth, MAX_AXIS_LABEL_SHARE * width);
+    return JSON.parse(JSON.stringify(spec), (key, value) => {
       if (value?.labelLimit) {
         value.labelLimit = Math.min(value.labelLimit, (key === "axis" ? MAX_AXIS_LABEL_SHARE : 0.95) * width);
       }
-      if (["color", "shape", "strokeDash"].includes(key) && value?.field && value.type !== "quantitative") {
-        const longest = values.reduce((length, row) => Math.max(length, String(row[value.field] ?? "").length), 0);
-        const entryWidth = LEGEND_CHARACTER_WIDTH * longest + LEGEND_SYMBOL_WIDTH;
-        const columns = Math.max(1, Math.floor(width / entryWidth));
-        if (value.legend !== null) value.legend = { ...value.legend, columns: Math.min(value.legend?.columns ?? columns, columns) };
+      if (["color", "shape", "strokeDash"].includes(key) && value?.field && value.type !== "quantitative" && value.legend !== null) {
+        const entryWidth = CHARACTER_WIDTH * longestText(values, value.field) + LEGEND_SYMBOL_WIDTH;
+        const columns = Math.max(1, Math.floor(legendWidth / entryWidth));
+        value.legend = { ...value.legend, columns: Math.min(value.legend?.columns ?? columns, columns) };
       }
       return value;
     });
+  };
 
   const drawChart = async (figure) => {
     const chart = data.charts[figure.id];
@@ -60,7 +68,10 @@
     const width = container.clientWidth;
     const config = structuredClone(data.configs[isDark() ? "dark" : "light"]);
     config.background = "transparent";
-    if (width < NARROW_WIDTH) config.legend.columns = 3;
+    if (width < NARROW_WIDTH) {
+      config.legend.columns = 3;
+      config.legend.layout = { top: { direction: "vertical", anchor: "start", margin: 6 } };
+    }
     const spec = { ...fitSpec(fitTexts(chart.spec, chart.values, width), width), datasets: { [data.dataset]: chart.values } };
     figure.drawnState = displayState();
     const result = await vegaEmbed(container, spec, {
