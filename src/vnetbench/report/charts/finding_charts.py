@@ -58,7 +58,8 @@ def _value_rows(
         if not values:
             continue
         if len(treatments) == 1:
-            yield from ({"x": f"trial {n}", "y": value} for n, value in enumerate(values[:_MAX_BARS], 1))
+            for number, value in enumerate(values[:_MAX_BARS], 1):
+                yield {"x": f"trial {number}", "y": value}
         else:
             ends = {"low": min(values), "high": max(values)}
             yield {"x": treatment_name(summary, treatment), "y": median(values), **ends}

@@ -75,8 +75,8 @@ def _caption(summary: CampaignSummary, items: Sequence[TreatmentTimeShares]) -> 
     noun = time_unit_noun(summary)
     sentences = [
         f"Each bar is the whole time of a {noun} in one treatment: the mean of its trials.",
-        "A long segment is what takes most of the time: blue at the sender, orange at the receiver, "
-        "green in the network, grey in the load.",
+        "Its longest segment takes most of the time. Blue is the sender, orange the receiver, green the "
+        "network and dark grey the load.",
     ]
     if len(items) < len(summary.treatments):
         sentences.append("A treatment without these counters has no bar.")
