@@ -89,6 +89,7 @@ def test_the_bars_are_streams_and_the_panels_the_other_factors(timed: CampaignSu
     }  # fmt: skip
     assert draw(timed).title == "Where the time of a stream goes"
     assert draw(timed).caption.startswith("Each bar is the whole time of a stream in one treatment")
+    assert "A bar's name is its level of streams." in draw(timed).caption
 
 
 @pytest.mark.parametrize("name", ["jumbo", "surface", "placement", "single", "requests", "mixed"])

@@ -23,7 +23,13 @@ from vnetbench.report.charts.time_rows import (
     shown_time_uses,
     time_rows,
 )
-from vnetbench.wording.factor_text import capitalize_sentence, factor_label, level_text
+from vnetbench.wording.factor_text import (
+    CHANGE_FACTOR,
+    TREATMENT_FACTOR,
+    capitalize_sentence,
+    factor_noun,
+    level_text,
+)
 
 TIME_CHART_NAME = "time"
 _BAR_PITCH_PX = 24
@@ -43,7 +49,7 @@ def time_chart(summary: CampaignSummary) -> Chart | None:
     names = shown_time_uses(items)
     rows = time_rows(items, bars, names)
     spec = _panels_spec(items, bars, _legend(rows))
-    return Chart(TIME_CHART_NAME, _title(summary), _caption(summary, items), spec, rows)
+    return Chart(TIME_CHART_NAME, _title(summary), _caption(summary, items, bars), spec, rows)
 
 
 def time_bars_of_finding(
@@ -61,7 +67,7 @@ def time_bars_of_finding(
     labels = list(dict.fromkeys(str(row["treatment"]) for row in rows))
     for row in rows:
         row["bar"] = row["treatment"]
-    layers = _bars(labels, None, _legend(rows, columns=1), has_labels=len(labels) > 1)
+    layers = _bars(labels, _legend(rows, columns=1), has_labels=len(labels) > 1)
     caption = f"{labels[0]}: the mean of the trials." if len(labels) == 1 else "Means of the trials."
     spec = to_spec(layers.properties(width=_FINDING_WIDTH_PX))
     return Chart(name, _title(summary), capitalize_sentence(caption), spec, rows)
@@ -71,13 +77,15 @@ def _title(summary: CampaignSummary) -> str:
     return f"Where the time of a {time_unit_noun(summary)} goes"
 
 
-def _caption(summary: CampaignSummary, items: Sequence[TreatmentTimeShares]) -> str:
+def _caption(summary: CampaignSummary, items: Sequence[TreatmentTimeShares], bars: TimeBarLayout) -> str:
     noun = time_unit_noun(summary)
     sentences = [
         f"Each bar is the whole time of a {noun} in one treatment: the mean of its trials.",
         "Its longest segment takes most of the time. Blue is the sender, orange the receiver, green the "
         "network and dark grey the load.",
     ]
+    if bars.bar_factor is not None and bars.bar_factor.name not in (CHANGE_FACTOR, TREATMENT_FACTOR):
+        sentences.insert(1, f"A bar's name is its level of {factor_noun(bars.bar_factor.name)}.")
     if len(items) < len(summary.treatments):
         sentences.append("A treatment without these counters has no bar.")
     return " ".join(sentences)
@@ -86,10 +94,9 @@ def _caption(summary: CampaignSummary, items: Sequence[TreatmentTimeShares]) -> 
 def _panels_spec(items: Sequence[TreatmentTimeShares], bars: TimeBarLayout, colour: alt.Color) -> VegaSpec:
     factor = bars.bar_factor
     labels = [""] if factor is None else [level_text(factor.name, level) for level in factor.levels]
-    title = None if factor is None else factor_label(factor.name)
-    layers = _bars(labels, title, colour, has_labels=any(labels))
+    layers = _bars(labels, colour, has_labels=any(labels))
     panels = _panel_labels(items, bars)
-    axis_width = 40 + min(_LABEL_LIMIT_PX, 7 * max(map(len, labels)))
+    axis_width = 26 + min(_LABEL_LIMIT_PX, 7 * max(map(len, labels)))
     layers = layers.properties(width=panel_width_px(len(panels)))
     chart: alt.LayerChart | alt.FacetChart = layers
     if len(panels) > 1:
@@ -113,14 +120,12 @@ def _panel_labels(items: Sequence[TreatmentTimeShares], bars: TimeBarLayout) -> 
     return [ranked[rank] for rank in sorted(ranked)]
 
 
-def _bars(
-    labels: Sequence[str], title: str | None, colour: alt.Color, *, has_labels: bool
-) -> alt.LayerChart | alt.FacetChart:
+def _bars(labels: Sequence[str], colour: alt.Color, *, has_labels: bool) -> alt.LayerChart | alt.FacetChart:
     """Return a bar per label, with a percentage in each segment that has room for it."""
     y = alt.Y(
         "bar:N",
         sort=list(labels),
-        title=title,
+        title=None,
         scale=alt.Scale(domain=list(labels), paddingInner=1 - _BAR_SHARE_OF_PITCH, paddingOuter=0.1),
         axis=alt.Axis(grid=False, labels=has_labels, labelLimit=_LABEL_LIMIT_PX, minExtent=0),
     )

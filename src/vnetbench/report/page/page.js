@@ -4,7 +4,7 @@
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
   const MIN_PANEL_WIDTH = 230, Y_AXIS_WIDTH = 56, NARROW_WIDTH = 560;
-  const MAX_AXIS_LABEL_SHARE = 0.5, CHARACTER_WIDTH = 6.5, LEGEND_SYMBOL_WIDTH = 40;
+  const MIN_NAME_SHARE = 0.25, MAX_NAME_SHARE = 0.5, CHARACTER_WIDTH = 6.5, LEGEND_SYMBOL_WIDTH = 40;
 
   const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 
@@ -40,21 +40,25 @@
 
   const longestText = (values, field) => values.reduce((length, row) => Math.max(length, String(row[field] ?? "").length), 0);
 
-  // Labels and legends must not be wider than the chart: limit labels, and give long entries fewer columns.
+  const isLegend = (key, value) =>
+    ["color", "shape", "strokeDash"].includes(key) && value?.field && value.type !== "quantitative" && value.legend !== null;
+
+  // Labels and legends must not be wider than the chart: give long entries fewer columns, and limit the names
+  // on the left of bars, above which no legend stands.
   const fitTexts = (spec, values, width) => {
-    let labelWidth = 0;
+    const entryWidth = (field) => CHARACTER_WIDTH * longestText(values, field) + LEGEND_SYMBOL_WIDTH;
+    let nameWidth = 0, longestEntry = 0;
     JSON.stringify(spec, (key, value) => {
-      if (key === "y" && value?.type === "nominal") labelWidth = CHARACTER_WIDTH * longestText(values, value.field);
+      if (key === "y" && value?.type === "nominal") nameWidth = CHARACTER_WIDTH * longestText(values, value.field);
+      if (isLegend(key, value)) longestEntry = Math.max(longestEntry, entryWidth(value.field));
       return value;
     });
-    const legendWidth = width - Math.min(labelWidth, MAX_AXIS_LABEL_SHARE * width);
+    const nameLimit = Math.max(MIN_NAME_SHARE * width, Math.min(MAX_NAME_SHARE * width, width - longestEntry));
+    const legendWidth = width - Math.min(nameWidth, nameLimit);
     return JSON.parse(JSON.stringify(spec), (key, value) => {
-      if (value?.labelLimit) {
-        value.labelLimit = Math.min(value.labelLimit, (key === "axis" ? MAX_AXIS_LABEL_SHARE : 0.95) * width);
-      }
-      if (["color", "shape", "strokeDash"].includes(key) && value?.field && value.type !== "quantitative" && value.legend !== null) {
-        const entryWidth = CHARACTER_WIDTH * longestText(values, value.field) + LEGEND_SYMBOL_WIDTH;
-        const columns = Math.max(1, Math.floor(legendWidth / entryWidth));
+      if (value?.labelLimit) value.labelLimit = Math.min(value.labelLimit, key === "axis" ? nameLimit : 0.95 * width);
+      if (isLegend(key, value)) {
+        const columns = Math.max(1, Math.floor(legendWidth / entryWidth(value.field)));
         value.legend = { ...value.legend, columns: Math.min(value.legend?.columns ?? columns, columns) };
       }
       return value;
