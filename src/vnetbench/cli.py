@@ -329,10 +329,10 @@ def _print_headlines_and_estimates(summary: CampaignSummary) -> None:
     from vnetbench.report.tables.estimates_table import estimates_table
     from vnetbench.report.text.explanation_text import FindingHeadlines
     from vnetbench.report.text.narrative import build_narrative
+    from vnetbench.report.text.time_text import time_lines
 
-    _print_renderables(
-        FindingHeadlines(build_narrative(summary).findings_as_explanation), estimates_table(summary)
-    )
+    explanation = build_narrative(summary).findings_as_explanation
+    _print_renderables(FindingHeadlines(explanation, tuple(time_lines(summary))), estimates_table(summary))
 
 
 def _print_renderables(*parts: RenderableType) -> None:

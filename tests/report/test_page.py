@@ -184,7 +184,7 @@ def test_the_answer_precedes_the_findings_with_their_charts_and_evidence(
     positions = [text.index(phrase) for phrase in order]
     assert positions == sorted(positions)
     charts = [a["id"] for tag, a in page.elements if tag == "figure" and "finding" in (a["id"] or "")]
-    assert charts == [f"c1-finding-{number}" for number in range(1, 7)]
+    assert charts == [f"c1-finding-{number}" for number in range(1, 8)]  # Each finding has a picture.
     assert set(charts) <= set(json.loads(page.scripts[0])["charts"])
     assert "Effects" not in text  # A finding contains them.
 

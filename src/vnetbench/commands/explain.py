@@ -54,9 +54,9 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
             empty_proof_message = explain_empty_proof(results)
     narrative = _select_findings(summary, chosen)
     if as_json:
-        click.echo(explanation_json(summary, narrative))
+        click.echo(explanation_json(summary, narrative, chosen))
     else:
-        _print_explanation(summary, narrative)
+        _print_explanation(summary, narrative, chosen)
     if is_interrupted:
         click.echo(f"\nInterrupted.\n  Continue:  vnetbench explain {results} --prove", err=as_json)
         return exit_codes.INTERRUPTED
@@ -85,11 +85,13 @@ def _select_findings(summary: CampaignSummary, chosen: Sequence[int]) -> Narrati
     return replace(narrative, answer=(), findings=kept)
 
 
-def _print_explanation(summary: CampaignSummary, narrative: Narrative) -> None:
+def _print_explanation(summary: CampaignSummary, narrative: Narrative, chosen: Sequence[int]) -> None:
     from vnetbench.report.tables.text_table import TrimmedLines
     from vnetbench.report.text.explanation_text import ExplanationText
+    from vnetbench.report.text.time_text import time_lines
 
-    text = ExplanationText(narrative.findings_as_explanation, tuple(_explanation_notes(summary, narrative)))
+    notes, lines = tuple(_explanation_notes(summary, narrative)), tuple(time_lines(summary, chosen))
+    text = ExplanationText(narrative.findings_as_explanation, notes, lines)
     Console(highlight=False).print(TrimmedLines(text), crop=False)
 
 

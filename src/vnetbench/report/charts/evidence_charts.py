@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,8 @@ _ROW_HEIGHT_PX = 22
 _BAR_HEIGHT_PX = 14
 _MAX_X_TITLE_CHARS, _MAX_Y_TITLE_CHARS = 50, 24
 """Line lengths of axis titles; the chart cuts off longer lines."""
+_MAX_ROW_NAME_CHARS, _MAX_ROW_NAME_WIDTH_PX, _LABEL_LINE_HEIGHT_PX = 27, 190, 13
+"""Line length, width and line height of the names on the left of bars and ratios."""
 _MAX_PANELS_PER_CHART = 5
 """The chart shows at most this many evidence items of the first candidate; the table shows all."""
 _MAX_COLOURED_SERIES = 7
@@ -112,12 +115,12 @@ def _block_medians_spec(chart: EvidenceChart) -> VegaSpec:
 def _bar_spec(chart: EvidenceChart) -> VegaSpec:
     """Return horizontal bars with their names on the left."""
     names = _row_names(chart)
-    y = alt.Y("x:N", sort=names, title=None, axis=alt.Axis(labelLimit=170, grid=False))
+    y = _named_rows_axis(names)
     x = alt.X(
         "y:Q",
         title=_value_axis_title(chart),
         scale=alt.Scale(zero=True),
-        axis=alt.Axis(grid=True, tickCount=5),
+        axis=alt.Axis(grid=True, tickCount=5, titleAnchor="end"),
     )
     rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour_encoding(chart))
     offset = {"yOffset": alt.YOffset("series:N")} if len(_series_names(chart)) > 1 else {}
@@ -127,7 +130,7 @@ def _bar_spec(chart: EvidenceChart) -> VegaSpec:
             rows.mark_rule(strokeWidth=1.6, style="ink").encode(x=alt.X("low:Q"), x2="high:Q", **offset),
             *_threshold_rule(chart, axis="x"),
         ),
-        len(names) * max(1, len(_series_names(chart))),
+        names * max(1, len(_series_names(chart))),
     )
 
 
@@ -136,7 +139,7 @@ def _trials_by_mode_spec(chart: EvidenceChart) -> VegaSpec:
     x = alt.X(
         "x:Q",
         title=_wrap_x_title(chart.x_label),
-        scale=alt.Scale(zero=False, padding=12),
+        scale=alt.Scale(zero=False, padding=12, **_percentage_limit(chart)),
         axis=alt.Axis(tickCount=5),
     )
     points = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour_encoding(chart))
@@ -148,12 +151,12 @@ def _trials_by_mode_spec(chart: EvidenceChart) -> VegaSpec:
 def _effect_ratios_spec(chart: EvidenceChart) -> VegaSpec:
     """Return ratios with intervals on a logarithmic axis, where 2 and 0.5 are equally far from 1."""
     names = _row_names(chart)
-    y = alt.Y("x:N", sort=names, title=None, axis=alt.Axis(labelLimit=190, grid=False))
+    y = _named_rows_axis(names)
     x = alt.X(
         "y:Q",
         title=_value_axis_title(chart),
         scale=alt.Scale(type="log", nice=False, padding=12),
-        axis=alt.Axis(grid=True, tickCount=5, format=".5~g", labelOverlap=True),
+        axis=alt.Axis(grid=True, tickCount=5, format=".5~g", labelOverlap=True, titleAnchor="end"),
     )
     rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour_encoding(chart))
     unchanged = alt.Chart(DATASET).mark_rule(strokeWidth=1.5, strokeDash=[4, 2], style="ink")
@@ -164,7 +167,7 @@ def _effect_ratios_spec(chart: EvidenceChart) -> VegaSpec:
             *interval_caps(rows, "x"),
             rows.mark_point(filled=True, size=56, opacity=1),
         ),
-        len(names),
+        names,
     )
 
 
@@ -192,6 +195,12 @@ _SPEC_BUILDER_BY_CHART_TYPE: Mapping[str, Callable[[EvidenceChart], VegaSpec]] =
     "effects": _effect_ratios_spec,
     "curve": _curve_spec,
 }
+
+
+def _percentage_limit(chart: EvidenceChart) -> dict[str, Any]:
+    """Return the end of an x axis of percentages, which the padding of the axis must not exceed."""
+    values = [float(row["x"]) for row in chart.rows]
+    return {"domainMax": 100.0} if "(%" in chart.x_label and max(values, default=0.0) <= 100 else {}
 
 
 def _value_axis_title(chart: EvidenceChart) -> list[str]:
@@ -233,7 +242,20 @@ def _row_names(chart: EvidenceChart) -> list[str]:
     return list(dict.fromkeys(str(row["x"]) for row in chart.rows))
 
 
-def _to_sized_spec(layers: alt.LayerChart | alt.FacetChart, row_count: int = 0) -> VegaSpec:
-    """Return the specification; its height grows with `row_count` if that is not 0."""
-    height = max(60, row_count * _ROW_HEIGHT_PX) if row_count else _HEIGHT_PX
+def _named_rows_axis(names: Sequence[str]) -> alt.Y:
+    """Return a y axis with a row per name; a long name takes several lines."""
+    lines = json.dumps({name: _wrap_row_name(name) for name in names})
+    axis = alt.Axis(labelLimit=_MAX_ROW_NAME_WIDTH_PX, labelExpr=f"({lines})[datum.label]", grid=False)
+    return alt.Y("x:N", sort=list(names), title=None, axis=axis)
+
+
+def _wrap_row_name(name: str) -> list[str]:
+    return textwrap.wrap(name, _MAX_ROW_NAME_CHARS, break_long_words=False) or [""]
+
+
+def _to_sized_spec(layers: alt.LayerChart | alt.FacetChart, row_names: Sequence[str] = ()) -> VegaSpec:
+    """Return the specification; with named rows, its height grows with them and with their lines."""
+    line_count = max((len(_wrap_row_name(name)) for name in row_names), default=1)
+    row_height = _ROW_HEIGHT_PX + (line_count - 1) * _LABEL_LINE_HEIGHT_PX
+    height = max(60, len(row_names) * row_height) if row_names else _HEIGHT_PX
     return to_spec(layers.properties(width=_WIDTH_PX, height=height))

@@ -15,9 +15,10 @@ from vnetbench.explain.model import Finding
 from vnetbench.report.charts.campaign_charts import main_charts, other_metric_charts, trial_charts
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_specs import DATASET_NAME
-from vnetbench.report.charts.evidence_charts import evidence_chart
 from vnetbench.report.charts.file_comparison import compare_files
+from vnetbench.report.charts.finding_charts import finding_chart
 from vnetbench.report.charts.theme import vega_config
+from vnetbench.report.charts.time_charts import time_chart
 from vnetbench.report.one_at_a_time import merge_sparse_design_into_one_factor
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.evidence_text import split_headline
@@ -59,11 +60,13 @@ def _write_campaign_pngs(summary: CampaignSummary, directory: Path) -> list[Path
     directory.mkdir(parents=True, exist_ok=True)
     findings = build_narrative(summary).findings
     summary = merge_sparse_design_into_one_factor(summary)
-    charts = (*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary))
+    charts = [*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)]
+    if time := time_chart(summary):
+        charts.insert(1, time)
     warnings = emulation_warnings(summary)
     paths = [_write_png(chart, summary.title, warnings, directory) for chart in charts]
     for number, finding in enumerate(findings, 1):
-        if chart := evidence_chart(finding, number):
+        if chart := finding_chart(summary, finding, number):
             renamed = replace(chart, name=f"{chart.name}-{_file_name_part_of_finding(finding)}")
             sentences = (split_headline(finding)[0], *warnings)
             paths.append(_write_png(renamed, summary.title, sentences, directory))

@@ -42,7 +42,7 @@ def vega_config(dark: bool) -> dict[str, Any]:
             "gridWidth": 1,
         },
         "axisX": {"grid": False, "domain": True, "domainColor": soft, "ticks": True, "tickColor": soft,
-                  "tickSize": 4},
+                  "tickSize": 4, "labelFlush": 12},
         "header": {"labelAnchor": "start", "labelColor": ink, "labelFontSize": 13, "labelFontWeight": 600,
                    "titleColor": soft, "labelPadding": 12},
         "legend": {
@@ -64,6 +64,7 @@ def vega_config(dark: bool) -> dict[str, Any]:
             "ramp": {"scheme": "viridis"},
         },
         "text": {"color": ink, "fontSize": 11},
-        "style": {"soft": {"color": soft}, "ink": {"color": ink}},
+        "style": {"soft": {"color": soft}, "ink": {"color": ink},
+                  "segment": {"stroke": paper, "strokeWidth": 1}},
         **{mark: {"color": first} for mark in ("rule", "tick", "point", "line", "bar")},
     }  # fmt: skip

@@ -25,7 +25,9 @@ def trial_deviation_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
     """Return the deviation of each trial from its treatment's median over time: it shows drift and modes."""
     last_s = max(float(str(row["seconds"])) for row in chart_rows)
     unit, unit_s = ("Minutes", 60) if last_s > _MINUTES_AXIS_THRESHOLD_S else ("Seconds", 1)
-    rows = alt.Chart(DATASET).transform_calculate(time=f"datum.seconds / {unit_s}")
+    rows = alt.Chart(DATASET).transform_calculate(
+        time=f"datum.seconds / {unit_s}", ratio="1 + datum.deviation"
+    )
     time_axis = alt.X(
         "time:Q",
         title=f"{unit} since the campaign started",
@@ -45,7 +47,10 @@ def trial_deviation_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
             "deviation:Q",
             title=None,
             axis=alt.Axis(
-                labelExpr="datum.value === 0 ? '0' : format(100 * datum.value, '+.3~g') + ' %'", tickCount=5
+                # More than twice the median is a factor: "×3" reads better than "+200 %".
+                labelExpr="datum.value === 0 ? '0' : datum.value >= 1 ? '×' + format(1 + datum.value, '.3~g')"
+                " : format(100 * datum.value, '+.3~g') + ' %'",
+                tickCount=5,
             ),
         ),
         color=alt.Color("mark:N", **mark_options),
@@ -60,7 +65,7 @@ def trial_deviation_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
             alt.Tooltip("treatment:N", title="Treatment"),
             alt.Tooltip("trial:Q", title="Trial"),
             alt.Tooltip("block:Q", title="Block"),
-            alt.Tooltip("deviation:Q", title="Deviation from median", format="+.1%"),
+            alt.Tooltip("ratio:Q", title="Ratio to median", format=".4~g"),
         ],
     )
     blocks = (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.estimate.treatment_time import campaign_time_shares, treatment_time_shares
 from vnetbench.report.export.explanation_fields import JsonObject, explanation_fields
 from vnetbench.report.tables.published_comparison import (
     PublishedComparison,
@@ -68,10 +70,21 @@ def campaign_json(summary: CampaignSummary) -> str:
     return _format_json(fields)
 
 
-def explanation_json(summary: CampaignSummary, narrative: Narrative) -> str:
-    """Return the explanation alone as JSON, in the form of `explanation` in the campaign's JSON."""
+def explanation_json(
+    summary: CampaignSummary, narrative: Narrative, treatment_indices: Sequence[int] = ()
+) -> str:
+    """Return the explanation alone as JSON, in the form of `explanation` in the campaign's JSON.
+
+    The time shares are those of the treatments with these indices, or of all treatments without any.
+    """
     head = {"version": VERSION, "title": summary.title, "path": summary.path}
-    return _format_json({**head, **explanation_fields(narrative.findings_as_explanation)})
+    time_shares = [
+        {"treatment": item.treatment.index, "factors": item.treatment.factors, "time_shares": item.shares}
+        for item in campaign_time_shares(summary)
+        if not treatment_indices or item.treatment.index in treatment_indices
+    ]
+    explanation = explanation_fields(narrative.findings_as_explanation)
+    return _format_json({**head, **explanation, "time_shares": time_shares})
 
 
 def _format_json(fields: JsonObject) -> str:
@@ -88,6 +101,7 @@ def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
         "metrics": {
             name: _estimate_fields(name, estimate, treatment) for name, estimate in treatment.metrics.items()
         },
+        "time_shares": treatment_time_shares(treatment),
         "failures": list(treatment.failures),
         "notes": list(treatment.notes),
         "trials": [_trial_fields(point) for point in treatment.points],

@@ -4,6 +4,7 @@
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
   const MIN_PANEL_WIDTH = 230, Y_AXIS_WIDTH = 56, NARROW_WIDTH = 560;
+  const MIN_NAME_SHARE = 0.25, MAX_NAME_SHARE = 0.5, CHARACTER_WIDTH = 6.5, LEGEND_SYMBOL_WIDTH = 40;
 
   const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 
@@ -37,6 +38,33 @@
     return copy;
   };
 
+  const longestText = (values, field) => values.reduce((length, row) => Math.max(length, String(row[field] ?? "").length), 0);
+
+  const isLegend = (key, value) =>
+    ["color", "shape", "strokeDash"].includes(key) && value?.field && value.type !== "quantitative" && value.legend !== null;
+
+  // Labels and legends must not be wider than the chart: give long entries fewer columns, and limit the names
+  // on the left of bars, above which no legend stands.
+  const fitTexts = (spec, values, width) => {
+    const entryWidth = (field) => CHARACTER_WIDTH * longestText(values, field) + LEGEND_SYMBOL_WIDTH;
+    let nameWidth = 0, longestEntry = 0;
+    JSON.stringify(spec, (key, value) => {
+      if (key === "y" && value?.type === "nominal") nameWidth = CHARACTER_WIDTH * longestText(values, value.field);
+      if (isLegend(key, value)) longestEntry = Math.max(longestEntry, entryWidth(value.field));
+      return value;
+    });
+    const nameLimit = Math.max(MIN_NAME_SHARE * width, Math.min(MAX_NAME_SHARE * width, width - longestEntry));
+    const legendWidth = width - Math.min(nameWidth, nameLimit);
+    return JSON.parse(JSON.stringify(spec), (key, value) => {
+      if (value?.labelLimit) value.labelLimit = Math.min(value.labelLimit, key === "axis" ? nameLimit : 0.95 * width);
+      if (isLegend(key, value)) {
+        const columns = Math.max(1, Math.floor(legendWidth / entryWidth(value.field)));
+        value.legend = { ...value.legend, columns: Math.min(value.legend?.columns ?? columns, columns) };
+      }
+      return value;
+    });
+  };
+
   const drawChart = async (figure) => {
     const chart = data.charts[figure.id];
     chart.values ??= expandRows(chart.rows);
@@ -44,8 +72,11 @@
     const width = container.clientWidth;
     const config = structuredClone(data.configs[isDark() ? "dark" : "light"]);
     config.background = "transparent";
-    if (width < NARROW_WIDTH) config.legend.columns = 3;
-    const spec = { ...fitSpec(chart.spec, width), datasets: { [data.dataset]: chart.values } };
+    if (width < NARROW_WIDTH) {
+      config.legend.columns = 3;
+      config.legend.layout = { top: { direction: "vertical", anchor: "start", margin: 6 } };
+    }
+    const spec = { ...fitSpec(fitTexts(chart.spec, chart.values, width), width), datasets: { [data.dataset]: chart.values } };
     figure.drawnState = displayState();
     const result = await vegaEmbed(container, spec, {
       config,

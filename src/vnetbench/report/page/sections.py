@@ -14,8 +14,9 @@ from vnetbench.published.tables import PublishedTable
 from vnetbench.quantity import Scale, format_duration, format_interval
 from vnetbench.report.charts.campaign_charts import main_charts, other_metric_charts, trial_charts
 from vnetbench.report.charts.chart import Chart
-from vnetbench.report.charts.evidence_charts import evidence_chart
+from vnetbench.report.charts.finding_charts import finding_chart
 from vnetbench.report.charts.image_files import render_svg
+from vnetbench.report.charts.time_charts import time_chart
 from vnetbench.report.environment import Fact, list_facts
 from vnetbench.report.one_at_a_time import baseline_ratio_column, merge_sparse_design_into_one_factor
 from vnetbench.report.tables.columns import (
@@ -101,7 +102,12 @@ class CampaignSection:
     warnings: tuple[str, ...]
     narrative: Narrative
     findings: list[FindingSection]
-    main_charts: list[Chart]
+    main_chart: Chart | None
+    """The chart directly below the answer; None without trials."""
+    time_chart: Chart | None
+    """Where the time of a stream or request goes; None without time evidence."""
+    more_main_charts: list[Chart]
+    """Further charts of the deciding metric, of frames and of latencies."""
     other_charts: list[Chart]
     trial_charts: list[Chart]
     omitted_charts: list[str]
@@ -120,7 +126,8 @@ class CampaignSection:
     def charts(self) -> list[Chart]:
         """All charts in page order."""
         finding_charts = [finding.chart for finding in self.findings if finding.chart is not None]
-        return [*finding_charts, *self.main_charts, *self.other_charts, *self.trial_charts]
+        first = [chart for chart in (self.main_chart, self.time_chart) if chart is not None]
+        return [*first, *finding_charts, *self.more_main_charts, *self.other_charts, *self.trial_charts]
 
 
 def build_section(section_id: str, summary: CampaignSummary) -> CampaignSection:
@@ -161,7 +168,9 @@ def _published_table_section(
         warnings=(),
         narrative=Narrative(summary.title, (f"{source.source}.",), (), measurements, (), ()),
         findings=[],
-        main_charts=charts,
+        main_chart=charts[0],
+        time_chart=None,
+        more_main_charts=charts[1:],
         other_charts=other_metric_charts(summary),
         trial_charts=[],
         omitted_charts=[],
@@ -187,8 +196,12 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
         counts_and_date=_counts_and_date_text(summary),
         warnings=emulation_warnings(summary),
         narrative=narrative,
-        findings=[_finding_section(each, number) for number, each in enumerate(narrative.findings, 1)],
-        main_charts=charts,
+        findings=[
+            _finding_section(summary, each, number) for number, each in enumerate(narrative.findings, 1)
+        ],
+        main_chart=charts[0] if charts else None,
+        time_chart=time_chart(summary),
+        more_main_charts=charts[1:],
         other_charts=other_metric_charts(summary),
         trial_charts=trial_charts(summary),
         omitted_charts=[],
@@ -219,10 +232,10 @@ def _measured_columns(summary: CampaignSummary) -> list[Column]:
     ]
 
 
-def _finding_section(finding: Finding, number: int) -> FindingSection:
+def _finding_section(summary: CampaignSummary, finding: Finding, number: int) -> FindingSection:
     headline, details = split_headline(finding)
     candidates = [_candidate_section(candidate, finding) for candidate in finding.candidates]
-    return FindingSection(headline, details, evidence_chart(finding, number), candidates)
+    return FindingSection(headline, details, finding_chart(summary, finding, number), candidates)
 
 
 def _candidate_section(candidate: CandidateCause, finding: Finding) -> CandidateSection:

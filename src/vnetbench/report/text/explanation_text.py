@@ -42,6 +42,8 @@ class ExplanationText:
     explanation: Explanation
     remarks: tuple[str, ...] = ()
     """Remarks about the explanation itself, printed below it."""
+    time_lines: tuple[str, ...] = ()
+    """Where the time goes, a line per group of treatments, printed below the answer."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         sections = iter(self._section_renderables(options.max_width))
@@ -54,6 +56,8 @@ class ExplanationText:
         """Yield the sections between blank lines: the answer, each finding, each remark."""
         if self.explanation.answer:
             yield list(_answer_text(self.explanation.answer))
+        if self.time_lines:
+            yield [to_printable_text(line) for line in self.time_lines]
         for number, finding in enumerate(self.explanation.findings, 1):
             yield list(_finding_parts(number, finding, width))
         for remark in self.remarks:
@@ -65,15 +69,20 @@ class FindingHeadlines:
     """The answer and the first sentence of each finding, as a rich renderable without evidence."""
 
     explanation: Explanation
+    time_lines: tuple[str, ...] = ()
+    """Where the time goes, a line per group of treatments, printed below the answer."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         answer, findings = self.explanation.answer, self.explanation.findings
         yield from _answer_text(answer)
-        if answer and findings:
+        if answer and self.time_lines:
+            yield Text("")
+        yield from map(to_printable_text, self.time_lines)
+        if (answer or self.time_lines) and findings:
             yield Text("")
         for number, finding in enumerate(findings, 1):
             yield _numbered_paragraph(number, finding, split_headline(finding)[0])
-        if answer or findings:
+        if answer or self.time_lines or findings:
             yield Text("")
 
 
