@@ -10,7 +10,22 @@ from vnetbench.explain.rules import CAUSE_FAMILIES, EvidenceCondition, load_rule
 
 pytestmark = pytest.mark.pure
 
+FAILURE_NAMES = (
+    "link_down",
+    "path_blocked",
+    "path_interrupted",
+    "no_connection",
+    "connection_broken",
+    "agent_gone",
+    "server_failed",
+    "no_cpu_time",
+    "counts_contradict",
+    "testbed_changed",
+)
 NAMES = (
+    *FAILURE_NAMES,
+    "cpus_full",
+    "other_programs",
     "sender_cpu",
     "receiver_cpu",
     "generator_cpu",
@@ -63,7 +78,7 @@ def test_every_cause_has_a_rule() -> None:
 
 def test_only_causes_that_need_comparisons_have_no_patterns() -> None:
     unjudged = {name for name, rule in load_rules().items() if not rule.has_patterns}
-    assert unjudged == {"two_modes", "drift", "warm_up", "too_few_trials"}
+    assert unjudged == {"two_modes", "drift", "warm_up", "too_few_trials", "machine_busy", *FAILURE_NAMES}
 
 
 def test_every_condition_uses_a_known_metric() -> None:
@@ -78,7 +93,14 @@ def test_every_condition_uses_a_known_metric() -> None:
 
 def test_natural_limits_are_not_faults() -> None:
     natural = {name for name, rule in load_rules().items() if not rule.cause.is_fault}
-    assert natural == {"sender_cpu", "receiver_cpu", "generator_cpu", "switch_cpu", "request_response"}
+    assert natural == {
+        "sender_cpu",
+        "receiver_cpu",
+        "generator_cpu",
+        "switch_cpu",
+        "request_response",
+        "cpus_full",
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vnetbench.estimate.failures import FailedTrials
 from vnetbench.estimate.model import Estimate, Experiment
 from vnetbench.published.tables import PublishedTable
 from vnetbench.results.records import Histogram, StepRecord
@@ -68,6 +69,8 @@ class TreatmentSummary:
     points: tuple[TrialPoint, ...]
     failures: tuple[str, ...] = ()
     """Reasons why trials failed or the treatment was refused, as shown to the user."""
+    failed_trials: tuple[FailedTrials, ...] = ()
+    """Failed attempts of trials, with their kind and number."""
     notes: tuple[str, ...] = ()
     latency_histogram: Histogram = ()
     """Request latencies, or one-way delays of datagrams, of all trials without their warm-ups."""

@@ -11,6 +11,7 @@ from vnetbench.explain.comparisons.findings import comparison_findings
 from vnetbench.explain.differences import difference_findings
 from vnetbench.explain.evidence_bars import evidence_bar_chart
 from vnetbench.explain.experiment_verdicts import apply_experiment_verdicts, has_experiment_on_levels
+from vnetbench.explain.failures import failure_findings, failure_sentences, has_failed_trials
 from vnetbench.explain.idle_cpus import saturated_forwarder_findings
 from vnetbench.explain.limits import (
     NO_LIMIT_CAUSE_NAME,
@@ -58,7 +59,10 @@ def explain(summary: CampaignSummary) -> Explanation:
     answer = _two_modes_sentences(summary, capitalized, limits) or _ambiguous_limits_sentences(
         capitalized, len(limits)
     )
-    return Explanation(answer or tuple(_main_limit_sentences(groups, len(limits))), capitalized)
+    failures = failure_sentences(summary)
+    if groups or not failures:
+        answer = answer or tuple(_main_limit_sentences(groups, len(limits)))
+    return Explanation((*failures, *answer), (*failure_findings(summary), *capitalized), failures)
 
 
 def _precludes_limits(finding: Finding, measured_treatment_count: int) -> bool:
@@ -189,7 +193,8 @@ def _limit_finding(summary: CampaignSummary, group: _LimitGroup, measured_treatm
         kind = "instrument" if first.cause.family == "instrument" else "limit"
         text = f"{treatments}{first.cause.description} ({_confidence_clause(summary, group, first)})."
         text += f" Evidence: {supporting_evidence_phrase(first.evidence)}."
-        if not first.cause.is_fault and first.confidence != "possible":
+        has_failures = has_failed_trials([limit.treatment for limit in group.limits])
+        if not first.cause.is_fault and first.confidence != "possible" and not has_failures:
             text += " This is normal for an unpaced load."
         if check := find_model_agreement(representative.treatment, first.cause.name):
             text, details = f"{text} {check.text}", {**details, "law": dict(check.modelled_and_measured_bps)}

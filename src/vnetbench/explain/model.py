@@ -27,7 +27,7 @@ class Cause:
 
     name: str
     family: str
-    """`cpu`, `window`, `packets`, `links`, `instability` or `instrument`."""
+    """`failures`, `cpu`, `window`, `packets`, `links`, `instability` or `instrument`."""
     description: str
     """A clause that can stand within a sentence: "the sending thread saturates its CPU"."""
     advice: str
@@ -109,8 +109,8 @@ class Finding:
     """One statement about the results, with its evidence."""
 
     kind: str
-    """`limit`, `difference`, `unstable`, `factors`, `knee`, `best`, `surprise`, `instrument`, `idle CPUs` or
-    `not explained`."""
+    """`failed`, `limit`, `difference`, `unstable`, `factors`, `knee`, `best`, `surprise`, `instrument`,
+    `idle CPUs` or `not explained`."""
     text: str
     """One to three sentences with values."""
     treatment_indices: tuple[int, ...] = ()
@@ -129,3 +129,5 @@ class Explanation:
     answer: tuple[str, ...]
     """One or two sentences for readers who do not know the counters."""
     findings: tuple[Finding, ...]
+    failures: tuple[str, ...] = ()
+    """The sentence about failed trials, which also begins `answer`; empty if none failed."""

@@ -89,6 +89,9 @@ def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
             name: _estimate_fields(name, estimate, treatment) for name, estimate in treatment.metrics.items()
         },
         "failures": list(treatment.failures),
+        "failed_trials": [
+            {**asdict(each), "path_probe": dict(each.path_probe)} for each in treatment.failed_trials
+        ],
         "notes": list(treatment.notes),
         "trials": [_trial_fields(point) for point in treatment.points],
     }

@@ -39,6 +39,12 @@ def build_narrative(summary: CampaignSummary) -> Narrative:
     return combine_narrative(merge_sparse_design_into_one_factor(summary), explain(summary))
 
 
+def _join_answer(results: tuple[str, ...], explanation: Explanation) -> tuple[str, ...]:
+    """Return the answer. The sentence about failed trials is the second one."""
+    failures = explanation.failures
+    return (*results[:1], *failures, *results[1:], *explanation.answer[len(failures) :])
+
+
 def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Narrative:
     """Combine the answer from the estimates with the explanation.
 
@@ -48,7 +54,7 @@ def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Nar
     answer = answer_question(summary)
     return Narrative(
         question=answer.question,
-        answer=(*answer.headline_effect, *answer.best[:1], *explanation.answer),
+        answer=_join_answer((*answer.headline_effect, *answer.best[:1]), explanation),
         findings=explanation.findings,
         further_results=() if "best" in finding_kinds else answer.best[1:],
         effects_without_finding=() if "factors" in finding_kinds else answer.other_effects,
