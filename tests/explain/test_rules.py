@@ -50,6 +50,8 @@ NAMES = (
     "overflow",
     "checksum_software",
     "link_full",
+    "ack_path_limited",
+    "connection_setup_loss",
     "one_uplink",
     "other_load",
     "path_loss",

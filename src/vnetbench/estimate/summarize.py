@@ -9,6 +9,7 @@ from typing import Any
 from vnetbench.estimate import imported_trials
 from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT, zero_count_upper_bound_percent
 from vnetbench.estimate.evidence import collect_evidence
+from vnetbench.estimate.evidence.queue_directions import queue_places
 from vnetbench.estimate.evidence.time_series import evidence_time_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.failures import FailedTrials, failed_attempts, group_failed_attempts
@@ -218,6 +219,7 @@ def _trial_point(
         steps=trial.steps,
         search_result=search_result(trial),
         evidence=evidence,
+        evidence_places=queue_places(data),
         evidence_time_series=evidence_time_series(data, evidence),
     )
 

@@ -46,6 +46,8 @@ class TrialPoint:
     """For a trial that another tool ran: the contents of its log (docs/results-file.md); otherwise empty."""
     evidence: Mapping[str, float] = field(default_factory=dict)
     """Values of the evidence metrics (`estimate/evidence`); a metric without its counters is absent."""
+    evidence_places: Mapping[str, str] = field(default_factory=dict)
+    """The interface and queue behind an evidence metric, in words, for metrics that one queue decides."""
     evidence_time_series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Evidence metrics near their limit, in each sampling interval, warm-up included."""
 

@@ -57,6 +57,8 @@ class EvidenceItem:
     """`supports` or `contradicts` the cause."""
     supports_when_low: bool = False
     """True if the role applies below the threshold."""
+    place: str = ""
+    """The interface and queue that decide the value, in words; empty if no single one does."""
 
 
 @dataclass(frozen=True)

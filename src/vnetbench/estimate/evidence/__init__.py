@@ -13,6 +13,11 @@ from vnetbench.estimate.evidence.links import LINK_EVIDENCE_METRICS, link_eviden
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.packets import PACKET_EVIDENCE_METRICS, packet_evidence
 from vnetbench.estimate.evidence.placement import PLACEMENT_EVIDENCE_METRICS, placement_evidence
+from vnetbench.estimate.evidence.queue_directions import (
+    QUEUE_DIRECTION_EVIDENCE_METRICS,
+    queue_direction_evidence,
+)
+from vnetbench.estimate.evidence.stalls import STALL_EVIDENCE_METRICS, stall_evidence
 from vnetbench.estimate.evidence.time_accounting.metrics import TIME_EVIDENCE_METRICS, time_evidence
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import WINDOW_EVIDENCE_METRICS, window_evidence
@@ -20,9 +25,9 @@ from vnetbench.estimate.evidence.window import WINDOW_EVIDENCE_METRICS, window_e
 METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "time": TIME_EVIDENCE_METRICS,
     "cpu": (*CPU_EVIDENCE_METRICS, *CPU_SET_EVIDENCE_METRICS),
-    "window": (*WINDOW_EVIDENCE_METRICS, *CALL_EVIDENCE_METRICS),
+    "window": (*WINDOW_EVIDENCE_METRICS, *CALL_EVIDENCE_METRICS, *STALL_EVIDENCE_METRICS),
     "packets": PACKET_EVIDENCE_METRICS,
-    "links": LINK_EVIDENCE_METRICS,
+    "links": (*LINK_EVIDENCE_METRICS, *QUEUE_DIRECTION_EVIDENCE_METRICS),
     "frames": FRAME_EVIDENCE_METRICS,
     "placement": PLACEMENT_EVIDENCE_METRICS,
     "instrument": INSTRUMENT_EVIDENCE_METRICS,
@@ -42,6 +47,8 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
         **call_evidence(data),
         **packet_evidence(data),
         **link_evidence(data),
+        **queue_direction_evidence(data),
+        **stall_evidence(data),
         **frame_evidence(data),
         **placement_evidence(data),
         **instrument_evidence(data),
