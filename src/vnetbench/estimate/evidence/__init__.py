@@ -12,6 +12,11 @@ from vnetbench.estimate.evidence.instrument import INSTRUMENT_EVIDENCE_METRICS, 
 from vnetbench.estimate.evidence.links import LINK_EVIDENCE_METRICS, link_evidence
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.packets import PACKET_EVIDENCE_METRICS, packet_evidence
+from vnetbench.estimate.evidence.path_state import (
+    PATH_STATE_EVIDENCE_METRICS,
+    PROGRAM_EVIDENCE_METRICS,
+    path_state_evidence,
+)
 from vnetbench.estimate.evidence.placement import PLACEMENT_EVIDENCE_METRICS, placement_evidence
 from vnetbench.estimate.evidence.queue_directions import (
     QUEUE_DIRECTION_EVIDENCE_METRICS,
@@ -24,10 +29,14 @@ from vnetbench.estimate.evidence.window import WINDOW_EVIDENCE_METRICS, window_e
 
 METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "time": TIME_EVIDENCE_METRICS,
-    "cpu": (*CPU_EVIDENCE_METRICS, *CPU_SET_EVIDENCE_METRICS),
+    "cpu": (*CPU_EVIDENCE_METRICS, *CPU_SET_EVIDENCE_METRICS, *PROGRAM_EVIDENCE_METRICS),
     "window": (*WINDOW_EVIDENCE_METRICS, *CALL_EVIDENCE_METRICS, *STALL_EVIDENCE_METRICS),
     "packets": PACKET_EVIDENCE_METRICS,
-    "links": (*LINK_EVIDENCE_METRICS, *QUEUE_DIRECTION_EVIDENCE_METRICS),
+    "links": (
+        *LINK_EVIDENCE_METRICS,
+        *QUEUE_DIRECTION_EVIDENCE_METRICS,
+        *PATH_STATE_EVIDENCE_METRICS,
+    ),
     "frames": FRAME_EVIDENCE_METRICS,
     "placement": PLACEMENT_EVIDENCE_METRICS,
     "instrument": INSTRUMENT_EVIDENCE_METRICS,
@@ -49,6 +58,7 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
         **link_evidence(data),
         **queue_direction_evidence(data),
         **stall_evidence(data),
+        **path_state_evidence(data),
         **frame_evidence(data),
         **placement_evidence(data),
         **instrument_evidence(data),

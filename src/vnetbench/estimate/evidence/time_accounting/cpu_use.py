@@ -132,8 +132,9 @@ def _instrument_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> 
 def _programs_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int], rest_s: float) -> float:
     """Return the CPU time of other programs on these CPUs.
 
-    The kernel's list of processes is exact. Without it (an older file), the time in user mode and in system
-    calls that the load and the instrument did not use is a lower bound.
+    The kernel's list of processes is exact. Its own threads are not programs: they count as packet
+    processing. Without the list (an older file), the time in user mode and in system calls that the load and
+    the instrument did not use is a lower bound.
     """
     endpoint = next((each for each in part.trial.endpoints if each.name == kernel.name), None)
     processes = endpoint.totals.get(PROCESSES_KEY) if endpoint is not None else None

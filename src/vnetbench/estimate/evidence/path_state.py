@@ -1,0 +1,193 @@
+"""Evidence of what stands in the way: rules, captures, filters, shapers, failing links and other programs.
+
+The agent reads this state at the start and the end of a trial, so these metrics cover the whole trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vnetbench.estimate.evidence.aggregation import (
+    EvidenceValues,
+    largest,
+    percent,
+    ratio,
+    sum_known_values,
+    to_number,
+    total_of_counter,
+)
+from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.time_accounting.cpu_use import PROCESSES_KEY
+from vnetbench.estimate.evidence.trial_data import TrialData
+from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
+from vnetbench.study.factors.cpu_lists import parse_cpu_list
+
+_WORST_NAMESPACE = "of the network namespace on the path with the most"
+
+PATH_STATE_EVIDENCE_METRICS = (
+    EvidenceMetric(
+        "netfilter_rules",
+        "1",
+        "firewall rules",
+        f"number of nftables and iptables rules, {_WORST_NAMESPACE}",
+        ("path_state.netfilter_rules",),
+    ),
+    EvidenceMetric(
+        "conntrack_entries",
+        "1",
+        "tracked connections",
+        f"number of connections that conntrack follows, {_WORST_NAMESPACE}",
+        ("path_state.conntrack_entries",),
+    ),
+    EvidenceMetric(
+        "foreign_packet_sockets",
+        "1",
+        "packet captures",
+        f"number of packet sockets of other programs, {_WORST_NAMESPACE}",
+        ("path_state.packet_sockets",),
+    ),
+    EvidenceMetric(
+        "tc_filters",
+        "1",
+        "traffic control filters",
+        f"number of filters of traffic control, {_WORST_NAMESPACE}",
+        ("path_state.tc_filters",),
+    ),
+    EvidenceMetric(
+        "foreign_xdp_programs",
+        "1",
+        "XDP programs of others",
+        f"number of interfaces with an XDP program that is not the agent's, {_WORST_NAMESPACE}",
+        ("path_state.xdp_programs",),
+    ),
+    EvidenceMetric(
+        "policer_drops_per_s",
+        "1/s",
+        "packets dropped by policers",
+        "packets per second that filters of traffic control drop, sum of all network namespaces on the path",
+        ("path_state.policer_drops",),
+    ),
+    EvidenceMetric(
+        "shaper_rate_share_percent",
+        "% of its rate",
+        "use of the busiest shaper",
+        "traffic through the most used queueing discipline with a configured rate, as a share of that rate. "
+        "The burst that a shaper permits counts as part of its rate: the share is at most 100 %",
+        ("path_state.qdiscs[].sent_bytes", "path_state.qdiscs[].rate_bps"),
+    ),
+    EvidenceMetric(
+        "syn_retransmits_percent",
+        "% of SYN segments",
+        "retransmitted connection requests",
+        "share of the connection requests (SYN) that were retransmissions, of the endpoint with the most. "
+        "Only for endpoints that open connections under load",
+        ("tcp_syn_retransmits", "tcp_connections_opened"),
+    ),
+    EvidenceMetric(
+        "carrier_changes",
+        "1",
+        "link changes",
+        "number of times that a link failed or returned, of the interface on the path with the most",
+        ("interfaces[].carrier_changes", "carrier_changes"),
+    ),
+)
+PROGRAM_EVIDENCE_METRICS = (
+    EvidenceMetric(
+        "busiest_program_percent",
+        "% of its CPUs",
+        "busiest other program",
+        "CPU time of the busiest other program as a share of the time of the CPUs that it may use. Threads "
+        "of the kernel are no programs",
+        ("processes[].cpu_s", "processes[].cpus", "processes_interval_s"),
+    ),
+)
+
+
+def path_state_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of PATH_STATE_EVIDENCE_METRICS and PROGRAM_EVIDENCE_METRICS."""
+    part = data.steady_part
+    states = [mapping_or_empty(each.totals.get("path_state")) for each in _endpoints_on_path(part)]
+    trial_s = part.trial.idle_s + part.trial.duration_s
+
+    def worst(key: str) -> float | None:
+        return largest(to_number(state.get(key)) for state in states)
+
+    policer_drops = sum_known_values(*(to_number(state.get("policer_drops")) for state in states))
+    return {
+        "netfilter_rules": worst("netfilter_rules"),
+        "conntrack_entries": worst("conntrack_entries"),
+        "foreign_packet_sockets": worst("packet_sockets"),
+        "tc_filters": worst("tc_filters"),
+        "foreign_xdp_programs": worst("xdp_programs"),
+        "policer_drops_per_s": ratio(policer_drops, trial_s),
+        "shaper_rate_share_percent": _shaper_rate_share_percent(states, trial_s),
+        "syn_retransmits_percent": largest(_syn_retransmits_percents(part)),
+        "carrier_changes": largest(_carrier_changes(_endpoints_on_path(part))),
+        "busiest_program_percent": _busiest_program_percent(data),
+    }
+
+
+def _endpoints_on_path(part: SteadyPart) -> list[EndpointRecord]:
+    """Return the endpoints and observers whose network namespace carries the load.
+
+    That of the bench's machine does only if the observer watches interfaces there.
+    """
+    watches_interfaces = any(x.observation and x.observation.interface_counters for x in part.host_samples)
+    return [each for each in part.trial.endpoints if each.name != HOST or watches_interfaces]
+
+
+def _shaper_rate_share_percent(states: Sequence[Mapping[str, Any]], trial_s: float) -> float | None:
+    shares = [
+        percent(8 * (to_number(qdisc.get("sent_bytes")) or 0.0), (rate_bps or 0.0) * trial_s)
+        for state in states
+        for qdisc in _mappings(state.get("qdiscs"))
+        if not qdisc.get("is_gone")
+        for rate_bps in [to_number(qdisc.get("rate_bps"))]
+    ]
+    share = largest(shares)
+    return None if share is None else min(100.0, share)
+
+
+def _syn_retransmits_percents(part: SteadyPart) -> Iterator[float | None]:
+    for _, samples in part.endpoints:
+        opened = total_of_counter(samples, "tcp_connections_opened")
+        retransmits = total_of_counter(samples, "tcp_syn_retransmits")
+        if opened and retransmits is not None:
+            yield percent(retransmits, opened + retransmits)
+
+
+def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:
+    for endpoint in endpoints:
+        yield to_number(mapping_or_empty(endpoint.totals.get("counters")).get("carrier_changes"))
+        for interface in _mappings(endpoint.totals.get("interfaces")):
+            yield to_number(interface.get("carrier_changes"))
+
+
+def _busiest_program_percent(data: TrialData) -> float | None:
+    """Return the share of the busiest program on one of the kernels that carry the load; 0 without any."""
+    trial = data.steady_part.trial
+    names = {kernel.name for kernel in data.kernels}
+    shares: list[float | None] = []
+    for endpoint in trial.endpoints:
+        if endpoint.name not in names or not isinstance(endpoint.totals.get(PROCESSES_KEY), list):
+            continue
+        interval_s = to_number(endpoint.totals.get("processes_interval_s")) or trial.duration_s
+        shares.append(0.0)
+        shares += [
+            percent(to_number(process.get("cpu_s")), interval_s * (_count_cpus(process) or 1))
+            for process in _mappings(endpoint.totals.get(PROCESSES_KEY))
+            if not process.get("kernel")
+        ]
+    share = largest(shares)
+    return None if share is None else min(100.0, share)
+
+
+def _count_cpus(process: Mapping[str, Any]) -> int:
+    allowed = process.get("cpus")
+    return len(parse_cpu_list(allowed)) if isinstance(allowed, str) and allowed else 0
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    return [mapping_or_empty(each) for each in value] if isinstance(value, list) else []

@@ -1,0 +1,132 @@
+"""Evidence of what stands in the way, from known states of the path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.estimate.evidence.fixtures import (
+    trial_evidence,
+    uniform_trial,
+    with_counters,
+    with_cpus,
+    with_observation,
+    with_totals,
+)
+from vnetbench.estimate.evidence.path_state import PATH_STATE_EVIDENCE_METRICS, PROGRAM_EVIDENCE_METRICS
+from vnetbench.results.records import HOST, TrialRecord
+
+CPUS = ({"idle_s": 0.05}, {"idle_s": 0.05})
+"""Two idle CPUs in each sample of 50 ms."""
+
+
+def state(**changes: object) -> dict[str, Any]:
+    """Return the state of a network namespace; nothing stands in the way unless it is in `changes`."""
+    counts = dict.fromkeys(
+        ("netfilter_rules", "conntrack_entries", "packet_sockets", "tc_filters", "xdp_programs"), 0
+    )
+    return {**counts, "bridge_netfilter": False, "policer_drops": 0, "qdiscs": [], **changes}
+
+
+def qdisc(sent_bytes: int, rate_bps: int | None, **changes: object) -> dict[str, object]:
+    return {"interface": "eth0", "kind": "tbf", "sent_bytes": sent_bytes, "rate_bps": rate_bps, **changes}
+
+
+def with_programs(*processes: dict[str, object], **totals: object) -> TrialRecord:
+    """Return a trial of 1 s on two CPUs of the host, with these other programs."""
+    trial = with_cpus(uniform_trial(), HOST, *CPUS)
+    return with_totals(trial, HOST, processes=list(processes), **totals)
+
+
+def test_metrics_without_their_counters_are_absent() -> None:
+    evidence = trial_evidence(uniform_trial())
+    names = {metric.name for metric in (*PATH_STATE_EVIDENCE_METRICS, *PROGRAM_EVIDENCE_METRICS)}
+    assert names & set(evidence) == set()
+
+
+def test_an_unknown_count_is_absent_and_a_known_zero_is_not() -> None:
+    evidence = trial_evidence(with_totals(uniform_trial(), "a1", path_state=state(netfilter_rules=None)))
+    assert "netfilter_rules" not in evidence
+    assert evidence["conntrack_entries"] == 0
+    assert evidence["policer_drops_per_s"] == 0
+    assert "shaper_rate_share_percent" not in evidence
+
+
+def test_counts_are_those_of_the_namespace_with_the_most() -> None:
+    trial = with_totals(uniform_trial(), "a1", path_state=state(netfilter_rules=3, packet_sockets=1))
+    trial = with_totals(trial, "b1", path_state=state(netfilter_rules=9, tc_filters=2, xdp_programs=1))
+    evidence = trial_evidence(trial)
+    assert evidence["netfilter_rules"] == 9
+    assert evidence["foreign_packet_sockets"] == 1
+    assert evidence["tc_filters"] == 2
+    assert evidence["foreign_xdp_programs"] == 1
+
+
+def test_the_switch_counts_but_not_a_machine_that_packets_do_not_cross() -> None:
+    trial = with_totals(uniform_trial(), "a1", path_state=state())
+    trial = with_totals(trial, HOST, path_state=state(netfilter_rules=50))
+    assert trial_evidence(trial)["netfilter_rules"] == 0
+    counts = dict.fromkeys(
+        ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped"), 0
+    )
+    assert trial_evidence(with_observation(trial, sw0=counts))["netfilter_rules"] == 50
+
+
+def test_drops_of_policers_are_added_up_per_second() -> None:
+    trial = with_totals(uniform_trial(), "a1", path_state=state(policer_drops=20))
+    trial = with_totals(trial, "b1", path_state=state(policer_drops=5))
+    assert trial_evidence(trial)["policer_drops_per_s"] == pytest.approx(25 / trial.duration_s)
+
+
+def test_the_share_is_that_of_the_most_used_shaper() -> None:
+    qdiscs = [qdisc(10_000_000, 1_000_000_000), qdisc(90_000_000, 800_000_000), qdisc(10**9, None)]
+    trial = with_totals(uniform_trial(), "a1", path_state=state(qdiscs=qdiscs))
+    share = trial_evidence(trial)["shaper_rate_share_percent"]
+    assert share == pytest.approx(90 / trial.duration_s)
+
+
+def test_a_burst_does_not_raise_the_share_above_the_rate_and_a_removed_shaper_has_none() -> None:
+    over = with_totals(uniform_trial(), "a1", path_state=state(qdiscs=[qdisc(10**9, 1_000_000_000)]))
+    assert trial_evidence(over)["shaper_rate_share_percent"] == 100
+    gone = with_totals(uniform_trial(), "a1", path_state=state(qdiscs=[qdisc(0, 10**9, is_gone=True)]))
+    assert "shaper_rate_share_percent" not in trial_evidence(gone)
+
+
+def test_retransmitted_connection_requests_are_a_share_of_all() -> None:
+    trial = with_counters(uniform_trial(), "a1", tcp_connections_opened=30, tcp_syn_retransmits=10)
+    assert trial_evidence(trial)["syn_retransmits_percent"] == pytest.approx(25)
+    idle = with_counters(uniform_trial(), "a1", tcp_connections_opened=0, tcp_syn_retransmits=0)
+    assert "syn_retransmits_percent" not in trial_evidence(idle)
+
+
+def test_a_failing_link_is_that_of_the_worst_interface() -> None:
+    counts = {
+        "rx_packets": 0,
+        "tx_packets": 0,
+        "rx_bytes": 0,
+        "tx_bytes": 0,
+        "rx_dropped": 0,
+        "tx_dropped": 0,
+    }
+    trial = with_observation(uniform_trial(), sw0=counts)
+    interfaces = [{"name": "sw0", "carrier_changes": 4}, {"name": "a1"}]
+    trial = with_totals(trial, HOST, interfaces=interfaces)
+    trial = with_totals(trial, "a1", counters={"carrier_changes": 2})
+    assert trial_evidence(trial)["carrier_changes"] == 4
+
+
+def test_the_busiest_program_is_a_share_of_the_cpus_that_it_may_use() -> None:
+    pinned = {"name": "hog", "pid": 7, "cpu_s": 0.8, "cpus": "1", "threads": 1}
+    free = {"name": "build", "pid": 8, "cpu_s": 1.2, "cpus": "0-1", "threads": 4}
+    assert trial_evidence(with_programs(pinned, free, processes_interval_s=2.0))[
+        "busiest_program_percent"
+    ] == pytest.approx(40)
+    assert trial_evidence(with_programs(free, processes_interval_s=2.0))[
+        "busiest_program_percent"
+    ] == pytest.approx(30)
+
+
+def test_threads_of_the_kernel_are_no_programs() -> None:
+    worker = {"name": "vhost-7", "pid": 7, "cpu_s": 0.8, "cpus": "1", "threads": 1, "kernel": True}
+    assert trial_evidence(with_programs(worker))["busiest_program_percent"] == 0
