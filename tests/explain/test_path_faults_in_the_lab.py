@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -68,10 +69,24 @@ def lose_segments(namespaces: dict[str, str]) -> None:
     drop(namespaces["b1"], "tcp", "flags", "&", "syn", "==", "0", one_in=100)
 
 
+def split_packets_at_port(namespaces: dict[str, str]) -> None:
+    run_in(namespaces["sw"], "ethtool", "-K", "b1", "tso", "off", "gso", "off")
+
+
+def add_rules(namespaces: dict[str, str]) -> None:
+    rules = "\n".join(f"ip saddr 203.0.{i // 250}.{i % 250} drop" for i in range(3000))
+    hook = "type filter hook input priority 0; policy accept;"
+    text = f"table inet outsider {{\nchain many {{\n{hook}\n{rules}\n}}\n}}\n"
+    command = ["ip", "netns", "exec", namespaces["b1"], "nft", "-f", "-"]
+    subprocess.run(command, input=text, text=True, check=True)
+
+
 CASES = [
     ("tcp_stream", "streams = 1", "1 s", shape_acks, "ack_path_limited"),
     ("tcp_stream", "streams = 1", "1 s", shape_acks_at_port, "ack_path_limited"),
     ("tcp_stream", "streams = 1", "1 s", shape_data_at_port, "link_full"),
+    ("tcp_stream", "streams = 1", "1 s", split_packets_at_port, "offload_off_on_path"),
+    ("tcp_stream", "streams = 1", "1 s", add_rules, "packet_filtering"),
     ("udp_stream", 'rate = "2 k/s"\ndatagram_size = "1000 B"', "2 s", lose_datagrams, "path_loss"),
     ("tcp_crr", "connections = 4", "5 s", lose_connection_requests, "connection_setup_loss"),
     ("tcp_rr", "connections = 4", "2 s", lose_segments, "path_loss"),

@@ -114,8 +114,8 @@ LINK_EVIDENCE_METRICS = (
         "uncounted_loss_percent",
         "% of loss",
         "lost datagrams that no drop counter shows",
-        "share of the lost datagrams that no socket, backlog, interface or queueing discipline counts; absent "
-        "if fewer than 0.5 % are lost",
+        "share of the lost datagrams that no socket, backlog, interface or queueing discipline counts; "
+        "absent if fewer than 0.5 % are lost",
         ("lost", "socket_drops", "softnet_dropped", *_PATH_DROP_COUNTERS),
     ),
     EvidenceMetric(
