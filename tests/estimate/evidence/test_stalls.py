@@ -42,7 +42,7 @@ def test_stalls_are_divided_into_those_of_connections_and_of_data() -> None:
     assert evidence["connect_stall_percent"] == pytest.approx(98.4, abs=0.1)
 
 
-def test_a_queue_of_acknowledgements_is_told_apart_from_one_of_data() -> None:
+def test_a_queue_of_acknowledgements_is_distinguished_from_one_of_data() -> None:
     quiet = with_counters(with_counters(uniform_trial(), "a1", rx_bytes=0), "b1", tx_bytes=0)
     acks = port(tx_bytes=1000, rx_bytes=1_000_000, backlog_bytes=500, drops=0, overlimits=3)
     data = port(tx_bytes=1_000_000, rx_bytes=1000, backlog_bytes=0, drops=0, overlimits=3)
