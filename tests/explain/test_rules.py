@@ -10,7 +10,20 @@ from vnetbench.explain.rules import CAUSE_FAMILIES, EvidenceCondition, load_rule
 
 pytestmark = pytest.mark.pure
 
+FAILURE_NAMES = (
+    "link_down",
+    "path_blocked",
+    "path_interrupted",
+    "no_connection",
+    "connection_broken",
+    "agent_gone",
+    "server_failed",
+    "no_cpu_time",
+    "counts_contradict",
+    "testbed_changed",
+)
 NAMES = (
+    *FAILURE_NAMES,
     "cpus_full",
     "sender_cpu",
     "receiver_cpu",
@@ -37,6 +50,12 @@ NAMES = (
     "overflow",
     "checksum_software",
     "link_full",
+    "ack_path_limited",
+    "policer",
+    "packet_filtering",
+    "packet_capture",
+    "offload_off_on_path",
+    "connection_setup_loss",
     "one_uplink",
     "other_load",
     "path_loss",
@@ -65,7 +84,7 @@ def test_every_cause_has_a_rule() -> None:
 
 def test_only_causes_that_need_comparisons_have_no_patterns() -> None:
     unjudged = {name for name, rule in load_rules().items() if not rule.has_patterns}
-    assert unjudged == {"two_modes", "drift", "warm_up", "machine_busy", "too_few_trials"}
+    assert unjudged == {"two_modes", "drift", "warm_up", "too_few_trials", "machine_busy", *FAILURE_NAMES}
 
 
 def test_every_condition_uses_a_known_metric() -> None:
@@ -80,8 +99,14 @@ def test_every_condition_uses_a_known_metric() -> None:
 
 def test_natural_limits_are_not_faults() -> None:
     natural = {name for name, rule in load_rules().items() if not rule.cause.is_fault}
-    cpus = {"sender_cpu", "receiver_cpu", "cpus_full", "generator_cpu", "switch_cpu"}
-    assert natural == {*cpus, "request_response"}
+    assert natural == {
+        "sender_cpu",
+        "receiver_cpu",
+        "generator_cpu",
+        "switch_cpu",
+        "request_response",
+        "cpus_full",
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)

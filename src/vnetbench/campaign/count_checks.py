@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vnetbench.campaign.load_checks import TrialEndParameters, stream_totals
+from vnetbench.failure_kinds import COUNT_MISMATCH, NO_DATA
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.records import EndpointRecord
 from vnetbench.study.factors.load_factors import CONGESTION_CONTROL
@@ -52,6 +53,12 @@ def find_count_error(workload: str, idle_and_load_s: float, endpoints: Sequence[
                 f"no data arrived at {endpoint.name} after {last_s:.2f} s, so the path no longer carries data"
             )
     return ""
+
+
+def kind_of_count_error(endpoints: Sequence[EndpointRecord]) -> str:
+    """Return the failure kind of an error that `find_count_error` found."""
+    is_drained = all(endpoint.totals.get("drained", False) for endpoint in endpoints)
+    return COUNT_MISMATCH if is_drained else NO_DATA
 
 
 def _find_datagram_count_error(flows: Sequence[Mapping[str, Any]]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vnetbench.campaign.frame_counts import FrameTotals
 from vnetbench.campaign.load_checks import stream_totals
+from vnetbench.failure_kinds import NO_CPU_TIME
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_share
 from vnetbench.results.records import HOST, EndpointRecord
@@ -37,7 +38,7 @@ def check_frame_counts(counts: FrameTotals) -> None:
             "error counters (ip -s link)",
         )
     if not counts.total_sent:
-        raise TrialFailed("no frame was sent: the generators got no CPU time")
+        raise TrialFailed("no frame was sent: the generators got no CPU time", kind=NO_CPU_TIME)
     for name, foreign in counts.foreign_frames_by_endpoint.items():
         if foreign.own_returned > max(MIN_FOREIGN, MAX_RETURNED_FRAME_SHARE * counts.total_sent):
             raise TreatmentRefused(

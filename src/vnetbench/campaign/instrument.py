@@ -14,10 +14,13 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, choose_send_mode
 from vnetbench.campaign.environment_facts import read_endpoint_facts
+from vnetbench.campaign.failure_probe import add_path_probe
+from vnetbench.campaign.load_checks import failure_from_error
 from vnetbench.campaign.step_series import run_step_series
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
 from vnetbench.campaign.trial_notes import device_notes
 from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import REPLACED_TESTBED_KEY, TESTBED_CHANGED, failure_fields
 from vnetbench.lab import control_groups
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.knobs import changed_knobs
@@ -114,7 +117,7 @@ class LabInstrument:
             measurement, testbed_effective = self._measure_on_testbed(shape, load, should_abandon)
         except AgentError as error:
             self._close_testbed_and_observer(shape)
-            raise TrialFailed(str(error)) from error
+            raise failure_from_error(error) from error
         except BaseException:
             self._close_testbed_and_observer(shape)
             raise
@@ -140,28 +143,37 @@ class LabInstrument:
     def _measure_on_testbed(
         self, shape: Hashable, load: TrialLoad, should_abandon: Callable[[], bool]
     ) -> _TestbedMeasurement:
+        replaced: TreatmentRefused | None = None
         while True:
             is_new = shape not in self._testbeds
             try:
                 testbed = self._get_or_create_testbed(shape)
                 effective = testbed.set_knobs_and_prove_paths(load.factors, self._testbed_spec)
                 with self._trial_context(testbed, load) as trial_testbed:
-                    measurement = self._measure(trial_testbed, load, should_abandon)
+                    measurement = self._measure(trial_testbed, load, effective, should_abandon)
                     changes = _find_externally_changed_settings(effective, trial_testbed, load)
-                    return _TestbedMeasurement(
-                        _add_externally_changed_settings(measurement, changes), effective
-                    )
+                    measurement = _add_externally_changed_settings(measurement, changes)
+                return _TestbedMeasurement(_add_replaced_testbed(measurement, replaced), effective)
             except BenchError as error:
                 self._close_testbed_and_observer(shape)
                 if is_new:
                     raise _convert_to_refusal(error) from error
                 # An existing testbed may have been damaged, so only a new testbed's refusal is final.
+                replaced = _convert_to_refusal(error)
 
     def _measure(
-        self, testbed: Testbed, load: TrialLoad, should_abandon: Callable[[], bool]
+        self,
+        testbed: Testbed,
+        load: TrialLoad,
+        effective: Mapping[str, Any],
+        should_abandon: Callable[[], bool],
     ) -> TrialMeasurement:
         def run_once(load: TrialLoad) -> TrialMeasurement:
-            return measure_trial(testbed, self._get_or_start_observer(), load, should_abandon)
+            try:
+                return measure_trial(testbed, self._get_or_start_observer(), load, should_abandon)
+            except TrialFailed as failure:
+                add_path_probe(failure, testbed, load.factors, effective)
+                raise
 
         return run_step_series(load, load.step_series, run_once) if load.step_series else run_once(load)
 
@@ -228,6 +240,23 @@ def _add_externally_changed_settings(
     notes = tuple(f"another program changed {setting} during the trial" for setting in changed)
     return replace(
         measurement, effective={**measurement.effective, **changed}, notes=(*measurement.notes, *notes)
+    )
+
+
+def _add_replaced_testbed(
+    measurement: TrialMeasurement, refusal: TreatmentRefused | None
+) -> TrialMeasurement:
+    """Store why the previous testbed was replaced: a new one hides what someone changed on it."""
+    if refusal is None:
+        return measurement
+    where = f"{refusal.where}: " if refusal.where else ""
+    what = f"{where}{refusal.what}"
+    fields = {**failure_fields(refusal.kind or TESTBED_CHANGED, refusal.evidence), "failure": what}
+    note = f"the testbed was created anew before this trial, because the old one failed its check: {what}"
+    return replace(
+        measurement,
+        effective={**measurement.effective, REPLACED_TESTBED_KEY: fields},
+        notes=(*measurement.notes, note),
     )
 
 

@@ -15,7 +15,7 @@ from vnetbench.agents.launch import start_local_agent, start_observer
 from vnetbench.campaign.agent_parameters import common_prepare_parameters, list_streams
 from vnetbench.campaign.count_checks import check_server_totals
 from vnetbench.campaign.instrument import CompletedTrial, NewFacts
-from vnetbench.campaign.load_checks import check_socket_settings
+from vnetbench.campaign.load_checks import check_socket_settings, failure_from_error
 from vnetbench.campaign.trial import (
     TrialAbandoned,
     TrialFailedUnderLoad,
@@ -74,7 +74,7 @@ class Iperf3Instrument:
             measurement = self._run_trial(testbed, agent, observer, load, should_abandon)
         except AgentError as error:
             self.close()
-            raise TrialFailed(str(error)) from error
+            raise failure_from_error(error) from error
         except TreatmentRefused:
             raise
         except BenchError as error:
@@ -176,11 +176,11 @@ class Iperf3Instrument:
         except TreatmentRefused as refusal:
             # The agent reports the server's refusals as its own, so the location is corrected.
             where = str(server) if refusal.where == agent.endpoint else refusal.where
-            raise TreatmentRefused(refusal.what, where=where, fix=refusal.fix) from refusal
+            raise TreatmentRefused(refusal.what, where=where, fix=refusal.fix, kind=refusal.kind) from refusal
         except TrialFailedUnderLoad as error:
-            raise TrialFailedUnderLoad(f"{error}, with {server}", error.endpoints) from error
+            raise TrialFailedUnderLoad(f"{error}, with {server}", error.endpoints, error.kind) from error
         except TrialFailed as failure:
-            raise TrialFailed(f"{failure}, with {server}") from failure
+            raise TrialFailed(f"{failure}, with {server}", kind=failure.kind) from failure
         local_record, host = measurement.endpoints
         local_totals = dict(local_record.totals)
         server_totals = _convert_server_totals(local_totals.pop("server"))

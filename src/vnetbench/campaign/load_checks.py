@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.agents.client import AgentError
+from vnetbench.failure_kinds import KIND_BY_AGENT_ERROR_CODE
 from vnetbench.lab.cpus import parse_cpu_set
-from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.knobs import merge_if_equal
 from vnetbench.quantity import format_bit_rate, format_exact_bit_rate, format_exact_bytes
 from vnetbench.results.records import EndpointRecord, Sample
@@ -94,13 +95,26 @@ REFUSAL_TEXT_BY_ERROR_KIND: Mapping[str, RefusalText] = {
 """Agent errors that refuse a treatment, by the error's `kind` (docs/protocol.md, "Errors")."""
 
 
+def agent_failure_kind(error: AgentError) -> str:
+    """Return what failed: the kind that the agent reports, else one that follows from its error code."""
+    return str(error.data.get("kind") or KIND_BY_AGENT_ERROR_CODE.get(error.code, ""))
+
+
+def failure_from_error(error: AgentError) -> TrialFailed:
+    """Return the failed trial that an agent's error means."""
+    return TrialFailed(str(error), kind=agent_failure_kind(error))
+
+
 def refusal_from_error(error: AgentError, endpoint: str) -> TreatmentRefused | None:
     """Return the refusal of the treatment that an agent's error means, or None for any other error."""
     text = REFUSAL_TEXT_BY_ERROR_KIND.get(str(error.data.get("kind")))
     if text is None:
         return None
     return TreatmentRefused(
-        text.message_template.format(error.message), where=text.factor_name or endpoint, fix=text.fix
+        text.message_template.format(error.message),
+        where=text.factor_name or endpoint,
+        fix=text.fix,
+        kind=agent_failure_kind(error),
     )
 
 

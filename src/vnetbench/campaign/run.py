@@ -15,9 +15,17 @@ from vnetbench.campaign.progress import OPEN_STATE, CampaignProgress
 from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialFailedUnderLoad, TrialLoad
 from vnetbench.estimate.stopping_rule import decide_stopping
 from vnetbench.estimate.time_series import metric_time_series
+from vnetbench.failure_kinds import NO_CPU_TIME, PATH_REFUSAL_KINDS, failure_fields
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import FINISHED, INTERRUPTED, CampaignStatus, StepRecord, TrialRecord
+from vnetbench.results.records import (
+    FINISHED,
+    INTERRUPTED,
+    CampaignStatus,
+    EndpointRecord,
+    StepRecord,
+    TrialRecord,
+)
 from vnetbench.study.factors.load_factors import SEND_MODE
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, Plan, SearchSpec, Study
@@ -225,6 +233,9 @@ class CampaignSession:
                     done = self._instrument.measure(load, lambda: interrupts.is_immediate)
                 record = _make_trial_record(index, block, start_s, load, done)
             except TreatmentRefused as refusal:
+                if refusal.kind in PATH_REFUSAL_KINDS:
+                    fields = failure_fields(refusal.kind, refusal.evidence)
+                    self._store_failed_trial(index, block, start_s, load, str(refusal), fields)
                 self._close_treatment(index, "refused", str(refusal))
                 self._report_message(f"refused: {refusal}", index)
                 return
@@ -233,9 +244,8 @@ class CampaignSession:
             except TrialFailed as error:
                 failure = str(error)
                 endpoints = error.endpoints if isinstance(error, TrialFailedUnderLoad) else ()
-                self._store_trial(
-                    TrialRecord(index, block, None, start_s, load.duration_s, 0.0, {}, endpoints, failure)
-                )
+                fields = failure_fields(error.kind, error.evidence)
+                self._store_failed_trial(index, block, start_s, load, failure, fields, endpoints)
                 self._report_message(f"a trial failed: {failure}", index)
                 continue
             finally:
@@ -246,6 +256,21 @@ class CampaignSession:
         reason = f"{MAX_TRIAL_ATTEMPTS} trials in a row failed. The last failure: {failure}"
         self._close_treatment(index, "failed", reason)
         self._report_message(f"the treatment failed, because {reason}", index)
+
+    def _store_failed_trial(
+        self,
+        index: int,
+        block: int,
+        start_s: float,
+        load: TrialLoad,
+        failure: str,
+        fields: Mapping[str, object],
+        endpoints: tuple[EndpointRecord, ...] = (),
+    ) -> None:
+        """Store a failed trial with the kind of its failure and what the bench observed about it."""
+        self._store_trial(
+            TrialRecord(index, block, None, start_s, load.duration_s, 0.0, fields, endpoints, failure)
+        )
 
     def _make_step_series(self, index: int, block: int, interrupts: Interrupts) -> StepSeries | None:
         """Return the step series of a trial, if it has one. Each finished step is stored at once."""
@@ -330,5 +355,6 @@ def _make_trial_record(
     try:
         metric_time_series(record)
     except ValueError:
-        raise TrialFailed("no sample was taken during the load: the agents got no CPU time") from None
+        what = "no sample was taken during the load: the agents got no CPU time"
+        raise TrialFailed(what, kind=NO_CPU_TIME) from None
     return record

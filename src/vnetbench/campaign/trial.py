@@ -18,7 +18,7 @@ from vnetbench.campaign.agent_parameters import (
     list_streams,
     max_endpoint_threads_with_cpus,
 )
-from vnetbench.campaign.count_checks import find_count_error
+from vnetbench.campaign.count_checks import find_count_error, kind_of_count_error
 from vnetbench.campaign.frame_checks import (
     abnormal_frame_notes,
     check_frame_counts,
@@ -31,11 +31,13 @@ from vnetbench.campaign.load_checks import (
     check_pacing_and_load,
     check_socket_settings,
     check_thread_cpus,
+    failure_from_error,
     refusal_from_error,
     sum_zero_copy_counts,
 )
 from vnetbench.campaign.trial_endpoint import EndpointFault, TrialEndpoint
 from vnetbench.campaign.trial_notes import DRAIN_TIMEOUT_S, clock_notes, delay_line_notes, instrument_notes
+from vnetbench.failure_kinds import AGENT_GONE
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
@@ -117,8 +119,8 @@ class TrialMeasurement:
 class TrialFailedUnderLoad(TrialFailed):
     """A trial that failed under load. `endpoints` has the records collected so far."""
 
-    def __init__(self, what: str, endpoints: tuple[EndpointRecord, ...]) -> None:
-        super().__init__(what)
+    def __init__(self, what: str, endpoints: tuple[EndpointRecord, ...], kind: str = "") -> None:
+        super().__init__(what, kind=kind)
         self.endpoints = endpoints
 
 
@@ -163,7 +165,7 @@ def measure_trial(
             notes.insert(0, format_loss_of_all_frames(counts.total_sent, measurement.endpoints))
         return replace(measurement, notes=(*notes, *measurement.notes))
     if error := find_count_error(load.workload, load.idle_and_load_s, load_endpoints):
-        raise TrialFailedUnderLoad(error, measurement.endpoints)
+        raise TrialFailedUnderLoad(error, measurement.endpoints, kind_of_count_error(load_endpoints))
     load_notes = check_pacing_and_load(load.factors, load.idle_and_load_s, load_endpoints)
     return replace(measurement, notes=(*load_notes, *measurement.notes))
 
@@ -204,7 +206,7 @@ def run_trial(
         effective = dict(connect(trial))
         _start_load(endpoints, load, trial, should_abandon)
     except AgentError as error:
-        raise refusal_from_error(error, error.endpoint) or TrialFailed(str(error)) from error
+        raise refusal_from_error(error, error.endpoint) or failure_from_error(error) from error
     finally:
         for endpoint in endpoints.values():
             endpoint.agent.send("trial.stop", trial=trial)
@@ -213,7 +215,7 @@ def run_trial(
     if faults := [endpoint.fault for endpoint in endpoints.values() if endpoint.fault]:
         # The cause is listed before the faults that it caused at other endpoints.
         faults.sort(key=lambda fault: fault.cause_rank)
-        raise TrialFailedUnderLoad("; ".join(fault.message for fault in faults), records)
+        raise TrialFailedUnderLoad("; ".join(fault.message for fault in faults), records, faults[0].kind)
     totals = {record.name: record.totals for record in records}
     if counts := sum_zero_copy_counts(list(totals.values())):
         effective["zero_copy_sends"] = counts
@@ -394,6 +396,5 @@ def _process_events_until_end(
                 endpoint.agent.send("trial.stop", trial=trial)
         if time.monotonic() > deadline:
             for endpoint in (endpoint for endpoint in pending if not endpoint.is_over):
-                endpoint.fault = EndpointFault(
-                    1, f"{endpoint.agent.endpoint}: the agent did not end the trial in time"
-                )
+                what = f"{endpoint.agent.endpoint}: the agent did not end the trial in time"
+                endpoint.fault = EndpointFault(1, what, AGENT_GONE)

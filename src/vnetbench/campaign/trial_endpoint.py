@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.agents.client import AgentClient
+from vnetbench.failure_kinds import AGENT_GONE
 from vnetbench.results.agent_events import parse_histogram, parse_observation, parse_stream_sample
 from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, Sample
 
@@ -25,6 +26,8 @@ class EndpointFault:
 
     cause_rank: int
     message: str
+    kind: str
+    """A `fault_kind` of the protocol, or that the agent itself is gone."""
 
 
 @dataclass
@@ -54,7 +57,7 @@ class TrialEndpoint:
     def _process_event(self, trial: str, method: str, params: Mapping[str, Any]) -> None:
         name = self.agent.endpoint
         if method == "agent.gone":
-            self.fault = EndpointFault(0, f"{name}: {params['reason']}")
+            self.fault = EndpointFault(0, f"{name}: {params['reason']}", AGENT_GONE)
         elif params.get("trial") != trial:
             return
         elif method == "trial.sample":
@@ -64,9 +67,8 @@ class TrialEndpoint:
         elif method == "trial.end":
             self.totals = {k: v for k, v in params.items() if k != "trial"}
             if params.get("reason") == "fault":
-                self.fault = EndpointFault(
-                    FAULT_CAUSE_RANKS[params["fault_kind"]], f"{name}: {params['fault']}"
-                )
+                kind = params["fault_kind"]
+                self.fault = EndpointFault(FAULT_CAUSE_RANKS[kind], f"{name}: {params['fault']}", kind)
 
 
 def _parse_sample(params: Mapping[str, Any], *, stores_cpu: bool) -> Sample:

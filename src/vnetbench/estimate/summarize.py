@@ -9,8 +9,10 @@ from typing import Any
 from vnetbench.estimate import imported_trials
 from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT, zero_count_upper_bound_percent
 from vnetbench.estimate.evidence import collect_evidence
+from vnetbench.estimate.evidence.queue_directions import queue_places
 from vnetbench.estimate.evidence.time_series import near_limit_evidence_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
+from vnetbench.estimate.failures import FailedTrials, failed_attempts, group_failed_attempts
 from vnetbench.estimate.frames import outstanding_frames, read_search_result, search_interval_by_metric
 from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.latency import merge_histograms
@@ -28,6 +30,7 @@ from vnetbench.estimate.time_series import (
     trimmed_idle_samples,
 )
 from vnetbench.estimate.trial_metrics import metrics_of_steady_part
+from vnetbench.failure_kinds import REPLACED_TESTBED_KEY
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, RUNNING, Histogram, TreatmentRecord, TrialRecord
 from vnetbench.study.file.load import parse_study
@@ -54,6 +57,7 @@ class _TreatmentTrials:
 
     points: list[TrialPoint] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    failed_attempts: list[FailedTrials] = field(default_factory=list)
     effective: Mapping[str, Any] = field(default_factory=dict)
     latency_histogram: Histogram = ()
     idle_latency_histogram: Histogram = ()
@@ -144,6 +148,7 @@ def _collect_trials(
     by_treatment = {t.index: _TreatmentTrials() for t in treatments}
     for trial in file.trials():
         treatment_trials = by_treatment[trial.treatment]
+        treatment_trials.failed_attempts.extend(failed_attempts(trial))
         if trial.failure:
             treatment_trials.failures.append(trial.failure)
             continue
@@ -157,7 +162,9 @@ def _collect_trials(
                 )
             )
             continue
-        treatment_trials.effective = dict(trial.effective)
+        treatment_trials.effective = {
+            name: value for name, value in trial.effective.items() if name != REPLACED_TESTBED_KEY
+        }
         treatment_trials.points.append(
             _trial_point(trial, warmup, time_series, testbeds.get(trial.testbed_shape or "", {}))
         )
@@ -212,6 +219,7 @@ def _trial_point(
         steps=trial.steps,
         search_result=read_search_result(trial),
         evidence=evidence,
+        evidence_places=queue_places(data),
         near_limit_evidence_series=near_limit_evidence_series(data, evidence),
     )
 
@@ -238,6 +246,7 @@ def _treatment_summary(
         metrics=metrics,
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),
+        failed_trials=group_failed_attempts(trials.failed_attempts),
         notes=tuple(dict.fromkeys(note for p in points for note in p.notes)),
         latency_histogram=trials.latency_histogram,
         idle_latency_histogram=trials.idle_latency_histogram,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vnetbench.estimate.failures import FailedTrials
 from vnetbench.estimate.model import Estimate, Experiment
 from vnetbench.published.tables import PublishedTable
 from vnetbench.results.records import Histogram, StepRecord
@@ -45,6 +46,8 @@ class TrialPoint:
     """For a trial that another tool ran: the contents of its log (docs/results-file.md); otherwise empty."""
     evidence: Mapping[str, float] = field(default_factory=dict)
     """Values of the evidence metrics (`estimate/evidence`); a metric without its counters is absent."""
+    evidence_places: Mapping[str, str] = field(default_factory=dict)
+    """The interface and queue behind an evidence metric, in words, for metrics that one queue decides."""
     near_limit_evidence_series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Evidence metrics near their limit, in each sampling interval, warm-up included."""
 
@@ -68,6 +71,8 @@ class TreatmentSummary:
     points: tuple[TrialPoint, ...]
     failures: tuple[str, ...] = ()
     """Reasons why trials failed or the treatment was refused, as shown to the user."""
+    failed_trials: tuple[FailedTrials, ...] = ()
+    """Failed attempts of trials, with their kind and number."""
     notes: tuple[str, ...] = ()
     latency_histogram: Histogram = ()
     """Request latencies, or one-way delays of datagrams, of all trials without their warm-ups."""

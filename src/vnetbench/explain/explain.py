@@ -14,6 +14,7 @@ from vnetbench.explain.comparisons.modes import SEPARATION_TEXT_KEY
 from vnetbench.explain.differences import difference_findings
 from vnetbench.explain.evidence_bars import evidence_bar_chart
 from vnetbench.explain.experiment_verdicts import apply_experiment_verdicts, has_experiment_on_levels
+from vnetbench.explain.failures import failure_findings, failure_sentences, has_failed_trials
 from vnetbench.explain.idle_cpus import saturated_forwarder_findings
 from vnetbench.explain.interventions.findings import intervention_findings
 from vnetbench.explain.interventions.verdicts import apply_resource_verdicts
@@ -68,10 +69,16 @@ def explain(summary: CampaignSummary) -> Explanation:
     findings = sorted(
         [*limit_findings, *others], key=lambda finding: not _precludes_limits(finding, len(limits))
     )
+    failures = failure_sentences(summary)
+    answer = doubts
+    if not doubts and (groups or not failures):
+        answer = tuple(_main_limit_sentences(groups, len(limits)))
+    capitalized = (replace(finding, text=capitalize_sentence(finding.text)) for finding in findings)
     return Explanation(
-        doubts or tuple(_main_limit_sentences(groups, len(limits))),
-        tuple(replace(finding, text=capitalize_sentence(finding.text)) for finding in findings),
+        (*failures, *answer),
+        (*failure_findings(summary), *capitalized),
         is_limit_answered=not doubts,
+        failures=failures,
     )
 
 
@@ -233,7 +240,8 @@ def _limit_finding(
         evidence = supporting_evidence_phrase(first.evidence)
         statement = evidence if is_answered and evidence else first.cause.description
         text = f"{treatments}{statement} ({_confidence_clause(summary, group, first)})."
-        if not first.cause.is_fault and first.confidence != "possible":
+        has_failures = has_failed_trials([limit.treatment for limit in group.limits])
+        if not first.cause.is_fault and first.confidence != "possible" and not has_failures:
             shown = [item.metric for item in first.evidence]
             trials = [point.evidence for point in representative.treatment.points]
             text += f" {normality_sentence(trials, shown)}"

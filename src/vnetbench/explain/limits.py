@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 
+from vnetbench.estimate.evidence.queue_directions import most_frequent_place
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.experiment_command import build_experiment_command
-from vnetbench.explain.model import CandidateCause
+from vnetbench.explain.model import CandidateCause, EvidenceItem
 from vnetbench.explain.offered_load import LoadDelivery, measure_load_delivery
 from vnetbench.explain.rules import load_rules
 from vnetbench.explain.scoring import CauseRanking, rank_causes
@@ -68,8 +69,15 @@ def choose_median_score_limit(group: Sequence[TreatmentLimit]) -> TreatmentLimit
 def add_experiment_commands(summary: CampaignSummary, limit: TreatmentLimit) -> Iterator[CandidateCause]:
     """Yield the candidates with the setting and the command of their experiment in this treatment."""
     for candidate in limit.candidates:
+        candidate = replace(candidate, evidence=_with_places(limit.treatment, candidate))
         setting, command = build_experiment_command(summary, limit.treatment, candidate.cause)
         yield replace(candidate, cause=replace(candidate.cause, experiment_levels=setting), command=command)
+
+
+def _with_places(treatment: TreatmentSummary, candidate: CandidateCause) -> tuple[EvidenceItem, ...]:
+    """Return the candidate's evidence with the interface and queue behind each value."""
+    places = [point.evidence_places for point in treatment.points]
+    return tuple(replace(item, place=most_frequent_place(places, item.metric)) for item in candidate.evidence)
 
 
 def _find_limit(summary: CampaignSummary, treatment: TreatmentSummary) -> TreatmentLimit:

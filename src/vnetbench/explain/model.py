@@ -29,7 +29,7 @@ class Cause:
 
     name: str
     family: str
-    """`cpu`, `window`, `packets`, `links`, `instability` or `instrument`."""
+    """`failures`, `cpu`, `window`, `packets`, `links`, `instability` or `instrument`."""
     description: str
     """A clause that can stand within a sentence: "the sending thread saturates its CPU"."""
     advice: str
@@ -59,6 +59,8 @@ class EvidenceItem:
     """`supports` or `contradicts` the cause."""
     supports_when_low: bool = False
     """True if the role applies below the threshold."""
+    place: str = ""
+    """The interface and queue that decide the value, in words; empty if no single one does."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ class Finding:
     """One statement about the results, with its evidence."""
 
     kind: str
-    """`limit`, `difference`, `unstable`, `factors`, `knee`, `best`, `surprise`, `instrument`, `idle CPUs`,
-    `interventions` or `not explained`."""
+    """`failed`, `limit`, `difference`, `unstable`, `factors`, `knee`, `best`, `surprise`, `instrument`,
+    `idle CPUs`, `interventions` or `not explained`."""
     text: str
     """One to three sentences with values."""
     treatment_indices: tuple[int, ...] = ()
@@ -133,3 +135,5 @@ class Explanation:
     findings: tuple[Finding, ...]
     is_limit_answered: bool = True
     """Whether `answer` names the limit of most treatments. False if no single limit applies."""
+    failures: tuple[str, ...] = ()
+    """The sentence about failed trials, which also begins `answer`; empty if none failed."""

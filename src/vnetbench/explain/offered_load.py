@@ -17,7 +17,7 @@ MIN_DELIVERED_SHARE_OF_OFFERED = 0.98
 The margin covers the ends of a trial and short disturbances.
 """
 MAX_DELIVERED_LOSS_PERCENT = 0.5
-"""Largest loss of frames, which the bench counts one by one, at which the load counts as delivered.
+"""Largest loss of frames or datagrams, which the bench counts, at which the load counts as delivered.
 
 This is the loosest goal in use: the partial drop rate of FD.io CSIT. The delivered share alone would hide
 twice as much loss.
@@ -32,7 +32,7 @@ class LoadDelivery:
     delivered_per_s: float
     delivered_metric: str
     lost_percent: float = 0.0
-    """Lost frames. For other loads the lost units are missing from `delivered_per_s`."""
+    """Lost frames or datagrams. For other loads the lost units are missing from `delivered_per_s`."""
 
     @property
     def unit_noun(self) -> str:
@@ -66,7 +66,10 @@ def measure_load_delivery(
     per_direction = count_streams_per_direction(factors)
     # A load of frames applies to each direction, whatever its number of flows.
     streams = sum(count > 0 for count in per_direction) if workload.carries_frames else sum(per_direction)
-    lost = [point.values.get("frame_loss_percent", 0.0) for point in treatment.points]
+    lost = [
+        point.values.get("frame_loss_percent", point.values.get("loss_percent", 0.0))
+        for point in treatment.points
+    ]
     return LoadDelivery(
         rate * streams * pairs, median(delivered), workload.achieved_rate_metric, median(lost)
     )

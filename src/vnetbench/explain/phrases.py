@@ -56,7 +56,9 @@ def is_plain_count(unit: str, *values: float) -> bool:
 def supporting_evidence_phrase(evidence: Sequence[EvidenceItem]) -> str:
     """Format the first items that support a cause: `sending thread's CPU 99.1 % of one CPU`."""
     supporting = [item for item in evidence if item.role == "supports"]
-    return ", ".join(_evidence_item_text(item) for item in supporting[:_MAX_EVIDENCE_ITEMS])
+    texts = [_evidence_item_text(item) for item in supporting[:_MAX_EVIDENCE_ITEMS]]
+    place = next((item.place for item in supporting if item.place), "")
+    return ", ".join(texts) + (f" (at {place})" if place else "")
 
 
 def _evidence_item_text(item: EvidenceItem) -> str:

@@ -36,6 +36,7 @@ This page is generated from the rules in `src/vnetbench/explain/causes/*.toml`
 (`python -m vnetbench.explain.reference docs`).
 """
 _TITLE_BY_FAMILY: Mapping[str, str] = {
+    "failures": "Failed trials",
     "cpu": "CPU",
     "window": "Windows and latency",
     "packets": "Packets",
@@ -68,7 +69,9 @@ def _rule_lines(rule: CauseRule) -> Iterator[str]:
             _format_setting(name, level) for name, level in cause.experiment_levels.items()
         )
         yield f"- A run with this setting confirms the cause: {settings}"
-    if not rule.has_patterns:
+    if cause.family == "failures":
+        yield "- Evidence: the failure's kind ([results-file.md](results-file.md)), and a probe of the path"
+    elif not rule.has_patterns:
         yield "- Evidence: a comparison of trials or treatments, because no single trial shows this cause"
     for index, pattern in enumerate(rule.patterns):
         yield f"- {'Evidence' if index == 0 else 'Or'}: {_format_pattern(pattern)}"

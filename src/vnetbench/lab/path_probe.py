@@ -8,6 +8,7 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import MTU_BLACK_HOLE, PATH_BLOCKED, PATH_PROBE_KEY
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netlink import interface_mtu
@@ -17,6 +18,10 @@ from vnetbench.study.model import Level
 
 PACKETS_PER_PROOF_ROUND = 3
 ATTEMPT_TIMEOUT_S = 0.3
+PATH_MTU_KEY = "path_mtu_proved"
+"""Key of the proved packet size in the effective settings of a trial."""
+SMALL_PACKET_BYTES = 128
+"""Size of the small packets. If they pass and larger ones do not, an MTU on the path is too small."""
 MAX_PROOF_ROUNDS = 3
 """2.7 s of packets in total: the kernel repeats a lost neighbour request after 1 s."""
 
@@ -69,8 +74,33 @@ def prove_paths(
         replies = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
     for number, ((a, b), reply) in enumerate(zip(pairs, replies, strict=True), start=1):
         if not has_passed_both_ways(reply):
-            raise _path_refusal(hops(number), f"{a.name} to {b.name}", mtu, reply)
+            refusal = _path_refusal(hops(number), f"{a.name} to {b.name}", mtu, reply)
+            probe = probe_small_and_large_packets([(a, b)], agents, mtu, ip_version, delay_s)
+            refusal.kind = MTU_BLACK_HOLE if probe["small_passed"] else PATH_BLOCKED
+            refusal.evidence[PATH_PROBE_KEY] = probe
+            raise refusal
     return replies
+
+
+def probe_small_and_large_packets(
+    pairs: Sequence[tuple[Endpoint, Endpoint]],
+    agents: Mapping[str, AgentClient],
+    mtu: int,
+    ip_version: str,
+    delay_s: float = 0.0,
+) -> dict[str, Any]:
+    """Return whether small packets and packets of `mtu` bytes pass now in both directions of all pairs."""
+    timeout_s = ATTEMPT_TIMEOUT_S + 2 * delay_s
+    small, large = (
+        all(map(has_passed_both_ways, probe_paths(pairs, agents, size, ip_version, timeout_s)))
+        for size in (SMALL_PACKET_BYTES, mtu)
+    )
+    return {
+        "small_bytes": SMALL_PACKET_BYTES,
+        "small_passed": small,
+        "large_bytes": mtu,
+        "large_passed": large,
+    }
 
 
 def probe_paths(
@@ -122,7 +152,7 @@ def check_frame_size(factors: Mapping[str, Level], mtu: int, where: str) -> None
 
 def path_proof_values(mtu: int, replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the proof as a trial stores it."""
-    return {"path_mtu_proved": mtu, "path_rtt_us": [reply.get("rtt_us") for reply in replies]}
+    return {PATH_MTU_KEY: mtu, "path_rtt_us": [reply.get("rtt_us") for reply in replies]}
 
 
 def _path_refusal(hops: Sequence[Hop], route: str, mtu: int, reply: Mapping[str, Any]) -> TreatmentRefused:

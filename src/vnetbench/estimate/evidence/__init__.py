@@ -11,6 +11,7 @@ from vnetbench.estimate.evidence.frames import FRAME_EVIDENCE_METRICS, frame_evi
 from vnetbench.estimate.evidence.instrument import INSTRUMENT_EVIDENCE_METRICS, instrument_evidence
 from vnetbench.estimate.evidence.links import LINK_EVIDENCE_METRICS, link_evidence
 from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.packet_work import PACKET_WORK_EVIDENCE_METRICS, packet_work_evidence
 from vnetbench.estimate.evidence.packets import PACKET_EVIDENCE_METRICS, packet_evidence
 from vnetbench.estimate.evidence.path_state import (
     PATH_STATE_EVIDENCE_METRICS,
@@ -18,6 +19,11 @@ from vnetbench.estimate.evidence.path_state import (
     path_state_evidence,
 )
 from vnetbench.estimate.evidence.placement import PLACEMENT_EVIDENCE_METRICS, placement_evidence
+from vnetbench.estimate.evidence.queue_directions import (
+    QUEUE_DIRECTION_EVIDENCE_METRICS,
+    queue_direction_evidence,
+)
+from vnetbench.estimate.evidence.stalls import STALL_EVIDENCE_METRICS, stall_evidence
 from vnetbench.estimate.evidence.time_accounting.metrics import TIME_EVIDENCE_METRICS, time_evidence
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import WINDOW_EVIDENCE_METRICS, window_evidence
@@ -25,9 +31,13 @@ from vnetbench.estimate.evidence.window import WINDOW_EVIDENCE_METRICS, window_e
 METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "time": TIME_EVIDENCE_METRICS,
     "cpu": (*CPU_EVIDENCE_METRICS, *CPU_SET_EVIDENCE_METRICS, *PROGRAM_EVIDENCE_METRICS),
-    "window": (*WINDOW_EVIDENCE_METRICS, *CALL_EVIDENCE_METRICS),
-    "packets": PACKET_EVIDENCE_METRICS,
-    "links": (*LINK_EVIDENCE_METRICS, *PATH_STATE_EVIDENCE_METRICS),
+    "window": (*WINDOW_EVIDENCE_METRICS, *CALL_EVIDENCE_METRICS, *STALL_EVIDENCE_METRICS),
+    "packets": (*PACKET_EVIDENCE_METRICS, *PACKET_WORK_EVIDENCE_METRICS),
+    "links": (
+        *LINK_EVIDENCE_METRICS,
+        *QUEUE_DIRECTION_EVIDENCE_METRICS,
+        *PATH_STATE_EVIDENCE_METRICS,
+    ),
     "frames": FRAME_EVIDENCE_METRICS,
     "placement": PLACEMENT_EVIDENCE_METRICS,
     "instrument": INSTRUMENT_EVIDENCE_METRICS,
@@ -39,15 +49,19 @@ EVIDENCE_METRICS: dict[str, EvidenceMetric] = {
 
 def collect_evidence(data: TrialData) -> dict[str, float]:
     """Return all evidence metrics of a trial whose counters are known."""
+    time, path_state = time_evidence(data), path_state_evidence(data)
     values = {
-        **time_evidence(data),
+        **time,
         **cpu_evidence(data),
         **cpu_set_evidence(data),
         **window_evidence(data),
         **call_evidence(data),
         **packet_evidence(data),
         **link_evidence(data),
-        **path_state_evidence(data),
+        **queue_direction_evidence(data),
+        **stall_evidence(data),
+        **path_state,
+        **packet_work_evidence(data, {**time, **path_state}),
         **frame_evidence(data),
         **placement_evidence(data),
         **instrument_evidence(data),

@@ -29,6 +29,8 @@ _MIN_UNSEGMENTED_PACKET_SEGMENTS = 1.5
 """From this number of segments per packet on, packets leave the sender's stack unsegmented."""
 _MAX_UNSEGMENTED_PACKET_BYTES = 65536
 """Largest unsegmented packet (GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h)."""
+_MIN_LOCATED_LOSS_PERCENT = 0.5
+"""Loss of datagrams from which its location matters: the loosest goal in use (FD.io CSIT)."""
 _MAX_HEADER_BYTES = 80
 """Most header bytes of a packet: Ethernet, IPv6, and TCP with its usual options or UDP."""
 _PATH_DROP_COUNTERS = ("qdisc_drops", "rx_dropped", "tx_dropped", "tcp_backlog_drop", "tcp_rcv_pruned")
@@ -107,6 +109,14 @@ LINK_EVIDENCE_METRICS = (
         "spurious retransmissions and the drops that sockets, backlogs, interfaces and queueing disciplines "
         "count",
         ("retransmits", "dsack_dups", "lost", "socket_drops", "softnet_dropped", *_PATH_DROP_COUNTERS),
+    ),
+    EvidenceMetric(
+        "uncounted_loss_percent",
+        "% of loss",
+        "lost datagrams that no drop counter shows",
+        "share of the lost datagrams that no socket, backlog, interface or queueing discipline counts; "
+        "absent if fewer than 0.5 % are lost",
+        ("lost", "socket_drops", "softnet_dropped", *_PATH_DROP_COUNTERS),
     ),
     EvidenceMetric(
         "reordered_percent",
@@ -239,9 +249,14 @@ def _loss_and_reordering_values(data: TrialData) -> EvidenceValues:
     reordered_percent = data.metrics.get("reordered_percent")
     if reordered_percent is None:
         reordered_percent = percent(out_of_order, segments)
+    path_loss_percent = _unexplained_path_loss_percent(data, retransmits, spurious)
+    lost_percent = data.metrics.get("loss_percent", 0.0)
     return {
         "loss_percent": data.metrics.get("loss_percent", data.metrics.get("frame_loss_percent")),
-        "path_loss_percent": _unexplained_path_loss_percent(data, retransmits, spurious),
+        "path_loss_percent": path_loss_percent,
+        "uncounted_loss_percent": percent(path_loss_percent, lost_percent)
+        if lost_percent >= _MIN_LOCATED_LOSS_PERCENT
+        else None,
         "reordered_percent": reordered_percent,
         "reordering_events_per_s": ratio(reordering_events, data.steady_part.duration_s),
         "spurious_retransmit_percent": percent(spurious, retransmits) if retransmits else None,

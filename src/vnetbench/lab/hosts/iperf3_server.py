@@ -73,7 +73,10 @@ class Iperf3Testbed:
 def find_testbed(spec: TestbedSpec) -> Iperf3Testbed:
     """Return the testbed of a checked study; raises BenchError if the server has no address or route."""
     server = next(_resolve_server(host) for host in spec.hosts if host.iperf3_server)
-    local = next((host for host in spec.hosts if host.is_bench_machine), HostSpec(DEFAULT_LOCAL_HOST_NAME, is_bench_machine=True))
+    local = next(
+        (host for host in spec.hosts if host.is_bench_machine),
+        HostSpec(DEFAULT_LOCAL_HOST_NAME, is_bench_machine=True),
+    )
     return Iperf3Testbed(_make_local_endpoint(local, server), server)
 
 

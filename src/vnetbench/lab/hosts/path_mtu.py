@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vnetbench.agents.client import AgentClient
+from vnetbench.failure_kinds import MTU_BLACK_HOLE, PATH_BLOCKED
 from vnetbench.lab import path_probe
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
@@ -95,6 +96,7 @@ def _wait_for_connectivity(
         where=f"{a.name} {a.interface} > {b.name} {b.interface}",
         fix="check that both interfaces are up and in the same network, and that every firewall on the path "
         "passes TCP and UDP on the ports of testbed.ports",
+        kind=PATH_BLOCKED,
     )
 
 
@@ -136,4 +138,5 @@ def _mtu_refusal(
         f"packets of {packet_bytes} bytes do not pass from {a.name} to {b.name} unfragmented: {why}",
         where=hop,
         fix=fix,
+        kind=MTU_BLACK_HOLE,
     )

@@ -103,6 +103,9 @@ def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
         },
         "time_shares": treatment_time_shares(treatment),
         "failures": list(treatment.failures),
+        "failed_trials": [
+            {**asdict(each), "path_probe": dict(each.path_probe)} for each in treatment.failed_trials
+        ],
         "notes": list(treatment.notes),
         "trials": [_trial_fields(point) for point in treatment.points],
     }

@@ -31,7 +31,7 @@ _MIN_LABEL_WIDTH = 12
 _MIN_COUNTERS_WIDTH = 40
 """With this many characters left, counters stand on the line of their value; otherwise on the next line."""
 _CONFIDENCE_STYLES = {CONFIRMED: "green"}
-_FINDING_STYLES = {"unstable": "yellow", "instrument": "yellow"}
+_FINDING_STYLES = {"failed": "yellow", "unstable": "yellow", "instrument": "yellow"}
 """Colours of the findings that you must know before you use the results."""
 
 

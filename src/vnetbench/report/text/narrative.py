@@ -41,6 +41,21 @@ def build_narrative(summary: CampaignSummary) -> Narrative:
     return combine_narrative(merge_sparse_design_into_one_factor(summary), explain(summary))
 
 
+def _join_answer(
+    results: tuple[str, ...], explanation: Explanation, *, without_limit: bool
+) -> tuple[str, ...]:
+    """Return the answer. The sentence about failed trials is the second one.
+
+    Args:
+        results: The first sentence, and the best treatment.
+        explanation: The explanation with its own answer.
+        without_limit: Whether the first sentence names the limit already.
+    """
+    failures = explanation.failures
+    limit = () if without_limit else explanation.answer[len(failures) :]
+    return (*results[:1], *failures, *results[1:], *limit)
+
+
 def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Narrative:
     """Combine the answer from the estimates with the explanation.
 
@@ -52,10 +67,10 @@ def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Nar
     first = build_first_sentence(summary, effect, explanation, answer.best[0])
     return Narrative(
         question=answer.question,
-        answer=(
-            first.text,
-            *(answer.best[:1] if effect else ()),
-            *(() if first.names_main_limit else explanation.answer),
+        answer=_join_answer(
+            (first.text, *(answer.best[:1] if effect else ())),
+            explanation,
+            without_limit=first.names_main_limit,
         ),
         findings=explanation.findings,
         further_results=() if "best" in finding_kinds else answer.best[1:],

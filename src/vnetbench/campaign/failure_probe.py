@@ -1,0 +1,49 @@
+"""Probe the path once after a trial failed: do large packets still pass, and do small ones?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vnetbench.agents.client import AgentError
+from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import NO_DATA, PATH_PROBE_KEY, TIMEOUT
+from vnetbench.lab.errors import TrialFailed
+from vnetbench.lab.path_probe import PATH_MTU_KEY, probe_small_and_large_packets
+from vnetbench.lab.testbed import Testbed, endpoint_pairs
+from vnetbench.study.factors.testbed_factors import IP_VERSION, LINK_DELAY
+from vnetbench.study.model import Level
+
+_PATH_FAILURE_KINDS = (NO_DATA, TIMEOUT, "interface", "connection", "stream")
+"""Failures that the path may have caused."""
+
+
+def add_path_probe(
+    failure: TrialFailed, testbed: Testbed, factors: Mapping[str, Level], effective: Mapping[str, Any]
+) -> None:
+    """Add to a failure which packets pass now, if the path may have caused it.
+
+    Args:
+        failure: The failure; its evidence changes.
+        testbed: The testbed, as it stands after the failure.
+        factors: The treatment's levels.
+        effective: The settings that were read back before the trial, with the proved MTU.
+    """
+    mtu = effective.get(PATH_MTU_KEY)
+    if failure.kind not in _PATH_FAILURE_KINDS or not isinstance(mtu, int):
+        return
+    try:
+        failure.evidence[PATH_PROBE_KEY] = probe_small_and_large_packets(
+            endpoint_pairs(testbed),
+            testbed.agents,
+            mtu,
+            str(IP_VERSION.read_level(factors)),
+            delay_s=float(LINK_DELAY.read_level(factors)) if _has_delay(factors) else 0.0,
+        )
+    except (AgentError, BenchError) as error:
+        # The failure itself is reported; the probe only adds to it.
+        failure.evidence[PATH_PROBE_KEY] = {"error": str(error)}
+
+
+def _has_delay(factors: Mapping[str, Level]) -> bool:
+    return isinstance(LINK_DELAY.read_level(factors), int | float)

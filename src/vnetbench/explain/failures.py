@@ -1,0 +1,210 @@
+"""Explain failed trials first: how many failed, of what, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vnetbench.estimate.failures import FailedTrials
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.explain.experiment_command import build_experiment_command
+from vnetbench.explain.model import CandidateCause, EvidenceChart, Finding
+from vnetbench.explain.rules import get_cause
+from vnetbench.failure_kinds import (
+    AGENT_GONE,
+    COUNT_MISMATCH,
+    MTU_BLACK_HOLE,
+    NO_CPU_TIME,
+    NO_DATA,
+    PATH_BLOCKED,
+    SYSTEM_REFUSED,
+    TESTBED_CHANGED,
+    TIMEOUT,
+)
+from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
+
+FAILED_KIND = "failed"
+"""Kind of a finding about failed trials."""
+_OBSERVED, _INFERRED = "very likely", "likely"
+_UNKNOWN_CAUSE_NAME = "unknown"
+_CAUSE_BY_KIND: Mapping[str, tuple[str, str]] = {
+    "interface": ("link_down", _OBSERVED),
+    MTU_BLACK_HOLE: ("mtu_black_hole", _OBSERVED),
+    PATH_BLOCKED: ("path_blocked", _OBSERVED),
+    NO_DATA: ("path_interrupted", _INFERRED),
+    "connection": ("no_connection", _OBSERVED),
+    "unreachable": ("no_connection", _OBSERVED),
+    TIMEOUT: ("no_connection", _INFERRED),
+    "stream": ("connection_broken", _OBSERVED),
+    AGENT_GONE: ("agent_gone", _OBSERVED),
+    "server": ("server_failed", _OBSERVED),
+    "broken": ("server_failed", _INFERRED),
+    NO_CPU_TIME: ("no_cpu_time", _OBSERVED),
+    COUNT_MISMATCH: ("counts_contradict", _OBSERVED),
+    TESTBED_CHANGED: ("testbed_changed", _OBSERVED),
+}
+"""Cause and confidence by failure kind, without a probe of the path."""
+_PROBE_DECIDES = (NO_DATA, TIMEOUT, "connection", "stream", SYSTEM_REFUSED)
+"""Kinds whose cause is what the probe shows, if it shows a fault."""
+
+
+@dataclass(frozen=True)
+class _CauseGroup:
+    """Failed trials with the same cause."""
+
+    cause_name: str
+    confidence: str
+    failures: tuple[tuple[TreatmentSummary, FailedTrials], ...]
+
+    @property
+    def count(self) -> int:
+        """Number of failed attempts."""
+        return sum(failed.count for _, failed in self.failures)
+
+    @property
+    def treatments(self) -> tuple[TreatmentSummary, ...]:
+        """Treatments with such failures, each once."""
+        return tuple({treatment.index: treatment for treatment, _ in self.failures}.values())
+
+
+def failure_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
+    """Return one finding for each cause of failed trials, the most frequent first."""
+    total = count_attempts(summary)
+    return tuple(_failure_finding(summary, group, total) for group in _group_by_cause(summary))
+
+
+def failure_sentences(summary: CampaignSummary) -> tuple[str, ...]:
+    """Return the sentence about failed trials for the answer; empty if none failed."""
+    groups = _group_by_cause(summary)
+    if not groups:
+        return ()
+    failed = sum(group.count for group in groups)
+    causes = [f"{_description(group)}{f' ({group.count})' if len(groups) > 1 else ''}" for group in groups]
+    trials = format_count_with_noun(count_attempts(summary), "trial")
+    return (f"{failed} of {trials} failed: {'; '.join(causes)}.",)
+
+
+def count_attempts(summary: CampaignSummary) -> int:
+    """Return the number of trials, finished and failed."""
+    finished = sum(treatment.trial_count for treatment in summary.treatments)
+    return finished + sum(each.count for t in summary.treatments for each in t.failed_trials)
+
+
+def cause_of_failure(failed: FailedTrials) -> tuple[str, str]:
+    """Return the cause of a failure and the confidence in it."""
+    cause = _CAUSE_BY_KIND.get(failed.kind, (_UNKNOWN_CAUSE_NAME, _INFERRED))
+    small, large = (failed.path_probe.get(name) for name in ("small_passed", "large_passed"))
+    if failed.kind not in _PROBE_DECIDES or small is None or large is None:
+        return cause
+    if small and not large:
+        return "mtu_black_hole", _OBSERVED
+    return cause if small else ("path_blocked", _OBSERVED)
+
+
+def _group_by_cause(summary: CampaignSummary) -> list[_CauseGroup]:
+    groups: dict[str, list[tuple[TreatmentSummary, FailedTrials, str]]] = {}
+    for treatment in summary.treatments:
+        for failed in treatment.failed_trials:
+            name, confidence = cause_of_failure(failed)
+            groups.setdefault(name, []).append((treatment, failed, confidence))
+    joined = [
+        _CauseGroup(
+            name,
+            _INFERRED if any(confidence == _INFERRED for _, _, confidence in members) else _OBSERVED,
+            tuple((treatment, failed) for treatment, failed, _ in members),
+        )
+        for name, members in groups.items()
+    ]
+    return sorted(joined, key=lambda group: -group.count)
+
+
+def _failure_finding(summary: CampaignSummary, group: _CauseGroup, total: int) -> Finding:
+    first = group.failures[0][1]
+    share = f"{group.count} of {format_count_with_noun(total, 'trial')} failed"
+    confidence = "" if group.cause_name == _UNKNOWN_CAUSE_NAME else f" ({group.confidence})"
+    reported = f"“{first.text.partition(chr(10))[0].rstrip('.')}”"
+    sentences = [
+        f"{share}{_of_treatments(summary, group)}: {_description(group)}{confidence}.",
+        _recovery_sentence(summary, group),
+        f"Evidence: {', '.join((reported, *_probe_phrases(first.path_probe)))}.",
+    ]
+    return Finding(
+        kind=FAILED_KIND,
+        text=capitalize_sentence(" ".join(sentences)),
+        treatment_indices=tuple(treatment.index for treatment in group.treatments),
+        candidates=_candidates(summary, group),
+        chart=_chart(summary, group),
+        details={
+            "cause": group.cause_name,
+            "failed_trials": group.count,
+            "all_trials": total,
+            "kinds": sorted({failed.kind for _, failed in group.failures}),
+            "path_probe": dict(first.path_probe),
+        },
+    )
+
+
+def _description(group: _CauseGroup) -> str:
+    if group.cause_name == _UNKNOWN_CAUSE_NAME:
+        return "the file has no cause"
+    return get_cause(group.cause_name).description
+
+
+def _of_treatments(summary: CampaignSummary, group: _CauseGroup) -> str:
+    if len(summary.treatments) == 1:
+        return ""
+    return f", in {len(group.treatments)} of {format_count_with_noun(len(summary.treatments), 'treatment')}"
+
+
+def _probe_phrases(probe: Mapping[str, object]) -> Iterator[str]:
+    """Yield which packets passed right after the failure; nothing without a probe."""
+    if "small_passed" not in probe:
+        return
+    small, large = probe["small_bytes"], probe["large_bytes"]
+    if probe["small_passed"] and not probe["large_passed"]:
+        yield f"and right after it packets of {small} bytes passed, but none of {large} bytes"
+    elif not probe["small_passed"]:
+        yield f"and right after it not even packets of {small} bytes passed"
+    else:
+        yield f"and right after it packets of {small} and of {large} bytes passed"
+
+
+def _recovery_sentence(summary: CampaignSummary, group: _CauseGroup) -> str:
+    """Return what the other trials mean: a fault that vanished is still a fault."""
+    recovered = sum(treatment.trial_count for treatment in group.treatments)
+    if not recovered:
+        return "No trial of these treatments succeeded."
+    others = f"{format_count_with_noun(recovered, 'other trial')} succeeded"
+    if summary.is_imported:
+        return f"{others}, so the fault comes and goes."
+    return (
+        f"{others}, so the fault comes and goes, or it went with the testbed, "
+        "which the bench builds anew after a failure."
+    )
+
+
+def _candidates(summary: CampaignSummary, group: _CauseGroup) -> tuple[CandidateCause, ...]:
+    if group.cause_name == _UNKNOWN_CAUSE_NAME:
+        return ()
+    cause = get_cause(group.cause_name)
+    command = build_experiment_command(summary, group.treatments[0], cause)[1]
+    return (CandidateCause(cause, 1.0, group.confidence, (), command),)
+
+
+def _chart(summary: CampaignSummary, group: _CauseGroup) -> EvidenceChart | None:
+    """Return the number of finished and failed trials of each affected treatment as bars."""
+    from vnetbench.wording.treatment_names import treatment_name
+
+    rows: list[Mapping[str, str | float]] = []
+    for treatment in group.treatments:
+        failed = sum(each.count for t, each in group.failures if t.index == treatment.index)
+        name = treatment_name(summary, treatment)
+        prefix = f"{name}: " if len(summary.treatments) > 1 else ""
+        rows.append({"x": f"{prefix}failed", "y": float(failed)})
+        rows.append({"x": f"{prefix}finished", "y": float(treatment.trial_count)})
+    return EvidenceChart("bars", "How many trials failed?", "trials", "number of trials", tuple(rows[:12]))
+
+
+def has_failed_trials(treatments: Sequence[TreatmentSummary]) -> bool:
+    """Return whether a trial of one of these treatments failed."""
+    return any(treatment.failed_trials for treatment in treatments)

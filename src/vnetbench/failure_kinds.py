@@ -1,0 +1,39 @@
+"""Kinds of failures, and how a results file stores them with a failed trial (docs/results-file.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FAILURE_KIND_KEY = "failure_kind"
+"""Key in `effective` of a failed trial: the kind of its failure."""
+PATH_PROBE_KEY = "path_probe"
+"""Key beside the kind: which packets passed after the failure."""
+REPLACED_TESTBED_KEY = "replaced_testbed"
+"""Key in `effective` of a finished trial: why the bench built its testbed anew just before it."""
+
+AGENT_GONE = "agent_gone"
+COUNT_MISMATCH = "count_mismatch"
+MTU_BLACK_HOLE = "mtu_black_hole"
+NO_CPU_TIME = "no_cpu_time"
+NO_DATA = "no_data"
+PATH_BLOCKED = "path_blocked"
+SYSTEM_REFUSED = "system_refused"
+TESTBED_CHANGED = "testbed_changed"
+TIMEOUT = "timeout"
+WRONG_LISTENER = "wrong_listener"
+
+PATH_REFUSAL_KINDS = (MTU_BLACK_HOLE, PATH_BLOCKED)
+"""Kinds of refusals that the path causes, not a setting. The bench stores them as failed trials, too."""
+
+KIND_BY_AGENT_ERROR_CODE: Mapping[int, str] = {
+    0: AGENT_GONE,
+    -32001: SYSTEM_REFUSED,
+    -32004: TIMEOUT,
+    -32005: WRONG_LISTENER,
+}
+"""Kinds of the agent's errors that have no `kind` of their own (docs/protocol.md, "Errors")."""
+
+
+def failure_fields(kind: str, evidence: Mapping[str, object]) -> dict[str, object]:
+    """Return what `effective` of a failed trial stores; empty if the kind is unknown."""
+    return {FAILURE_KIND_KEY: kind, **evidence} if kind else {}

@@ -1,0 +1,69 @@
+"""Causes on the path from given evidence: captures, policers, filters, throttled acknowledgements, stalls."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.campaigns import Evidence
+from vnetbench.explain.rules import load_rules
+from vnetbench.explain.scoring import rank_causes
+from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
+
+BUSY: Evidence = {
+    "cpu_work_time_percent": 70.0,
+    "load_cpus_occupied_percent": 97.0,
+    "load_cpus_programs_percent": 1.0,
+    "load_cpus_hypervisor_percent": 0.0,
+    "quota_time_percent": 0.0,
+    "programs_time_percent": 0.5,
+    "foreign_packet_sockets": 0.0,
+    "filter_work_percent": 0.0,
+    "policer_drops_per_s": 0.0,
+}
+STALLING: Evidence = {"request_stall_percent": 90.0, "timeouts_per_s": 4.0, "latency_share": 1.0}
+
+
+def first_cause(evidence: Evidence, workload: str = TCP_STREAM) -> str:
+    return rank_causes([evidence] * 6, load_rules(), workload).candidates[0].cause.name
+
+
+def test_without_anything_in_the_way_the_load_fills_its_cpus() -> None:
+    assert first_cause(BUSY) == "cpus_full"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "workload", "cause"),
+    [
+        ({**BUSY, "foreign_packet_sockets": 1, "busiest_program_percent": 30}, TCP_STREAM, "packet_capture"),
+        ({**BUSY, "filter_work_percent": 60}, TCP_STREAM, "packet_filtering"),
+        ({**BUSY, "split_at_port_ratio": 40, "segments_per_packet": 40}, TCP_STREAM, "offload_off_on_path"),
+        ({"policer_drops_per_s": 300, "path_loss_percent": 2}, UDP_STREAM, "policer"),
+        ({"path_loss_percent": 1.5, "policer_drops_per_s": 0}, UDP_STREAM, "path_loss"),
+        ({"ack_queue_busy_percent": 100, "overlimits_per_s": 900}, TCP_STREAM, "ack_path_limited"),
+        ({"data_queue_busy_percent": 100, "overlimits_per_s": 900}, TCP_STREAM, "link_full"),
+        ({**STALLING, "path_loss_percent": 1}, TCP_RR, "path_loss"),
+        (
+            {**STALLING, "connect_stall_percent": 99, "connect_share_of_stalls_percent": 100},
+            TCP_CRR,
+            "connection_setup_loss",
+        ),
+        (
+            {**STALLING, "connect_stall_percent": 60, "connect_share_of_stalls_percent": 30},
+            TCP_CRR,
+            "path_loss",
+        ),
+    ],
+)
+def test_what_stands_in_the_way_ranks_before_what_it_causes(
+    evidence: Evidence, workload: str, cause: str
+) -> None:
+    assert first_cause(evidence, workload) == cause
+
+
+def test_a_socket_of_an_idle_program_is_no_capture() -> None:
+    assert first_cause({**BUSY, "foreign_packet_sockets": 1, "busiest_program_percent": 0.2}) == "cpus_full"
+
+
+def test_a_queue_that_is_mostly_empty_is_no_limit() -> None:
+    evidence = {**BUSY, "overlimits_per_s": 200, "data_queue_busy_percent": 2}
+    assert first_cause(evidence) == "cpus_full"

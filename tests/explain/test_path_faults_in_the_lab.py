@@ -1,0 +1,108 @@
+"""Faults on the path that somebody else causes with tc and nft: their cause is named first."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.explain.faulty_campaigns import Fault, measure_with_fault, run_in
+from vnetbench.explain.explain import explain
+
+pytestmark = pytest.mark.lab
+STUDY = """\
+title = "Faults"
+question = "How fast is it?"
+workload = "{workload}"
+
+[factors]
+{levels}
+
+[timing]
+duration = "{duration}"
+
+[precision]
+half_width = "0.1 %"
+min_trials = 3
+max_trials = 3
+"""
+
+
+def shape(namespace: str, interface: str, rate: str) -> None:
+    run_in(
+        namespace, "tc", "qdisc", "replace", "dev", interface, "root", "tbf", "rate", rate, "burst", "5k",
+        "latency", "50ms",
+    )  # fmt: skip
+
+
+def drop(namespace: str, *match: str, one_in: int) -> None:
+    """Drop a random share of the arriving packets that match."""
+    run_in(namespace, "nft", "add", "table", "inet", "outsider")
+    hook = "{ type filter hook input priority 0; policy accept; }"
+    run_in(namespace, "nft", "add", "chain", "inet", "outsider", "drop_some", hook)
+    rule = (*match, "numgen", "random", "mod", str(one_in), "==", "0", "drop")
+    run_in(namespace, "nft", "add", "rule", "inet", "outsider", "drop_some", *rule)
+
+
+def shape_acks(namespaces: dict[str, str]) -> None:
+    shape(namespaces["b1"], "eth0", "64kbit")
+
+
+def shape_acks_at_port(namespaces: dict[str, str]) -> None:
+    shape(namespaces["sw"], "a1", "64kbit")
+
+
+def shape_data_at_port(namespaces: dict[str, str]) -> None:
+    shape(namespaces["sw"], "b1", "300mbit")
+
+
+def lose_datagrams(namespaces: dict[str, str]) -> None:
+    drop(namespaces["b1"], "udp", "length", ">", "500", one_in=100)
+
+
+def lose_connection_requests(namespaces: dict[str, str]) -> None:
+    drop(namespaces["b1"], "tcp", "flags", "&", "(syn|ack)", "==", "syn", one_in=50)
+
+
+def lose_segments(namespaces: dict[str, str]) -> None:
+    drop(namespaces["b1"], "tcp", "flags", "&", "syn", "==", "0", one_in=100)
+
+
+def split_packets_at_port(namespaces: dict[str, str]) -> None:
+    run_in(namespaces["sw"], "ethtool", "-K", "b1", "tso", "off", "gso", "off")
+
+
+def add_rules(namespaces: dict[str, str]) -> None:
+    rules = "\n".join(f"ip saddr 203.0.{i // 250}.{i % 250} drop" for i in range(3000))
+    hook = "type filter hook input priority 0; policy accept;"
+    text = f"table inet outsider {{\nchain many {{\n{hook}\n{rules}\n}}\n}}\n"
+    command = ["ip", "netns", "exec", namespaces["b1"], "nft", "-f", "-"]
+    subprocess.run(command, input=text, text=True, check=True)
+
+
+CASES = [
+    ("tcp_stream", "streams = 1", "1 s", shape_acks, "ack_path_limited"),
+    ("tcp_stream", "streams = 1", "1 s", shape_acks_at_port, "ack_path_limited"),
+    ("tcp_stream", "streams = 1", "1 s", shape_data_at_port, "link_full"),
+    ("tcp_stream", "streams = 1", "1 s", split_packets_at_port, "offload_off_on_path"),
+    ("tcp_stream", "streams = 1", "1 s", add_rules, "packet_filtering"),
+    ("udp_stream", 'rate = "2 k/s"\ndatagram_size = "1000 B"', "2 s", lose_datagrams, "path_loss"),
+    ("tcp_crr", "connections = 4", "5 s", lose_connection_requests, "connection_setup_loss"),
+    ("tcp_rr", "connections = 4", "2 s", lose_segments, "path_loss"),
+]
+
+
+@pytest.mark.parametrize(("workload", "levels", "duration", "fault", "cause"), CASES)
+def test_the_cause_of_a_fault_from_outside_is_named_first(
+    tmp_path: Path, workload: str, levels: str, duration: str, fault: Fault, cause: str
+) -> None:
+    study = STUDY.format(workload=workload, levels=levels, duration=duration)
+    # The fault begins with the first trial and stays on the testbed.
+    summary = measure_with_fault(tmp_path, study, fault, {0}, after_s=0.0)
+    finding = next(each for each in explain(summary).findings if each.kind != "failed")
+    assert finding.details["cause"] == cause, finding.text
+    if fault is shape_acks_at_port:
+        assert "port a1 towards a1, which carries the acknowledgements, tbf" in finding.text
+    if fault is shape_data_at_port:
+        assert "port b1 towards b1, which carries the data, tbf" in finding.text
