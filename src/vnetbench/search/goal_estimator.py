@@ -23,6 +23,12 @@ _MIN_GUESS_UNCERTAINTY = 0.001
 _MAX_GUESS_UNCERTAINTY_PER_OVERLOAD = 0.3
 """Maximum additional uncertainty per unit of log load by which the device was overloaded beyond the goal."""
 
+_GUESS_NEIGHBOURS = 6
+"""Number of steps with the most similar loss whose forwarding rates show how much these differ."""
+_GUESS_DISPERSION_FACTOR = 2.0
+"""Uncertainty of a guess relative to the mean distance of these forwarding rates. A mean absolute difference
+of two normal values is 1.13 standard deviations; the factor covers the few values that it comes from."""
+
 
 def step_durations_s(step_s: float) -> tuple[float, ...]:
     """Return the durations of steps, ascending: a hundredth and a tenth if long enough, and full steps."""
@@ -139,7 +145,9 @@ class GoalEstimator:
         """Return a guess of the throughput from the forwarding rates of all steps with loss.
 
         The step whose loss is closest to the goal counts. The guess is less certain the more that loss
-        differs from the goal, unless two steps of different overload have the same forwarding rate.
+        differs from the goal, unless two steps of different overload have the same forwarding rate. It is
+        also less certain the more the forwarding rates of similar steps differ. Without that term, the
+        outcome of a single step of a noisy device would count twice: as a miss, and as a sharp limit.
         """
         if not self._overloaded_steps:
             return None
@@ -156,4 +164,8 @@ class GoalEstimator:
             ),
             _MAX_GUESS_UNCERTAINTY_PER_OVERLOAD,
         )
-        return ThroughputGuess(forwarded + wanted, _MIN_GUESS_UNCERTAINTY + slope * away)
+        nearest = [rate for _, rate in others[:_GUESS_NEIGHBOURS]]
+        dispersion = sum(abs(rate - forwarded) for rate in nearest) / max(1, len(nearest))
+        return ThroughputGuess(
+            forwarded + wanted, _MIN_GUESS_UNCERTAINTY + slope * away + _GUESS_DISPERSION_FACTOR * dispersion
+        )

@@ -18,6 +18,8 @@ class SentAndReceivedFrames:
 
     sent: int
     received: int
+    elapsed_s: float | None = None
+    """Duration of the step by the clock with its set-up and settling; None if the device has no clock."""
 
 
 class Device(Protocol):
@@ -36,6 +38,8 @@ class SearchStep:
     duration_s: float
     sent: int
     received: int
+    elapsed_s: float | None = None
+    """See `SentAndReceivedFrames`."""
 
     @property
     def loss_ratio(self) -> float:
@@ -61,7 +65,7 @@ class SearchParameters:
     """Duration of a full step. The throughput is defined by the loss in steps of this duration."""
     confidence: float = 0.95
     time_limit_s: float = 600.0
-    """Limit of the total duration of all steps, each with its `settle_s`."""
+    """Limit of the total duration of all steps, each with its set-up and settling."""
     settle_s: float = 0.1
     """Time after each step in which the device settles."""
 

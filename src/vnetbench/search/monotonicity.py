@@ -17,7 +17,7 @@ from vnetbench.search.interface import SearchParameters, SearchStep
 
 _MIN_CHECKED_THROUGHPUT_SHARE = 0.3
 """The check covers loads from this share of the throughput."""
-_MAX_NEIGHBOUR_LOAD_RATIO = 1.12
+MAX_NEIGHBOUR_LOAD_RATIO = 1.12
 """Maximum ratio between neighbouring measured loads."""
 _NET_MISSES_TO_CONFIRM = 3
 """A load fails if this many more full steps miss the goal than keep it, and passes if one more keeps it."""
@@ -53,7 +53,7 @@ class MonotonicityCheck:
         bottom = max(self._parameters.min_load_fps, _MIN_CHECKED_THROUGHPUT_SHARE * top)
         loads = sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
         ratio, low = max(((high / low, low) for low, high in itertools.pairwise(loads)), default=(1.0, 0.0))
-        return low * math.sqrt(ratio) if ratio > _MAX_NEIGHBOUR_LOAD_RATIO else None
+        return low * math.sqrt(ratio) if ratio > MAX_NEIGHBOUR_LOAD_RATIO else None
 
     def add_short_step(self, step: SearchStep, estimators: Sequence[GoalEstimator]) -> None:
         """Record a short step. If it misses a goal below its throughput, full steps must confirm that."""

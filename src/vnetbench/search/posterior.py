@@ -37,7 +37,7 @@ _LAPSE_PROBABILITIES = np.array([0.004, 0.04, 0.15, 0.33])
 _LAPSE_PRIOR = np.array([0.55, 0.22, 0.13, 0.1])
 _SHAPE_COUNT = len(_CURVE_SPREADS) * len(_LAPSE_PROBABILITIES)
 """Number of shapes of a side: each combines a spread with a lapse."""
-_DEVICE_NOISE_PRIOR = 0.65 ** np.arange(len(_CURVE_SPREADS))
+_DEVICE_NOISE_PRIOR = 0.8 ** np.arange(len(_CURVE_SPREADS))
 """Prior of a device's noise, one of `_CURVE_SPREADS`, up to a factor: wider ones are less likely."""
 _CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY = 0.7
 """Probability that a side's spread is near the device's own; otherwise it may have any value."""
