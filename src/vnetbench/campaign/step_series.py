@@ -145,7 +145,13 @@ def _run_search(
             results.append(step)
             return step.counts_for_search(sum(each.elapsed_s for each in steps.records[first:]))
 
-    search_result = run_search(step_series.search_spec.method, MeasuredDevice(), parameters, step_series.seed)
+    search_result = run_search(
+        step_series.search_spec.method,
+        MeasuredDevice(),
+        parameters,
+        step_series.seed,
+        step_series.report_estimate,
+    )
     return tuple(mark_generator_limit(result, results) for result in search_result.goal_results)
 
 
@@ -188,7 +194,12 @@ def _search_notes(goal_results: Sequence[GoalResult], steps: Sequence[StepRecord
     for result in goal_results:
         goal = f"for a loss of at most {format_exact_share(result.goal)}"
         low, high = (format_value(each, "frame/s") for each in (result.low_fps, result.high_fps))
-        if result.limited_by == "generator":
+        if result.change != "none":
+            yield (
+                f"{goal}, the throughput was not constant during the search ({result.change}). It was "
+                f"between {low} and {high} in each direction"
+            )
+        elif result.limited_by == "generator":
             yield (
                 f"{goal}, the throughput is at least {low} in each direction. The generator offered no "
                 "higher load"

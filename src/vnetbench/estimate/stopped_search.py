@@ -101,3 +101,5 @@ def describe_stopped_search(stopped_search: Mapping[str, Any]) -> Iterator[str]:
             yield f"{goal} at least {low} in each direction"
         else:
             yield f"{goal} between {low} and {high} in each direction{confidence}"
+        if result.change != "none":
+            yield f"the throughput was not constant during the search ({result.change})"

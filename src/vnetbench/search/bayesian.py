@@ -8,7 +8,7 @@ that lose frames although higher loads pass (`monotonicity`), and continues belo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,27 +19,42 @@ from vnetbench.search.interface import (
     Device,
     GoalResult,
     LimitOfThroughput,
+    SearchEstimate,
     SearchParameters,
     SearchResult,
     SearchStep,
 )
 from vnetbench.search.monotonicity import MAX_NEIGHBOUR_LOAD_RATIO, MonotonicityCheck
+from vnetbench.search.stability import widen_if_changed
 from vnetbench.search.step_log import OutOfTimeError, SearchStepLog, time_beside_load_s
 
 _CANDIDATE_LOADS_PER_DURATION = 14
 """Number of candidate loads per goal and step duration, spread over the likely throughputs."""
 
+_MISSING_SHARE_AT_END = 0.5
+"""Share of the missing information that a search gets before its intervals are narrow enough."""
 
-def search(device: Device, parameters: SearchParameters, seed: int) -> SearchResult:
-    """Search the throughput for each goal, with intervals at the requested confidence."""
+
+def search(
+    device: Device,
+    parameters: SearchParameters,
+    seed: int,
+    report_estimate: Callable[[SearchEstimate], None] = lambda _: None,
+) -> SearchResult:
+    """Search the throughput for each goal, with intervals at the requested confidence.
+
+    `report_estimate` is called before each step but the first.
+    """
     log = SearchStepLog(device, parameters)
     bayesian_search = BayesianSearch(parameters, seed)
     try:
         while (planned := bayesian_search.plan_step()) is not None:
+            if log.steps:
+                report_estimate(SearchEstimate(bayesian_search.goal_results(), bayesian_search.remaining_s()))
             bayesian_search.add_step(log.measure(*planned))
     except OutOfTimeError:
         pass
-    return SearchResult(bayesian_search.goal_results(), tuple(log.steps))
+    return SearchResult(bayesian_search.final_goal_results(), tuple(log.steps))
 
 
 class BayesianSearch:
@@ -59,6 +74,7 @@ class BayesianSearch:
             for goal in parameters.goals
         ]
         self._monotonicity_check = MonotonicityCheck(parameters)
+        self._information_nats_per_s = 0.0
 
     def plan_step(self) -> tuple[float, float] | None:
         """Return load and duration of the next step; None if the search is complete."""
@@ -72,7 +88,7 @@ class BayesianSearch:
             return self._round_load(load_fps), self._durations_s[0]
         if waiting := self.open_estimators():
             beside_s = time_beside_load_s(self.steps, parameters.settle_s)
-            load_fps, duration_s = _most_informative_load_and_duration(
+            load_fps, duration_s, self._information_nats_per_s = _most_informative_step(
                 waiting, parameters, beside_s, self._random
             )
             return self._round_load(load_fps), duration_s
@@ -103,9 +119,44 @@ class BayesianSearch:
             each for each in self.estimators if not _is_interval_narrow_or_outside(each, self._parameters)
         ]
 
+    def remaining_s(self) -> float:
+        """Return the expected time until the search is complete, from the step that was planned last.
+
+        It is the missing information at the rate of the planned step, with the steps of the monotonicity
+        check, and at most the rest of the time limit.
+        """
+        parameters = self._parameters
+        beside_s = time_beside_load_s(self.steps, parameters.settle_s)
+        width = math.log1p(parameters.relative_width)
+        missing_nats = sum(
+            posterior.unknown_nats(each.throughput_posterior, width) for each in self.open_estimators()
+        )
+        check_steps = self._monotonicity_check.expected_step_count(self.estimators, self.steps)
+        left_s = check_steps * (self._durations_s[0] + beside_s)
+        if missing_nats and self._information_nats_per_s:
+            left_s += _MISSING_SHARE_AT_END * missing_nats / self._information_nats_per_s
+        spent_s = sum(
+            max(step.duration_s + parameters.settle_s, step.elapsed_s or 0.0) for step in self.steps
+        )
+        return min(left_s, max(0.0, parameters.time_limit_s - spent_s))
+
     def goal_results(self) -> tuple[GoalResult, ...]:
         """Return the result of each goal so far."""
         return _make_monotonic([_build_goal_result(each, self._parameters) for each in self.estimators])
+
+    def final_goal_results(self) -> tuple[GoalResult, ...]:
+        """Return the result of each goal with the range of a throughput that changed during the search."""
+        parameters = self._parameters
+        return _make_monotonic(
+            [
+                widen_if_changed(
+                    result,
+                    [step for step in self.steps if estimator.considers(step)],
+                    parameters.confidence,
+                )
+                for result, estimator in zip(self.goal_results(), self.estimators, strict=True)
+            ]
+        )
 
     def _next_checked_load_fps(self) -> float | None:
         """Return the next load of the monotonicity check, which needs intervals as narrow as its loads.
@@ -193,13 +244,13 @@ def _make_monotonic(goal_results: Sequence[GoalResult]) -> tuple[GoalResult, ...
     return tuple(results)
 
 
-def _most_informative_load_and_duration(
+def _most_informative_step(
     estimators: Sequence[GoalEstimator],
     parameters: SearchParameters,
     beside_load_s: float,
     random: np.random.Generator,
-) -> tuple[float, float]:
-    """Return load and duration of the step with the highest expected information per time."""
+) -> tuple[float, float, float]:
+    """Return load and duration of the step with the highest expected information per time, and this."""
     width = math.log1p(parameters.relative_width)
     best_information, load, length = -1.0, 0.0, parameters.step_s
     for level, length_s in enumerate(estimators[0].step_durations_s):
@@ -225,4 +276,4 @@ def _most_informative_load_and_duration(
         best = int(np.argmax(information))
         if information[best] > best_information:
             best_information, load, length = float(information[best]), float(loads[best]), length_s
-    return math.exp(load), length
+    return math.exp(load), length, best_information

@@ -62,7 +62,7 @@ class GoalEstimator:
     def add_steps(self, steps: Iterable[SearchStep]) -> None:
         """Add steps of any duration. Each counts as a step of the nearest standard duration."""
         for step in steps:
-            if step.load_fps > self._max_considered_load_fps:
+            if not self.considers(step):
                 continue
             ratios = [abs(math.log(step.duration_s / length)) for length in self.step_durations_s]
             outcome = StepOutcome(
@@ -80,6 +80,10 @@ class GoalEstimator:
             if not self._is_grid_too_coarse():
                 break
             self._set_grid(posterior.refine_grid(self.throughput_posterior))
+
+    def considers(self, step: SearchStep) -> bool:
+        """Return whether the step's load is not too high for this estimator."""
+        return step.load_fps <= self._max_considered_load_fps
 
     def log_load_interval(self, confidence: float) -> tuple[float, float]:
         """Return the shortest interval of log load that contains the throughput at this confidence."""

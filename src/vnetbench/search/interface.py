@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 LimitOfThroughput = Literal["device", "generator", "nothing passes", "time"]
+ThroughputChange = Literal["none", "drift", "disturbance"]
+"""How a throughput changed during a search: not shown, for the rest of the search, or for a part of it."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class GoalResult:
     confidence: float | None
     """Probability that the interval contains the throughput; None if the method does not provide it."""
     limited_by: LimitOfThroughput
+    change: ThroughputChange = "none"
+    """If the throughput changed during the search, `low_fps` to `high_fps` is its range."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,15 @@ class SearchResult:
 
     goal_results: tuple[GoalResult, ...]
     steps: tuple[SearchStep, ...]
+
+
+@dataclass(frozen=True)
+class SearchEstimate:
+    """What a running search knows after a step."""
+
+    goal_results: tuple[GoalResult, ...]
+    remaining_s: float
+    """Expected time until the search is complete."""
 
 
 def total_time_with_settling_s(steps: Iterable[SearchStep], settle_s: float) -> float:

@@ -9,6 +9,7 @@ from vnetbench.search.bayesian import BayesianSearch
 from vnetbench.search.interface import (
     Device,
     GoalResult,
+    SearchEstimate,
     SearchParameters,
     SearchResult,
     SearchStep,
@@ -23,8 +24,14 @@ SEARCH_BY_METHOD: Mapping[str, Callable[[Device, SearchParameters, int], SearchR
 }
 
 
-def run_search(method: str, device: Device, parameters: SearchParameters, seed: int) -> SearchResult:
-    """Search the throughput for each goal.
+def run_search(
+    method: str,
+    device: Device,
+    parameters: SearchParameters,
+    seed: int,
+    report_estimate: Callable[[SearchEstimate], None] = lambda _: None,
+) -> SearchResult:
+    """Search the throughput for each goal. The method `vnetbench` reports its estimate after each step.
 
     A search is deterministic: the same seed and the same counts lead to the same steps and results. An
     interrupted search continues if its recorded steps are replayed first.
@@ -33,6 +40,8 @@ def run_search(method: str, device: Device, parameters: SearchParameters, seed: 
         KeyError: The method is not in SEARCH_BY_METHOD.
         BenchError: The method's library is not installed.
     """
+    if method == "vnetbench":
+        return bayesian.search(device, parameters, seed, report_estimate)
     return SEARCH_BY_METHOD[method](device, parameters, seed)
 
 
@@ -49,7 +58,7 @@ def estimate_from_steps(
         bayesian_search = BayesianSearch(parameters, seed=0)
         for step in steps:
             bayesian_search.add_step(step)
-        return bayesian_search.goal_results()
+        return bayesian_search.final_goal_results()
     return run_search(method, _StepReplay(steps), parameters, seed=0).goal_results
 
 
