@@ -45,9 +45,14 @@ def run(
     study = parse_study(DEFAULT_STUDY_TOML, None, overrides)
     plan = make_plan(study, 7)
     file = ResultsFile.open_to_write(path) if path.exists() else ResultsFile.create(path, study, plan)
+
+    def stop_before(number: int) -> None:
+        if number == before_step:
+            stop()
+
     ports = SimulatedPorts(
         SimulatedDevice(DeviceModel(LIMIT_FPS, noise=0.003), 1),
-        before=lambda number: stop() if number == before_step else None,
+        before=stop_before,
     )
     try:
         campaign = CampaignSession(file, study, plan, ports, lambda *_: None, lambda: None)

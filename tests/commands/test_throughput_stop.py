@@ -32,7 +32,17 @@ def count_steps(path: Path) -> int:
 
 def test_ctrl_c_prints_the_throughput_so_far(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    command = ["throughput", "--vswitch", "bridge", "--time-limit", "15 s", "--width", "0.1 %", "-o", path]
+    command = [
+        "throughput",
+        "--vswitch",
+        "bridge",
+        "--time-limit",
+        "15 s",
+        "--width",
+        "0.1 %",
+        "-o",
+        str(path),
+    ]
     started_s = time.monotonic()
     with subprocess.Popen(
         [sys.executable, "-m", "vnetbench", *command],

@@ -155,7 +155,8 @@ class _ChangeTest:
             moved = self._sums[shift]
             start, end = change.start, change.end
             total = usual[last] + (moved[end] - moved[start]) - (usual[end] - usual[start])
-        return posterior.marginal_log_likelihood(total) + np.log(self.grid.widths / self.grid.widths.sum())
+        prior = self.grid.widths / self.grid.widths.sum()
+        return np.asarray(posterior.marginal_log_likelihood(total) + np.log(prior))
 
     def _sums_until(self, times: Set[int], shift: float, growth_per_step: float = 0.0) -> dict[int, Floats]:
         """Return the log likelihood of all steps before each of these step numbers."""
