@@ -91,7 +91,7 @@ def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
         "failures": list(treatment.failures),
         "notes": list(treatment.notes),
         "trials": [_trial_fields(point) for point in treatment.points],
-        **({"stopped_search": treatment.stopped_search} if treatment.stopped_search else {}),
+        "stopped_search": treatment.stopped_search,
     }
 
 
