@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vnetbench.campaign.frame_counts import FrameTotals
 from vnetbench.campaign.load_checks import stream_totals
+from vnetbench.estimate.search_steps import is_generator_behind
 from vnetbench.failure_kinds import NO_CPU_TIME
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_share
@@ -18,8 +19,6 @@ MAX_RETURNED_FRAME_SHARE = 0.05
 """Share of the sent frames. If more come back to their sender, the network has a loop."""
 FOREIGN_SHARE, MIN_FOREIGN = 0.001, 100
 """Share of the received frames, and count. Every link carries fewer (ARP, neighbour discovery)."""
-MIN_SENT_SHARE_OF_DUE = 0.98
-"""Share of the frames due. If the generator sends fewer, the generator is the limit, not the device."""
 MIN_COUNTED_SHARE_IF_PASSED = 0.5
 """Share of the sent frames that an interface counts at least, if the frames passed it."""
 
@@ -80,11 +79,6 @@ def abnormal_frame_notes(counts: FrameTotals) -> Iterator[str]:
                 f"{foreign.other_senders} frames of other senders arrived at {name}{example}. They add load "
                 "to the device"
             )
-
-
-def is_generator_behind(sent: int, due: int, pair_direction_count: int) -> bool:
-    """Return whether the generators sent less than was due; each may lose one frame at the end."""
-    return sent < MIN_SENT_SHARE_OF_DUE * (due - pair_direction_count)
 
 
 def offered_load_notes(counts: FrameTotals, factors: Mapping[str, Level], duration_s: float) -> Iterator[str]:

@@ -13,6 +13,7 @@ from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.time_series import TimeSeries, find_warmups
 from vnetbench.estimate.trial_length import PastTrial
 from vnetbench.results.records import StepRecord
+from vnetbench.search.interface import SearchEstimate
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Plan, SearchSpec, Study, Treatment
 from vnetbench.study.workloads import SEARCH_METRIC_NAMES, choose_deciding_metric
@@ -73,6 +74,10 @@ class CampaignProgress:
     """Start of that trial (monotonic clock)."""
     running_trial_steps: tuple[StepRecord, ...] = ()
     """Finished steps of that trial, if it has a step series."""
+    running_search_estimate: SearchEstimate | None = None
+    """What the running search knows, if its method reports that."""
+    running_search_estimate_monotonic_s: float = 0.0
+    """Time of that estimate (monotonic clock)."""
     is_removing_testbeds: bool = False
     """Whether measuring has ended and the testbeds are being removed."""
     session_start_monotonic_s: float = field(default_factory=time.monotonic)
@@ -121,6 +126,11 @@ class CampaignProgress:
         ]
         treatment.next_duration_s = self._next_trial_duration_s(past)
 
+    def set_search_estimate(self, estimate: SearchEstimate) -> None:
+        """Set what the running search knows after a step."""
+        self.running_search_estimate = estimate
+        self.running_search_estimate_monotonic_s = time.monotonic()
+
     def estimate_remaining(self) -> tuple[int, float]:
         """Return the expected number of remaining trials and their duration in seconds."""
         trials, seconds = 0, 0.0
@@ -142,6 +152,10 @@ class CampaignProgress:
         """Return the expected remaining duration of the running trial in seconds."""
         if self.running_treatment is None:
             return 0.0
+        if self.running_search_estimate is not None:
+            since_estimate_s = time.monotonic() - self.running_search_estimate_monotonic_s
+            final_run_s = self.treatments[self.running_treatment].next_duration_s
+            return max(0.0, self.running_search_estimate.remaining_s - since_estimate_s) + final_run_s
         spent_s = time.monotonic() - self.running_trial_start_monotonic_s
         left_s = self.expected_trial_s(self.running_treatment) - spent_s
         return (

@@ -251,6 +251,7 @@ class CampaignSession:
             finally:
                 self.progress.running_treatment = None
                 self.progress.running_trial_steps = ()
+                self.progress.running_search_estimate = None
             self._store_trial(record)
             return
         reason = f"{MAX_TRIAL_ATTEMPTS} trials in a row failed. The last failure: {failure}"
@@ -297,6 +298,7 @@ class CampaignSession:
             save_step,
             delete_steps,
             lambda: interrupts.is_requested,
+            self.progress.set_search_estimate,
         )
 
     def _store_trial(self, trial: TrialRecord) -> None:

@@ -4,52 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from vnetbench.campaign.frame_checks import is_generator_behind
 from vnetbench.campaign.frame_counts import sum_endpoint_counts
 from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialLoad, TrialMeasurement
 from vnetbench.estimate.frame_losses import path_counters
+from vnetbench.estimate.search_steps import MAX_ATTEMPTS_IF_GENERATOR_BEHIND, StepResult
 from vnetbench.results.records import EndpointRecord, StepRecord
 from vnetbench.study.factors.frame_factors import FRAME_LOAD, UNPACED_LOAD
 
-
-@dataclass(frozen=True)
-class StepResult:
-    """A finished step of this trial."""
-
-    record: StepRecord
-
-    @property
-    def pair_direction_count(self) -> int:
-        """Number of directions of all pairs together. The load is offered in each of them."""
-        return int(str(self.record.details["direction_count"]))
-
-    @property
-    def offered_fps_per_direction(self) -> float:
-        """Offered load in each direction as measured, frames/s."""
-        return self.record.sent / self.record.duration_s / self.pair_direction_count
-
-    @property
-    def frames_due(self) -> int:
-        """Frames requested over all directions. If no load was requested, the frames that were sent."""
-        record = self.record
-        if record.burst_frames is not None:
-            return record.burst_frames * self.pair_direction_count
-        if record.load_fps is None:
-            return record.sent
-        return round(record.load_fps * record.duration_s) * self.pair_direction_count
-
-    @property
-    def is_generator_behind(self) -> bool:
-        """Whether the generator sent less than requested, so that the device is not the limit."""
-        return is_generator_behind(self.record.sent, self.frames_due, self.pair_direction_count)
-
-
 Error = TypeVar("Error", bound=Exception)
-MAX_ATTEMPTS_IF_GENERATOR_BEHIND = 3
-"""Maximum number of attempts of a step in which the generator falls behind."""
 
 
 class StepRunner:
@@ -109,7 +74,7 @@ class StepRunner:
         """
         for _ in range(MAX_ATTEMPTS_IF_GENERATOR_BEHIND):
             step = self.run(purpose, load_fps, duration_s, burst_frames)
-            if not step.is_generator_behind or step.record.loss_ratio > goal:
+            if not step.is_worth_repeating(goal):
                 break
         return step
 

@@ -13,8 +13,14 @@ from vnetbench.campaign.bursts import find_longest_bursts
 from vnetbench.campaign.frame_checks import abnormal_frame_notes, format_loss_of_all_frames
 from vnetbench.campaign.frame_counts import sum_step_counts
 from vnetbench.campaign.schedule import MAX_SEARCH_S
-from vnetbench.campaign.step_runner import StepResult, StepRunner
+from vnetbench.campaign.step_runner import StepRunner
 from vnetbench.campaign.trial import StepSeries, TrialLoad, TrialMeasurement
+from vnetbench.estimate.search_steps import (
+    MAX_RELIABLE_PACED_SHARE,
+    StepResult,
+    derive_search_parameters,
+    mark_generator_limit,
+)
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_exact_frame_rate, format_exact_share, format_value
 from vnetbench.results.records import GENERATOR_STEP, LOSS_CURVE_STEP, SEARCH_STEP, StepRecord
@@ -26,8 +32,6 @@ from vnetbench.study.workloads import WORKLOADS
 
 MAX_GENERATOR_STEP_DURATION_S = 0.5
 """Maximum duration of the first step, which measures the generator's maximum rate."""
-MAX_RELIABLE_PACED_SHARE = 0.97
-"""Share of the generator's maximum rate that it reaches reliably when it paces frames."""
 LOSS_CURVE_DECREMENT_SHARE = 0.05
 """Share of the maximum load between two steps of the loss curve (RFC 2544, 26.3 allows up to 10 %)."""
 LOSSLESS_STEPS_TO_END_CURVE = 2
@@ -124,16 +128,7 @@ def _measure_generator_max_rate(
             fix="lower search.min_load, or use more generators",
         )
         raise steps.delete_stored_steps(too_slow)
-    return first, SearchParameters(
-        goals=wanted.loss_goal_ratios,
-        relative_width=wanted.relative_width,
-        min_load_fps=wanted.min_load_fps,
-        max_load_fps=most_fps,
-        step_s=wanted.step_s,
-        confidence=wanted.confidence,
-        time_limit_s=wanted.time_limit_s or MAX_SEARCH_S,
-        settle_s=wanted.residual_frames_wait_s,
-    )
+    return first, derive_search_parameters(wanted, first, wanted.time_limit_s or MAX_SEARCH_S)
 
 
 def _run_search(
@@ -145,27 +140,21 @@ def _run_search(
         """Adapter that lets a search run steps on the real device."""
 
         def measure(self, load_fps: float, duration_s: float) -> SentAndReceivedFrames:
+            first = len(steps.records)
             step = steps.run_repeating_if_generator_behind(
                 parameters.goals[-1], SEARCH_STEP, load_fps, duration_s
             )
             results.append(step)
-            # Frames that the generator did not send count as lost, so that the load is not accepted.
-            sent = max(step.record.sent, step.frames_due) if step.is_generator_behind else step.record.sent
-            return SentAndReceivedFrames(sent, step.record.received)
+            return step.counts_for_search(sum(each.elapsed_s for each in steps.records[first:]))
 
-    search_result = run_search(step_series.search_spec.method, MeasuredDevice(), parameters, step_series.seed)
-    return tuple(_mark_generator_limit(result, results) for result in search_result.goal_results)
-
-
-def _mark_generator_limit(result: GoalResult, results: Sequence[StepResult]) -> GoalResult:
-    """Return the result with `limited_by` generator if the generator failed at the next higher load."""
-    above = [step for step in results if (step.record.load_fps or 0.0) > result.throughput_fps]
-    failed = [step for step in above if step.is_generator_behind or step.record.loss_ratio > result.goal]
-    if result.limited_by not in ("device", "nothing passes") or not failed:
-        return result
-    nearest = min(failed, key=lambda step: step.record.load_fps or 0.0)
-    is_generator = nearest.is_generator_behind and nearest.record.loss_ratio <= result.goal
-    return replace(result, limited_by="generator") if is_generator else result
+    search_result = run_search(
+        step_series.search_spec.method,
+        MeasuredDevice(),
+        parameters,
+        step_series.seed,
+        step_series.report_estimate,
+    )
+    return tuple(mark_generator_limit(result, results) for result in search_result.goal_results)
 
 
 def _measure_loss_curve(steps: StepRunner, parameters: SearchParameters) -> tuple[GoalResult, ...]:
@@ -207,7 +196,12 @@ def _search_notes(goal_results: Sequence[GoalResult], steps: Sequence[StepRecord
     for result in goal_results:
         goal = f"for a loss of at most {format_exact_share(result.goal)}"
         low, high = (format_value(each, "frame/s") for each in (result.low_fps, result.high_fps))
-        if result.limited_by == "generator":
+        if result.change != "none":
+            yield (
+                f"{goal}, the throughput was not constant during the search ({result.change}). It was "
+                f"between {low} and {high} in each direction"
+            )
+        elif result.limited_by == "generator":
             yield (
                 f"{goal}, the throughput is at least {low} in each direction. The generator offered no "
                 "higher load"

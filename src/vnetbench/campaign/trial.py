@@ -42,6 +42,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, StepRecord
+from vnetbench.search.interface import SearchEstimate
 from vnetbench.study.factors.frame_factors import GENERATORS_PER_DIRECTION
 from vnetbench.study.factors.load_factors import THREADS, TRANSPORT, VSOCK, WAITING
 from vnetbench.study.factors.testbed_factors import IP_VERSION
@@ -70,13 +71,13 @@ class StepSeries:
     search_spec: SearchSpec
     seed: int
     read_stored_steps: Callable[[], tuple[StepRecord, ...]]
-    """Returns the stored steps."""
     save_step: Callable[[StepRecord], None]
     """Stores a finished step on disk."""
     delete_stored_steps: Callable[[], None]
     """Deletes all stored steps, so that the trial starts again."""
     should_stop: Callable[[], bool] = lambda: False
     """Returns whether the user wants to stop: no further step starts, and the stored steps are kept."""
+    report_estimate: Callable[[SearchEstimate], None] = lambda _: None
 
 
 @dataclass(frozen=True)

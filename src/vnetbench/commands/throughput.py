@@ -27,6 +27,7 @@ workload = "frames"
 frame_size = 64
 
 [search]
+time_limit = "60 s"
 
 [precision]
 min_trials = 1
@@ -35,7 +36,7 @@ max_trials = 1
 """The default study. Options change it as `--set` does."""
 
 _FACTOR_OPTIONS = (VSWITCH, ADAPTER, GUEST_ROLE, DIRECTION, FRAME_SIZE)
-_SEARCH_OPTIONS = ("loss", "method", "width", "trial")
+_SEARCH_OPTIONS = ("loss", "method", "width", "trial", "time_limit")
 
 
 @click.command()
@@ -58,6 +59,7 @@ _SEARCH_OPTIONS = ("loss", "method", "width", "trial")
 @click.option("--method", help="Search method: vnetbench, rfc2544 or mlrsearch.  [default: vnetbench]")
 @click.option("--width", metavar="SHARE", help="Width of the result's interval.  [default: 1 %]")
 @click.option("--trial", metavar="DURATION", help="Length of a full step.  [default: 1 s]")
+@click.option("--time-limit", metavar="DURATION", help="Limit of all steps of a search.  [default: 60 s]")
 @click.option(
     "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Searches per frame size."
 )
@@ -77,7 +79,8 @@ _SEARCH_OPTIONS = ("loss", "method", "width", "trial")
 def throughput(repeat: int, overrides: Sequence[str], output: Path | None, **options: str | None) -> int:
     """Search the throughput of a device: the highest rate without frame loss (RFC 2544).
 
-    The device is a virtual switch between two namespaces, or a guest that forwards frames.
+    The device is a virtual switch between two namespaces, or a guest that forwards frames. At the time limit
+    or on Ctrl-C, you get the estimate so far with its interval.
     """
     all_overrides = [*_format_overrides(repeat, options), *overrides]
     console = Console(highlight=False)

@@ -20,6 +20,11 @@ from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.steady_state import select_steady_part
+from vnetbench.estimate.stopped_search import (
+    describe_stopped_search,
+    estimate_stopped_search,
+    throughput_estimates,
+)
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.estimate.time_series import (
     TimeSeries,
@@ -91,7 +96,16 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         timing=study.timing,
         factors=study.factors,
         treatments=tuple(
-            _treatment_summary(t, by_treatment[t.index], campaign.status, study) for t in treatments
+            _treatment_summary(
+                t,
+                by_treatment[t.index],
+                campaign.status,
+                study,
+                {}
+                if by_treatment[t.index].points
+                else estimate_stopped_search(file.steps(t.index, 0), study, t.factors),
+            )
+            for t in treatments
         ),
         testbed_backend=study.testbed.backend,
         testbed=testbed,
@@ -225,7 +239,11 @@ def _trial_point(
 
 
 def _treatment_summary(
-    record: TreatmentRecord, trials: _TreatmentTrials, status: str, study: Study
+    record: TreatmentRecord,
+    trials: _TreatmentTrials,
+    status: str,
+    study: Study,
+    stopped_search: Mapping[str, Any],
 ) -> TreatmentSummary:
     points = trials.points
     reasons = (*trials.failures, *((record.reason,) if record.reason else ()))
@@ -238,6 +256,7 @@ def _treatment_summary(
     )
     if len(points) == 1:
         metrics |= _single_search_estimates(metrics, points[0])
+    metrics |= throughput_estimates(stopped_search)
     return TreatmentSummary(
         index=record.index,
         factors=record.factors,
@@ -247,7 +266,11 @@ def _treatment_summary(
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),
         failed_trials=group_failed_attempts(trials.failed_attempts),
-        notes=tuple(dict.fromkeys(note for p in points for note in p.notes)),
+        notes=(
+            *dict.fromkeys(note for p in points for note in p.notes),
+            *describe_stopped_search(stopped_search),
+        ),
+        stopped_search=stopped_search,
         latency_histogram=trials.latency_histogram,
         idle_latency_histogram=trials.idle_latency_histogram,
     )

@@ -78,6 +78,8 @@ class TreatmentSummary:
     """Request latencies, or one-way delays of datagrams, of all trials without their warm-ups."""
     idle_latency_histogram: Histogram = ()
     """Request latencies of the idle phases before the load, if there are any."""
+    stopped_search: Mapping[str, Any] = field(default_factory=dict)
+    """Result of a search without a final run, if no trial is finished (`estimate/stopped_search.py`)."""
 
     @property
     def trial_count(self) -> int:

@@ -166,6 +166,10 @@ def _current_step_text(progress: CampaignProgress) -> str:
         return ""
     last = progress.running_trial_steps[-1]
     number = f"; step {last.number + 1}"
+    if progress.running_search_estimate is not None:
+        strictest = progress.running_search_estimate.goal_results[0]
+        low, high = (format_value(each, "frame/s") for each in (strictest.low_fps, strictest.high_fps))
+        return f"{number}, so far between {low} and {high}"
     if last.purpose == BURST_STEP:
         return f"{number}, a burst of {format_value(last.burst_frames or 0, '1')} frames"
     loads_fps = [

@@ -8,7 +8,7 @@ that lose frames although higher loads pass (`monotonicity`), and continues belo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,67 +19,165 @@ from vnetbench.search.interface import (
     Device,
     GoalResult,
     LimitOfThroughput,
+    SearchEstimate,
     SearchParameters,
     SearchResult,
     SearchStep,
 )
-from vnetbench.search.monotonicity import MonotonicityCheck
-from vnetbench.search.step_log import OutOfTimeError, SearchStepLog
+from vnetbench.search.monotonicity import MAX_NEIGHBOUR_LOAD_RATIO, MonotonicityCheck
+from vnetbench.search.stability import widen_if_changed
+from vnetbench.search.step_log import OutOfTimeError, SearchStepLog, time_beside_load_s
 
 _CANDIDATE_LOADS_PER_DURATION = 14
 """Number of candidate loads per goal and step duration, spread over the likely throughputs."""
 
+_MISSING_SHARE_AT_END = 0.5
+"""Share of the missing information that a search gets before its intervals are narrow enough."""
 
-def search(device: Device, parameters: SearchParameters, seed: int) -> SearchResult:
-    """Search the throughput for each goal, with intervals at the requested confidence."""
+
+def search(
+    device: Device,
+    parameters: SearchParameters,
+    seed: int,
+    report_estimate: Callable[[SearchEstimate], None] = lambda _: None,
+) -> SearchResult:
+    """Search the throughput for each goal, with intervals at the requested confidence.
+
+    `report_estimate` is called before each step but the first.
+    """
     log = SearchStepLog(device, parameters)
-    lengths = step_durations_s(parameters.step_s)
-    random = np.random.default_rng(seed)
-    estimators = [
-        GoalEstimator(goal, parameters.min_load_fps, parameters.max_load_fps, lengths)
-        for goal in parameters.goals
-    ]
-    monotonicity_check = MonotonicityCheck(parameters)
-
-    def measure(load_fps: float, duration_s: float) -> SearchStep:
-        # Rounded, so that the last bit of a sum, which depends on the number of threads, changes no step.
-        rounded_fps = float(f"{load_fps:.6g}")
-        step = log.measure(
-            min(parameters.max_load_fps, max(parameters.min_load_fps, rounded_fps)), duration_s
-        )
-        for estimator in estimators:
-            estimator.add_steps([step])
-        return step
-
+    bayesian_search = BayesianSearch(parameters, seed)
     try:
-        # The forwarding rate of an overloaded device is the best first guess and needs one short step.
-        measure(parameters.max_load_fps, lengths[0])
-        while True:
-            if monotonicity_check.unconfirmed_load is not None:
-                step = measure(monotonicity_check.unconfirmed_load.load_fps, parameters.step_s)
-                missed_goals = monotonicity_check.add_full_step(step)
-                estimators = [
-                    _create_estimator_below(step.load_fps, estimator, log.steps)
-                    if estimator.goal in missed_goals
-                    else estimator
-                    for estimator in estimators
-                ]
-            elif waiting := [
-                estimator
-                for estimator in estimators
-                if not _is_interval_narrow_or_outside(estimator, parameters)
-            ]:
-                measure(*_most_informative_load_and_duration(waiting, parameters, random))
-            elif (load_fps := monotonicity_check.next_load_fps(estimators, log.steps)) is not None:
-                monotonicity_check.add_short_step(measure(load_fps, lengths[0]), estimators)
-            else:
-                break
+        while (planned := bayesian_search.plan_step()) is not None:
+            if log.steps:
+                report_estimate(SearchEstimate(bayesian_search.goal_results(), bayesian_search.remaining_s()))
+            bayesian_search.add_step(log.measure(*planned))
     except OutOfTimeError:
         pass
-    return SearchResult(
-        _make_monotonic([_build_goal_result(estimator, parameters) for estimator in estimators]),
-        tuple(log.steps),
-    )
+    return SearchResult(bayesian_search.final_goal_results(), tuple(log.steps))
+
+
+class BayesianSearch:
+    """State of a search: `plan_step` chooses the next step, and `add_step` learns from a measured one.
+
+    The measured steps alone determine the estimates. So steps that were stored give the same estimates again
+    without the cost of planning them.
+    """
+
+    def __init__(self, parameters: SearchParameters, seed: int) -> None:
+        self.steps: list[SearchStep] = []
+        self._parameters = parameters
+        self._durations_s = step_durations_s(parameters.step_s)
+        self._random = np.random.default_rng(seed)
+        self.estimators = [
+            GoalEstimator(goal, parameters.min_load_fps, parameters.max_load_fps, self._durations_s)
+            for goal in parameters.goals
+        ]
+        self._monotonicity_check = MonotonicityCheck(parameters)
+        self._information_nats_per_s = 0.0
+
+    def plan_step(self) -> tuple[float, float] | None:
+        """Return load and duration of the next step; None if the search is complete."""
+        parameters, check = self._parameters, self._monotonicity_check
+        if not self.steps:
+            # The forwarding rate of an overloaded device is the best first guess and needs one short step.
+            return parameters.max_load_fps, self._durations_s[0]
+        if check.unconfirmed_load is not None:
+            return check.unconfirmed_load.load_fps, parameters.step_s
+        if (load_fps := self._next_checked_load_fps()) is not None:
+            return self._round_load(load_fps), self._durations_s[0]
+        if waiting := self.open_estimators():
+            beside_s = time_beside_load_s(self.steps, parameters.settle_s)
+            load_fps, duration_s, self._information_nats_per_s = _most_informative_step(
+                waiting, parameters, beside_s, self._random
+            )
+            return self._round_load(load_fps), duration_s
+        return None
+
+    def add_step(self, step: SearchStep) -> None:
+        """Update the estimates with the next measured step."""
+        check = self._monotonicity_check
+        is_confirmation = check.unconfirmed_load is not None
+        is_check = bool(self.steps) and not is_confirmation and self._next_checked_load_fps() is not None
+        self.steps.append(step)
+        for estimator in self.estimators:
+            estimator.add_steps([step])
+        if is_confirmation:
+            missed_goals = check.add_full_step(step)
+            self.estimators = [
+                _create_estimator_below(step.load_fps, estimator, self.steps)
+                if estimator.goal in missed_goals
+                else estimator
+                for estimator in self.estimators
+            ]
+        elif is_check:
+            check.add_short_step(step, self.estimators)
+
+    def open_estimators(self) -> list[GoalEstimator]:
+        """Return the estimators of the goals whose intervals are too wide."""
+        return [
+            each for each in self.estimators if not _is_interval_narrow_or_outside(each, self._parameters)
+        ]
+
+    def remaining_s(self) -> float:
+        """Return the expected time until the search is complete, from the step that was planned last.
+
+        It is the missing information at the rate of the planned step, with the steps of the monotonicity
+        check, and at most the rest of the time limit.
+        """
+        parameters = self._parameters
+        beside_s = time_beside_load_s(self.steps, parameters.settle_s)
+        width = math.log1p(parameters.relative_width)
+        missing_nats = sum(
+            posterior.unknown_nats(each.throughput_posterior, width) for each in self.open_estimators()
+        )
+        check_steps = self._monotonicity_check.expected_step_count(self.estimators, self.steps)
+        left_s = check_steps * (self._durations_s[0] + beside_s)
+        if missing_nats and self._information_nats_per_s:
+            left_s += _MISSING_SHARE_AT_END * missing_nats / self._information_nats_per_s
+        spent_s = sum(
+            max(step.duration_s + parameters.settle_s, step.elapsed_s or 0.0) for step in self.steps
+        )
+        return min(left_s, max(0.0, parameters.time_limit_s - spent_s))
+
+    def goal_results(self) -> tuple[GoalResult, ...]:
+        """Return the result of each goal so far."""
+        return _make_monotonic([_build_goal_result(each, self._parameters) for each in self.estimators])
+
+    def final_goal_results(self) -> tuple[GoalResult, ...]:
+        """Return the result of each goal with the range of a throughput that changed during the search."""
+        parameters = self._parameters
+        return _make_monotonic(
+            [
+                widen_if_changed(
+                    result,
+                    [step for step in self.steps if estimator.considers(step)],
+                    parameters.confidence,
+                )
+                for result, estimator in zip(self.goal_results(), self.estimators, strict=True)
+            ]
+        )
+
+    def _next_checked_load_fps(self) -> float | None:
+        """Return the next load of the monotonicity check, which needs intervals as narrow as its loads.
+
+        Returns:
+            None if the check is complete, or an interval is too wide.
+        """
+        if not all(
+            _is_interval_narrow_or_outside(each, self._parameters, MAX_NEIGHBOUR_LOAD_RATIO - 1)
+            for each in self.estimators
+        ):
+            return None
+        return self._monotonicity_check.next_load_fps(self.estimators, self.steps)
+
+    def _round_load(self, load_fps: float) -> float:
+        """Return the load within the limits and rounded.
+
+        The last bit of a sum, which depends on the number of threads, must change no step.
+        """
+        rounded_fps = float(f"{load_fps:.6g}")
+        return min(self._parameters.max_load_fps, max(self._parameters.min_load_fps, rounded_fps))
 
 
 def _create_estimator_below(
@@ -97,10 +195,12 @@ def _create_estimator_below(
     return anew
 
 
-def _is_interval_narrow_or_outside(estimator: GoalEstimator, parameters: SearchParameters) -> bool:
+def _is_interval_narrow_or_outside(
+    estimator: GoalEstimator, parameters: SearchParameters, relative_width: float | None = None
+) -> bool:
     """Return whether the goal's interval is narrow enough, or outside the loads that can be offered."""
     low, high = estimator.log_load_interval(parameters.confidence)
-    narrow = high - low <= math.log1p(parameters.relative_width)
+    narrow = high - low <= math.log1p(relative_width or parameters.relative_width)
     return (
         narrow
         or max(estimator.chance_above_max_load(), estimator.chance_below_min_load()) >= parameters.confidence
@@ -117,8 +217,10 @@ def _build_goal_result(estimator: GoalEstimator, parameters: SearchParameters) -
             estimator.goal, 0.0, 0.0, least, estimator.chance_below_min_load(), "nothing passes"
         )
     low, high = (
-        min(most, max(least, math.exp(bound))) for bound in estimator.log_load_interval(parameters.confidence)
+        min(most, math.exp(bound)) if bound >= estimator.min_log_load else 0.0
+        for bound in estimator.log_load_interval(parameters.confidence)
     )
+    high = max(high, least)
     middle = min(high, max(low, math.exp(estimator.median_log_load())))
     limited_by: LimitOfThroughput = (
         "device" if _is_interval_narrow_or_outside(estimator, parameters) else "time"
@@ -142,10 +244,13 @@ def _make_monotonic(goal_results: Sequence[GoalResult]) -> tuple[GoalResult, ...
     return tuple(results)
 
 
-def _most_informative_load_and_duration(
-    estimators: Sequence[GoalEstimator], parameters: SearchParameters, random: np.random.Generator
-) -> tuple[float, float]:
-    """Return load and duration of the step with the highest expected information per time."""
+def _most_informative_step(
+    estimators: Sequence[GoalEstimator],
+    parameters: SearchParameters,
+    beside_load_s: float,
+    random: np.random.Generator,
+) -> tuple[float, float, float]:
+    """Return load and duration of the step with the highest expected information per time, and this."""
     width = math.log1p(parameters.relative_width)
     best_information, load, length = -1.0, 0.0, parameters.step_s
     for level, length_s in enumerate(estimators[0].step_durations_s):
@@ -167,8 +272,8 @@ def _most_informative_load_and_duration(
             information += posterior.expected_information_nats(
                 estimator.throughput_posterior, level, loads, width
             )
-        information /= length_s + parameters.settle_s
+        information /= length_s + beside_load_s
         best = int(np.argmax(information))
         if information[best] > best_information:
             best_information, load, length = float(information[best]), float(loads[best]), length_s
-    return math.exp(load), length
+    return math.exp(load), length, best_information

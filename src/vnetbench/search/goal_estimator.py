@@ -23,6 +23,12 @@ _MIN_GUESS_UNCERTAINTY = 0.001
 _MAX_GUESS_UNCERTAINTY_PER_OVERLOAD = 0.3
 """Maximum additional uncertainty per unit of log load by which the device was overloaded beyond the goal."""
 
+_GUESS_NEIGHBOURS = 6
+"""Number of steps with the most similar loss whose forwarding rates show how much these differ."""
+_GUESS_DISPERSION_FACTOR = 2.0
+"""Uncertainty of a guess relative to the mean distance of these forwarding rates. A mean absolute difference
+of two normal values is 1.13 standard deviations; the factor covers the few values that it comes from."""
+
 
 def step_durations_s(step_s: float) -> tuple[float, ...]:
     """Return the durations of steps, ascending: a hundredth and a tenth if long enough, and full steps."""
@@ -56,7 +62,7 @@ class GoalEstimator:
     def add_steps(self, steps: Iterable[SearchStep]) -> None:
         """Add steps of any duration. Each counts as a step of the nearest standard duration."""
         for step in steps:
-            if step.load_fps > self._max_considered_load_fps:
+            if not self.considers(step):
                 continue
             ratios = [abs(math.log(step.duration_s / length)) for length in self.step_durations_s]
             outcome = StepOutcome(
@@ -74,6 +80,10 @@ class GoalEstimator:
             if not self._is_grid_too_coarse():
                 break
             self._set_grid(posterior.refine_grid(self.throughput_posterior))
+
+    def considers(self, step: SearchStep) -> bool:
+        """Return whether the step's load is not too high for this estimator."""
+        return step.load_fps <= self._max_considered_load_fps
 
     def log_load_interval(self, confidence: float) -> tuple[float, float]:
         """Return the shortest interval of log load that contains the throughput at this confidence."""
@@ -139,7 +149,9 @@ class GoalEstimator:
         """Return a guess of the throughput from the forwarding rates of all steps with loss.
 
         The step whose loss is closest to the goal counts. The guess is less certain the more that loss
-        differs from the goal, unless two steps of different overload have the same forwarding rate.
+        differs from the goal, unless two steps of different overload have the same forwarding rate. It is
+        also less certain the more the forwarding rates of similar steps differ. Without that term, the
+        outcome of a single step of a noisy device would count twice: as a miss, and as a sharp limit.
         """
         if not self._overloaded_steps:
             return None
@@ -156,4 +168,8 @@ class GoalEstimator:
             ),
             _MAX_GUESS_UNCERTAINTY_PER_OVERLOAD,
         )
-        return ThroughputGuess(forwarded + wanted, _MIN_GUESS_UNCERTAINTY + slope * away)
+        nearest = [rate for _, rate in others[:_GUESS_NEIGHBOURS]]
+        dispersion = sum(abs(rate - forwarded) for rate in nearest) / max(1, len(nearest))
+        return ThroughputGuess(
+            forwarded + wanted, _MIN_GUESS_UNCERTAINTY + slope * away + _GUESS_DISPERSION_FACTOR * dispersion
+        )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 LimitOfThroughput = Literal["device", "generator", "nothing passes", "time"]
+ThroughputChange = Literal["none", "drift", "disturbance"]
+"""How a throughput changed during a search: not shown, for the rest of the search, or for a part of it."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class SentAndReceivedFrames:
 
     sent: int
     received: int
+    elapsed_s: float | None = None
+    """Duration of the step by the clock with its set-up and settling; None if the device has no clock."""
 
 
 class Device(Protocol):
@@ -36,6 +40,8 @@ class SearchStep:
     duration_s: float
     sent: int
     received: int
+    elapsed_s: float | None = None
+    """See `SentAndReceivedFrames`."""
 
     @property
     def loss_ratio(self) -> float:
@@ -61,7 +67,7 @@ class SearchParameters:
     """Duration of a full step. The throughput is defined by the loss in steps of this duration."""
     confidence: float = 0.95
     time_limit_s: float = 600.0
-    """Limit of the total duration of all steps, each with its `settle_s`."""
+    """Limit of the total duration of all steps, each with its set-up and settling."""
     settle_s: float = 0.1
     """Time after each step in which the device settles."""
 
@@ -97,6 +103,8 @@ class GoalResult:
     confidence: float | None
     """Probability that the interval contains the throughput; None if the method does not provide it."""
     limited_by: LimitOfThroughput
+    change: ThroughputChange = "none"
+    """If the throughput changed during the search, `low_fps` to `high_fps` is its range."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,15 @@ class SearchResult:
 
     goal_results: tuple[GoalResult, ...]
     steps: tuple[SearchStep, ...]
+
+
+@dataclass(frozen=True)
+class SearchEstimate:
+    """What a running search knows after a step."""
+
+    goal_results: tuple[GoalResult, ...]
+    remaining_s: float
+    """Expected time until the search is complete."""
 
 
 def total_time_with_settling_s(steps: Iterable[SearchStep], settle_s: float) -> float:

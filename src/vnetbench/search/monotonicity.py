@@ -17,7 +17,7 @@ from vnetbench.search.interface import SearchParameters, SearchStep
 
 _MIN_CHECKED_THROUGHPUT_SHARE = 0.3
 """The check covers loads from this share of the throughput."""
-_MAX_NEIGHBOUR_LOAD_RATIO = 1.12
+MAX_NEIGHBOUR_LOAD_RATIO = 1.12
 """Maximum ratio between neighbouring measured loads."""
 _NET_MISSES_TO_CONFIRM = 3
 """A load fails if this many more full steps miss the goal than keep it, and passes if one more keeps it."""
@@ -47,13 +47,19 @@ class MonotonicityCheck:
         """Return the load of the next short step below the throughputs; None if the check is complete."""
         if self._false_alarms >= _MAX_FALSE_ALARMS:
             return None
-        top = max(
-            math.exp(min(estimator.median_log_load(), estimator.max_log_load)) for estimator in estimators
-        )
-        bottom = max(self._parameters.min_load_fps, _MIN_CHECKED_THROUGHPUT_SHARE * top)
-        loads = sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
+        loads = self._checked_loads_fps(estimators, steps)
         ratio, low = max(((high / low, low) for low, high in itertools.pairwise(loads)), default=(1.0, 0.0))
-        return low * math.sqrt(ratio) if ratio > _MAX_NEIGHBOUR_LOAD_RATIO else None
+        return low * math.sqrt(ratio) if ratio > MAX_NEIGHBOUR_LOAD_RATIO else None
+
+    def expected_step_count(self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]) -> int:
+        """Return the number of short steps that the check needs if none of them loses frames."""
+        if self._false_alarms >= _MAX_FALSE_ALARMS:
+            return 0
+        return sum(
+            2 ** math.ceil(math.log2(math.log(high / low) / math.log(MAX_NEIGHBOUR_LOAD_RATIO))) - 1
+            for low, high in itertools.pairwise(self._checked_loads_fps(estimators, steps))
+            if high / low > MAX_NEIGHBOUR_LOAD_RATIO
+        )
 
     def add_short_step(self, step: SearchStep, estimators: Sequence[GoalEstimator]) -> None:
         """Record a short step. If it misses a goal below its throughput, full steps must confirm that."""
@@ -78,6 +84,16 @@ class MonotonicityCheck:
             self._false_alarms += 1
             return ()
         return tuple(goal for goal in load.missed_goals if step.loss_ratio > goal)
+
+    def _checked_loads_fps(
+        self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]
+    ) -> list[float]:
+        """Return the measured loads in the checked range, and its ends, ascending."""
+        top = max(
+            math.exp(min(estimator.median_log_load(), estimator.max_log_load)) for estimator in estimators
+        )
+        bottom = max(self._parameters.min_load_fps, _MIN_CHECKED_THROUGHPUT_SHARE * top)
+        return sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
 
     def _lies_below_throughput(self, step: SearchStep, estimator: GoalEstimator) -> bool:
         low, _ = estimator.log_load_interval(self._parameters.confidence)

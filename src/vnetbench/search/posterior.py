@@ -37,7 +37,7 @@ _LAPSE_PROBABILITIES = np.array([0.004, 0.04, 0.15, 0.33])
 _LAPSE_PRIOR = np.array([0.55, 0.22, 0.13, 0.1])
 _SHAPE_COUNT = len(_CURVE_SPREADS) * len(_LAPSE_PROBABILITIES)
 """Number of shapes of a side: each combines a spread with a lapse."""
-_DEVICE_NOISE_PRIOR = 0.65 ** np.arange(len(_CURVE_SPREADS))
+_DEVICE_NOISE_PRIOR = 0.8 ** np.arange(len(_CURVE_SPREADS))
 """Prior of a device's noise, one of `_CURVE_SPREADS`, up to a factor: wider ones are less likely."""
 _CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY = 0.7
 """Probability that a side's spread is near the device's own; otherwise it may have any value."""
@@ -45,17 +45,19 @@ _FINAL_DISTANCE_FROM_HALF = np.tile(0.5 - _LAPSE_PROBABILITIES, len(_CURVE_SPREA
 """Final distance of the probability from one half, for each shape."""
 
 
-def _make_shape_prior() -> Floats:
-    """Return the probability of each shape of a side (columns) for each noise level of a device (rows)."""
+def _make_spread_prior() -> Floats:
+    """Return the probability of each spread of a side (columns) for each noise level of a device (rows)."""
     apart = np.abs(np.arange(len(_CURVE_SPREADS))[:, None] - np.arange(len(_CURVE_SPREADS))[None, :])
     near = 0.3**apart
-    spread = _CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY * near / near.sum(axis=1, keepdims=True) + (
-        1 - _CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY
-    ) / len(_CURVE_SPREADS)
-    return np.asarray((spread[:, :, None] * _LAPSE_PRIOR).reshape(len(_CURVE_SPREADS), _SHAPE_COUNT))
+    return np.asarray(
+        _CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY * near / near.sum(axis=1, keepdims=True)
+        + (1 - _CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY) / len(_CURVE_SPREADS)
+    )
 
 
-_SHAPE_PRIOR = _make_shape_prior()
+_SPREAD_PRIOR = _make_spread_prior()
+_SHAPE_PRIOR = (_SPREAD_PRIOR[:, :, None] * _LAPSE_PRIOR).reshape(len(_CURVE_SPREADS), _SHAPE_COUNT)
+"""Probability of each shape of a side (columns) for each noise level of a device (rows)."""
 
 _GRID_CELLS = 200
 _GRID_MARGIN_LOG_LOAD = 0.2
@@ -182,6 +184,24 @@ def step_log_likelihood_by_side_shape(grid: LogLoadGrid, step: StepOutcome) -> F
     return np.stack([np.where(below, probability, 0.0), np.where(below, 0.0, probability)])
 
 
+def log_likelihood_by_side_spread(grid: LogLoadGrid, log_load: float, has_kept_goal: bool) -> Floats:
+    """Return the log likelihood of a step as an array (2, spreads, cells), averaged over the lapses."""
+    distance = grid.centres - log_load
+    below = distance >= 0
+    progress = erf(np.abs(distance) / (_CURVE_SPREADS[:, None] * np.sqrt(2)))
+    final = 0.5 - float(_LAPSE_PRIOR @ _LAPSE_PROBABILITIES)
+    probability = np.log(0.5 + np.where(below == has_kept_goal, final, -final) * progress)
+    return np.stack([np.where(below, probability, 0.0), np.where(below, 0.0, probability)])
+
+
+def marginal_log_likelihood(by_side_spread: Floats) -> Floats:
+    """Return the log likelihood of each cell over all spreads; see `log_likelihood_by_side_spread`."""
+    peak = by_side_spread.max(axis=1, keepdims=True)
+    below, above = (_SPREAD_PRIOR @ half for half in np.exp(by_side_spread - peak))
+    weights = _DEVICE_NOISE_PRIOR / _DEVICE_NOISE_PRIOR.sum()
+    return np.asarray(peak.sum(axis=(0, 1)) + np.log(weights @ (below * above)))
+
+
 def compute_posterior(
     grid: LogLoadGrid,
     log_likelihoods: Sequence[Floats],
@@ -243,6 +263,12 @@ def expected_information_nats(
     given = posterior.joint_probability_with_full_steps[duration_index] @ stretch / np.maximum(mass, 1e-300)
     probability = pass_probabilities_by_throughput(posterior, duration_index, log_loads) @ given
     return np.asarray(_binary_entropy_nats(probability @ mass) - _binary_entropy_nats(probability) @ mass)
+
+
+def unknown_nats(posterior: ThroughputPosterior, width: float) -> float:
+    """Return the information that is missing to know the throughput to this width of log load."""
+    mass = posterior.full_step_probability_by_cell @ _interval_membership_of_cells(posterior, width)
+    return float(-(mass * np.log(np.maximum(mass, 1e-300))).sum())
 
 
 def log_load_quantiles(

@@ -108,6 +108,7 @@ def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
         ],
         "notes": list(treatment.notes),
         "trials": [_trial_fields(point) for point in treatment.points],
+        "stopped_search": treatment.stopped_search,
     }
 
 

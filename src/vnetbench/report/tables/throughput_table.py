@@ -11,6 +11,7 @@ from rich.text import Text
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_exact_share, format_interval, format_value
+from vnetbench.search.interface import GoalResult
 from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES
 from vnetbench.wording.factor_text import factor_label, factor_names, level_text, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
@@ -54,11 +55,15 @@ def _treatment_notes(summary: CampaignSummary, factors: Sequence[str]) -> Iterat
 
 def _loss_goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
     """Yield loss, throughput, interval, bit rate and limit per goal; one row for an unmeasured treatment."""
-    searches = [point.goal_results for point in treatment.points]
-    if not searches:
+    stopped = treatment.stopped_search
+    search_results = [point.search_result for point in treatment.points] or [stopped] * bool(stopped)
+    if not search_results:
         yield ("", treatment.state, "", "", "")
         return
-    frame_bits = 8 * float(treatment.points[-1].search_result["frame_bytes"])
+    searches = [
+        [GoalResult(**goal_result) for goal_result in result["goal_results"]] for result in search_results
+    ]
+    frame_bits = 8 * float(search_results[-1]["frame_bytes"])
     for name, results in zip(THROUGHPUT_METRIC_NAMES, zip(*searches, strict=True), strict=False):
         estimate = treatment.metrics[name]
         text = format_interval(estimate.value, estimate.low, estimate.high, "frame/s")
@@ -69,7 +74,7 @@ def _loss_goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
             f"{'≥ ' if is_lower_bound else ''}{text.value} {text.unit}",
             f"{text.interval} {_interval_confidence_text(estimate)}".strip(),
             format_value(frame_bits * estimate.value, "bit/s"),
-            ", ".join(sorted(limits)),
+            "stopped early" if stopped and limits == {"time"} else ", ".join(sorted(limits)),
         )
 
 
