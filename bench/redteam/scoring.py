@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bench.redteam import effects, runner
+from bench.redteam.causes import BY_ID
 from bench.redteam.model import MISSING, Label
 
 CONFIDENT = ("very likely", "confirmed")
@@ -110,15 +111,25 @@ def named_causes(explained: dict[str, Any]) -> tuple[Named, ...]:
 
 
 def judge_runs(folder: Path, labels: Iterable[Label], with_disturbed: bool = False) -> list[Verdict]:
-    """Explain the results file of each label."""
+    """Explain the results file of each label. The accepted names are those of the present declarations."""
     return [
         Verdict(
             label,
             named_causes(runner.explain(folder / label.results)),
             not with_disturbed and is_disturbed(label),
         )
-        for label in labels
+        for label in map(with_present_names, labels)
     ]
+
+
+def with_present_names(label: Label) -> Label:
+    """Return the label with the names that its cause accepts today, so that stored runs are scored again.
+
+    A cause that no longer exists keeps the names that the label stores.
+    """
+    if label.is_control or label.cause not in BY_ID:
+        return label
+    return replace(label, accepted=BY_ID[label.cause].accepted)
 
 
 def is_disturbed(label: Label) -> bool:

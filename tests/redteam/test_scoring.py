@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.redteam import effects, scoring
+from bench.redteam.causes import BY_ID
 from bench.redteam.model import Label
 from bench.redteam.scoring import Named, Verdict
 
@@ -128,6 +130,16 @@ def test_runs_without_effect_with_errors_or_disturbed_are_not_scored() -> None:
         assert not Verdict(label, (LINK,), disturbed).is_scored_fault
     assert scoring.is_disturbed(replace(LABEL, other_share=0.6))
     assert not scoring.is_disturbed(replace(LABEL, other_share=0.1))
+
+
+def test_the_accepted_names_are_those_of_the_present_declarations() -> None:
+    stored = replace(LABEL, cause="police-udp", accepted=("path_loss", "missing:policer"))
+    assert scoring.with_present_names(stored).accepted == BY_ID["police-udp"].accepted
+    (verdict,) = scoring.judge_runs(Path("no-such-folder"), [stored])
+    assert verdict.label.accepted[0] == "policer"
+    assert scoring.with_present_names(CONTROL) == CONTROL
+    removed = replace(LABEL, cause="a-cause-of-an-older-version")
+    assert scoring.with_present_names(removed) == removed
 
 
 def test_the_wilson_interval_matches_a_published_example() -> None:

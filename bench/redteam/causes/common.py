@@ -8,7 +8,8 @@ from bench.redteam.model import Inject, Value
 from bench.redteam.target import Target
 
 CPU_TAKEN = ("other_programs", "machine_busy", "shared_by_vms")
-PACKET_WORK = ("missing:work_per_packet",)
+FILTERING = ("packet_filtering",)
+CAPTURE = ("packet_capture", *CPU_TAKEN)
 SINK_PORT = 39999
 
 

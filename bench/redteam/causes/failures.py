@@ -12,7 +12,8 @@ from bench.redteam.causes.common import commands
 from bench.redteam.model import Cause, Inject, Value, crr, rr, tcp
 from bench.redteam.target import Target
 
-FAILED = ("missing:unreachable", "path_loss", "mtu_black_hole")
+DOWN = ("link_down", "path_blocked")
+FLAPPING = ("link_down", "path_interrupted", "path_loss")
 LOADS = (tcp(1), rr(1), crr(1))
 
 
@@ -48,18 +49,18 @@ def _kill(target: Target, value: Value, stack: ExitStack) -> None:
 CAUSES = (
     Cause("flapping-port", "failures", "a port of the switch goes down and comes back",
           "ip link set down for N of every 700 ms", (20, 80, 300),
-          ("missing:link_flap", "path_loss"), (tcp(1), rr(1), tcp(4)), _flap("sw", "b1"),
+          FLAPPING, (tcp(1), rr(1), tcp(4)), _flap("sw", "b1"),
           phase="load"),
     Cause("flapping-receiver", "failures", "the receiver's interface goes down and comes back",
           "ip link set down for N of every 700 ms", (20, 80, 300),
-          ("missing:link_flap", "path_loss"), (tcp(1), rr(1), tcp(4)), _flap("b1", "eth0"),
+          FLAPPING, (tcp(1), rr(1), tcp(4)), _flap("b1", "eth0"),
           vswitches=("bridge", "direct"), phase="load"),
     Cause("blocked-port", "failures", "a firewall blocks the load's connections", "iptables -j N on --syn",
           ("DROP", "REJECT", "REJECT --reject-with tcp-reset"),
-          ("missing:unreachable",), LOADS,
+          ("no_connection", "connection_setup_loss"), LOADS,
           commands(("b1", "iptables -w -A INPUT -p tcp --syn -j {v}"))),
     Cause("interface-down", "failures", "an interface goes down during the load and stays down",
-          "ip link set down", ("sw b1", "sw a1", "b1 eth0"), FAILED, LOADS, _down, phase="load"),
+          "ip link set down", ("sw b1", "sw a1", "b1 eth0"), DOWN, LOADS, _down, phase="load"),
     Cause("agent-killed", "failures", "an agent is killed during the load", "kill -KILL",
-          ("b1", "a1", "b1"), ("missing:agent_ended",), LOADS, _kill, phase="load"),
+          ("b1", "a1", "b1"), ("agent_gone",), LOADS, _kill, phase="load"),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from bench.redteam.model import Cause, Inject, Load, Value, crr, mixed, rr, tcp,
 from bench.redteam.target import InjectionError, Target
 
 LINK = ("link_full",)
+POLICER = ("policer", "path_loss", "link_full")
 BULK = (tcp(1), tcp(4), tcp(2), mixed(1))
 RATES: tuple[Value, ...] = ("3gbit", "500mbit", "50mbit")
 ACK_RATES: tuple[Value, ...] = ("4mbit", "1mbit", "200kbit")
@@ -129,22 +130,22 @@ CAUSES = (
           _ingress("b1"), vswitches=("bridge", "router")),
     _link("police-receiver", "a policer at the receiver", "nft limit rate over N kbyte/s drop, hook input",
           _nft_limit("b1", "input"), intensities=(200_000, 40_000, 5_000),
-          accepted=("path_loss", "link_full"), loads=(tcp(1), tcp(4), tcp(2))),
+          accepted=POLICER, loads=(tcp(1), tcp(4), tcp(2))),
     _link("police-router", "a policer in the router", "nft limit rate over N kbyte/s drop, hook forward",
           _nft_limit("sw", "forward"), intensities=(200_000, 40_000, 5_000),
-          accepted=("path_loss", "link_full"), loads=(tcp(1), tcp(4), tcp(2)), vswitches=("router",)),
+          accepted=POLICER, loads=(tcp(1), tcp(4), tcp(2)), vswitches=("router",)),
     _link("police-udp", "a policer for datagrams at the receiver", "nft limit rate over N packets/s drop",
           commands(("b1", "nft add table ip police"),
                    ("b1", "nft add chain ip police c {{ type filter hook input priority 0 ; }}"),
                    ("b1", "nft add rule ip police c ip protocol udp limit rate over {v}/second "
                     "burst 200 packets drop")),
-          intensities=(8000, 4000, 1000), loads=(udp(1), udp(2)), accepted=("path_loss", "link_full")),
+          intensities=(8000, 4000, 1000), loads=(udp(1), udp(2)), accepted=POLICER),
     _link("ack-path-receiver", "a slow path for acknowledgements", "tc tbf on the receiver's interface",
           commands(("b1", _tbf("eth0", "16kb", "64kb"))), intensities=ACK_RATES, loads=(tcp(1), tcp(4)),
-          accepted=("missing:ack_path", "link_full")),
+          accepted=("ack_path_limited", "link_full")),
     _link("ack-path-switch", "a slow path for acknowledgements at the switch",
           "tc tbf on the switch's port to the sender", commands(("sw", _tbf("a1", "16kb", "64kb"))),
-          intensities=ACK_RATES, loads=(tcp(1), tcp(4)), accepted=("missing:ack_path", "link_full"),
+          intensities=ACK_RATES, loads=(tcp(1), tcp(4)), accepted=("ack_path_limited", "link_full"),
           vswitches=("bridge", "router")),
     _link("short-queue", "a link with a tiny queue", "tc tbf 1 Gbit/s with a limit of N bytes",
           commands(("a1", "tc qdisc replace dev eth0 root tbf rate 1gbit burst 66kb limit {v}")),

@@ -10,6 +10,10 @@ from bench.redteam.model import Cause, Inject, Load, Value, crr, mixed, rr, tcp,
 from bench.redteam.target import Target
 
 LOST = ("path_loss",)
+SETUP_LOST = ("connection_setup_loss", "path_loss")
+REQUESTS_LOST = ("path_loss", "connection_setup_loss")
+"""With new connections, loss of any packet also loses connection requests."""
+OUTAGE = ("path_interrupted", "path_loss", "connection_setup_loss")
 BULK = (tcp(1), tcp(4), mixed(1), tcp(2))
 REQUESTS = (rr(4), crr(4), rr(1), crr(1))
 SHARES: tuple[Value, ...] = (0.0005, 0.005, 0.05)
@@ -119,15 +123,17 @@ CAUSES = (
           accepted=("missing:ack_loss", "path_loss"), loads=(tcp(1), tcp(4))),
     _loss("loss-syn", "random loss of connection requests", "iptables --syn in the receiver's INPUT chain",
           _drop("b1", "INPUT", "-p tcp --syn"), intensities=(0.00002, 0.0005, 0.02),
-          accepted=("path_loss", "missing:connection_loss"), loads=(crr(4), crr(1), crr(8))),
+          accepted=SETUP_LOST, loads=(crr(4), crr(1), crr(8))),
     _loss("loss-synack", "random loss of answers to connection requests",
           "iptables on SYN and ACK in the sender's INPUT chain",
           _drop("a1", "INPUT", "-p tcp --tcp-flags SYN,ACK SYN,ACK"), intensities=(0.00002, 0.0005, 0.02),
-          accepted=("path_loss", "missing:connection_loss"), loads=(crr(4), crr(1), crr(8))),
+          accepted=SETUP_LOST, loads=(crr(4), crr(1), crr(8))),
     _loss("loss-requests", "random loss of requests", "iptables -m statistic in the receiver's INPUT chain",
-          _drop("b1", "INPUT", "-p tcp"), intensities=(0.001, 0.01, 0.05), loads=REQUESTS),
+          _drop("b1", "INPUT", "-p tcp"), intensities=(0.001, 0.01, 0.05), loads=REQUESTS,
+          accepted=REQUESTS_LOST),
     _loss("loss-responses", "random loss of responses", "nft numgen in the bridge, towards the sender",
-          _drop_in_bridge("ip protocol tcp oifname a1"), intensities=(10, 100, 500), loads=REQUESTS),
+          _drop_in_bridge("ip protocol tcp oifname a1"), intensities=(10, 100, 500), loads=REQUESTS,
+          accepted=REQUESTS_LOST),
     _loss("loss-datagrams", "random loss of datagrams", "iptables -m statistic in the receiver's INPUT chain",
           _drop("b1", "INPUT", "-p udp"), intensities=(0.01, 0.02, 0.2), loads=(udp(1), udp(4), udp(2))),
     _loss("loss-datagrams-bridge", "random loss of datagrams in the bridge", "nft numgen in the bridge",
@@ -139,10 +145,10 @@ CAUSES = (
                  _drop("b1", "INPUT", "-p tcp")), intensities=(0.001, 0.005, 0.02), phase="testbed"),
     _loss("outages", "nothing passes for some milliseconds, again and again",
           "iptables DROP for N of every 400 ms", _outages("b1", "INPUT"), intensities=(10, 60, 200),
-          accepted=("path_loss", "missing:intermittent_outage"), loads=(tcp(1), rr(1), tcp(4), crr(1))),
+          accepted=OUTAGE, loads=(tcp(1), rr(1), tcp(4), crr(1))),
     _loss("wrong-neighbour", "the sender has a wrong MAC address for a part of the time",
           "ip neigh replace for N of every 400 ms", _wrong_neighbour, intensities=(10, 60, 200),
-          accepted=("path_loss", "missing:intermittent_outage"), loads=(tcp(1), rr(1), tcp(4), crr(1)),
+          accepted=OUTAGE, loads=(tcp(1), rr(1), tcp(4), crr(1)),
           vswitches=("bridge", "router", "direct")),
     _loss("reorder-class", "a share of the packets takes a slower way and arrives late",
           "iptables CLASSIFY to a slower class of tc htb", _slow_class("a1"), intensities=(0.005, 0.03, 0.2),

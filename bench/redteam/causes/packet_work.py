@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from bench.redteam.causes.common import CPU_TAKEN, PACKET_WORK, commands, programs, rules
+from bench.redteam.causes.common import CAPTURE, FILTERING, commands, programs, rules
 from bench.redteam.model import Cause, Inject, Load, Value, crr, rr, tcp, udp, udp_flood
 from bench.redteam.target import Target
 
@@ -66,7 +66,7 @@ def _tcpdump(target: Target, value: Value, stack: ExitStack) -> None:
 
 def _work(
     name: str, description: str, method: str, inject: Inject, *, intensities: tuple[Value, ...] = COUNTS,
-    loads: tuple[Load, ...] = LOADS, accepted: tuple[str, ...] = PACKET_WORK,
+    loads: tuple[Load, ...] = LOADS, accepted: tuple[str, ...] = FILTERING,
     vswitches: tuple[str, ...] = ("bridge",),
 ) -> Cause:  # fmt: skip
     return Cause(
@@ -101,17 +101,17 @@ CAUSES = (
     _work("filters-switch", "many tc filters at the switch's port", "N u32 filters on clsact egress",
           _filters("sw", "b1", "egress"), intensities=FILTERS, vswitches=("bridge", "router")),
     _work("policy-rules", "many routing rules in the router", "N ip rules", _policy_rules("sw"),
-          vswitches=("router",)),
+          accepted=("missing:routing_rules",), vswitches=("router",)),
     _work("flooding", "the bridge floods every frame to N other ports", "learning off, N more ports",
-          _flooding, intensities=(8, 40, 160)),
+          _flooding, intensities=(8, 40, 160), accepted=("missing:flooding",)),
     _work("capture-sender", "packet captures at the sender", "N readers of AF_PACKET on its interface",
-          programs("a1", "capture eth0"), intensities=(1, 3, 8), accepted=(*PACKET_WORK, *CPU_TAKEN)),
+          programs("a1", "capture eth0"), intensities=(1, 3, 8), accepted=CAPTURE),
     _work("capture-receiver", "packet captures at the receiver", "N readers of AF_PACKET on its interface",
-          programs("b1", "capture eth0"), intensities=(1, 3, 8), accepted=(*PACKET_WORK, *CPU_TAKEN)),
+          programs("b1", "capture eth0"), intensities=(1, 3, 8), accepted=CAPTURE),
     _work("capture-switch", "packet captures at the switch", "N readers of AF_PACKET on its port",
-          programs("sw", "capture b1"), intensities=(1, 3, 8), accepted=(*PACKET_WORK, *CPU_TAKEN),
+          programs("sw", "capture b1"), intensities=(1, 3, 8), accepted=CAPTURE,
           vswitches=("bridge", "router", "openvswitch")),
     _work("tcpdump-switch", "tcpdump writes a trace at the switch", "tcpdump -s N -w /dev/null on its port",
           _tcpdump,
-          intensities=(96, 1514, 65535), accepted=(*PACKET_WORK, *CPU_TAKEN)),
+          intensities=(96, 1514, 65535), accepted=CAPTURE),
 )  # fmt: skip

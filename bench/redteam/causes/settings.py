@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.redteam.causes.common import PACKET_WORK, commands
+from bench.redteam.causes.common import commands
 from bench.redteam.journal import changed_file
 from bench.redteam.model import Cause, Inject, Load, Value, crr, mixed, rr, tcp, udp, udp_flood
 from bench.redteam.target import Target
@@ -95,7 +95,7 @@ CAUSES = (
     _setting("receive-budget", "packet work", "softirqs take few packets at a time",
              "net.core.netdev_budget and dev_weight of the machine",
              _machine_setting("net.core.netdev_budget", "net.core.dev_weight"),
-             ("missing:softirq_budget", *PACKET_WORK), (16, 4, 1), (tcp(4), udp_flood(1), rr(8), tcp(1))),
+             ("missing:softirq_budget",), (16, 4, 1), (tcp(4), udp_flood(1), rr(8), tcp(1))),
     _setting("one-packet-cpu", "cpu", "receive processing is steered to one CPU", "rps_cpus of N interfaces",
              _one_packet_cpu, ("receive_processing", "shared_with_packets"), (1, 2, 4),
              (tcp(4), tcp(1), rr(4), crr(4)), min_cpus=2),
@@ -106,11 +106,11 @@ CAUSES = (
              ("tx off", "tx off gso off", "tx off rx off gso off")),
     _setting("offloads-port", "offloads", "segmentation offload is off at the switch's port to the receiver",
              "ethtool -K on the port", commands(("sw", "ethtool -K b1 {v}")),
-             ("missing:offload_in_the_path", "segmentation_off", "aggregation_off"), OFFLOADS,
+             ("offload_off_on_path", "segmentation_off", "aggregation_off"), OFFLOADS,
              vswitches=("bridge", "router")),
     _setting("checksums-port", "offloads", "checksum offload is off at the switch's port",
              "ethtool -K tx off on the port", commands(("sw", "ethtool -K b1 {v}")),
-             ("missing:offload_in_the_path", "checksum_software", "segmentation_off", "aggregation_off"),
+             ("offload_off_on_path", "checksum_software", "segmentation_off", "aggregation_off"),
              ("tx off", "tx off gso off", "tx off gso off gro off")),
     _setting("short-segments", "offloads", "the sender's device takes few segments at once",
              "ip link set gso_max_segs", commands(("a1", "ip link set eth0 gso_max_segs {v}")),
