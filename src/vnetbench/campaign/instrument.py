@@ -146,9 +146,11 @@ class LabInstrument:
         replaced: TreatmentRefused | None = None
         while True:
             is_new = shape not in self._testbeds
+            is_ready = False
             try:
                 testbed = self._get_or_create_testbed(shape)
                 effective = testbed.set_knobs_and_prove_paths(load.factors, self._testbed_spec)
+                is_ready = True
                 with self._trial_context(testbed, load) as trial_testbed:
                     measurement = self._measure(trial_testbed, load, effective, should_abandon)
                     changes = _find_externally_changed_settings(effective, trial_testbed, load)
@@ -159,7 +161,8 @@ class LabInstrument:
                 if is_new:
                     raise _convert_to_refusal(error) from error
                 # An existing testbed may have been damaged, so only a new testbed's refusal is final.
-                replaced = _convert_to_refusal(error)
+                # Only settings and paths show that another program changed it: they worked before.
+                replaced = _convert_to_refusal(error, "" if is_ready else TESTBED_CHANGED)
 
     def _measure(
         self,
@@ -251,8 +254,8 @@ def _add_replaced_testbed(
         return measurement
     where = f"{refusal.where}: " if refusal.where else ""
     what = f"{where}{refusal.what}"
-    fields = {**failure_fields(refusal.kind or TESTBED_CHANGED, refusal.evidence), "failure": what}
-    note = f"the testbed was created anew before this trial, because the old one failed its check: {what}"
+    fields = {**failure_fields(refusal.kind, refusal.evidence), "failure": what}
+    note = f"the testbed was created anew before this trial, because the old one failed a check: {what}"
     return replace(
         measurement,
         effective={**measurement.effective, REPLACED_TESTBED_KEY: fields},
@@ -264,8 +267,14 @@ def _with_send_mode(load: TrialLoad, mode: str) -> TrialLoad:
     return replace(load, factors={**load.factors, SEND_MODE.name: mode})
 
 
-def _convert_to_refusal(error: BenchError) -> TreatmentRefused:
-    """Return the error as a refusal: if a testbed cannot be created, only its treatments are refused."""
-    if isinstance(error, TreatmentRefused):
-        return error
-    return TreatmentRefused(error.what, where=error.where, fix=error.fix)
+def _convert_to_refusal(error: BenchError, default_kind: str = "") -> TreatmentRefused:
+    """Return the error as a refusal: if a testbed cannot be created, only its treatments are refused.
+
+    Args:
+        error: The error.
+        default_kind: The failure kind of an error that has none.
+    """
+    if not isinstance(error, TreatmentRefused):
+        return TreatmentRefused(error.what, where=error.where, fix=error.fix, kind=default_kind)
+    error.kind = error.kind or default_kind
+    return error
