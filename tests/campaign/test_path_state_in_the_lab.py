@@ -105,4 +105,4 @@ def test_what_is_put_in_the_way_becomes_evidence(testbed: NetnsTestbed, tmp_path
     # On a busy machine the load may not fill the shaper. Headers and retransmissions add to its goodput.
     goodput_percent = 100 * trial_data(trial).metrics["goodput_bps"] / SHAPED_BPS
     assert goodput_percent < evidence["shaper_rate_share_percent"] < goodput_percent + 30
-    assert 0 < evidence["busiest_program_percent"] <= 100
+    assert evidence["busiest_program_percent"] > 0

@@ -1,7 +1,8 @@
-"""Evidence of what stands in the way, from known states of the path."""
+"""Evidence of the path's state, from known states of the path."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.estimate.evidence.fixtures import (
     with_observation,
     with_totals,
 )
+from vnetbench.estimate.evidence.other_programs import programs_interval_s
 from vnetbench.estimate.evidence.path_state import PATH_STATE_EVIDENCE_METRICS, PROGRAM_EVIDENCE_METRICS
 from vnetbench.results.records import HOST, TrialRecord
 
@@ -116,15 +118,24 @@ def test_a_failing_link_is_that_of_the_worst_interface() -> None:
     assert trial_evidence(trial)["carrier_changes"] == 4
 
 
-def test_the_busiest_program_is_a_share_of_the_cpus_that_it_may_use() -> None:
-    pinned = {"name": "hog", "pid": 7, "cpu_s": 0.8, "cpus": "1", "threads": 1}
-    free = {"name": "build", "pid": 8, "cpu_s": 1.2, "cpus": "0-1", "threads": 4}
-    assert trial_evidence(with_programs(pinned, free, processes_interval_s=2.0))[
-        "busiest_program_percent"
-    ] == pytest.approx(40)
-    assert trial_evidence(with_programs(free, processes_interval_s=2.0))[
-        "busiest_program_percent"
-    ] == pytest.approx(30)
+def test_the_busiest_program_counts_in_cpus_on_a_machine_of_any_size() -> None:
+    capture = {"name": "tcpdump", "pid": 7, "cpu_s": 2.0, "cpus": "0-31", "threads": 1}
+    build = {"name": "build", "pid": 8, "cpu_s": 3.0, "cpus": "0-1", "threads": 4}
+
+    def busiest_percent(*programs: dict[str, object]) -> float:
+        return trial_evidence(with_programs(*programs, processes_interval_s=2.0))["busiest_program_percent"]
+
+    assert busiest_percent(capture) == pytest.approx(100)
+    assert busiest_percent(capture, build) == pytest.approx(150)
+    assert busiest_percent({**capture, "cpu_s": 2.01}) == 100
+
+
+def test_without_its_interval_a_list_of_programs_covers_the_idle_phase_too() -> None:
+    capture = {"name": "tcpdump", "pid": 7, "cpu_s": 0.5, "cpus": "0", "threads": 1}
+    trial = replace(with_programs(capture), idle_s=0.5, duration_s=0.5)
+    (host,) = (each for each in trial.endpoints if each.name == HOST)
+    assert programs_interval_s(trial, host) == 1
+    assert trial_evidence(trial)["busiest_program_percent"] == pytest.approx(50)
 
 
 def test_threads_of_the_kernel_are_no_programs() -> None:

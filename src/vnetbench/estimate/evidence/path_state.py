@@ -1,4 +1,4 @@
-"""Evidence of what stands in the way: rules, captures, filters, shapers, failing links and other programs.
+"""Evidence of the path's state: rules, captures, filters, shapers, failing links and other programs.
 
 The agent reads this state at the start and the end of a trial, so these metrics cover the whole trial.
 """
@@ -18,11 +18,11 @@ from vnetbench.estimate.evidence.aggregation import (
     total_of_counter,
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.time_accounting.cpu_use import PROCESSES_INTERVAL_KEY, PROCESSES_KEY
+from vnetbench.estimate.evidence.other_programs import list_other_programs, programs_interval_s
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.quantity import CPU_SUM_UNIT
 from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
-from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
 _WORST_NAMESPACE = "of the network namespace on the path with the most"
 
@@ -58,7 +58,7 @@ PATH_STATE_EVIDENCE_METRICS = (
     EvidenceMetric(
         "foreign_xdp_programs",
         "1",
-        "XDP programs of others",
+        "interfaces with a foreign XDP program",
         f"number of interfaces with an XDP program that is not the agent's, {_WORST_NAMESPACE}",
         ("path_state.xdp_programs",),
     ),
@@ -74,7 +74,7 @@ PATH_STATE_EVIDENCE_METRICS = (
         "% of its rate",
         "use of the busiest shaper",
         "traffic through the most used queueing discipline with a configured rate, as a share of that rate. "
-        "The burst that a shaper permits counts as part of its rate: the share is at most 100 %",
+        "At most 100 %, although a shaper permits bursts above its rate",
         ("path_state.qdiscs[].sent_bytes", "path_state.qdiscs[].rate_bps"),
     ),
     EvidenceMetric(
@@ -96,11 +96,11 @@ PATH_STATE_EVIDENCE_METRICS = (
 PROGRAM_EVIDENCE_METRICS = (
     EvidenceMetric(
         "busiest_program_percent",
-        "% of its CPUs",
+        CPU_SUM_UNIT,
         "busiest other program",
-        "CPU time of the busiest other program as a share of the time of the CPUs that it may use. Threads "
-        "of the kernel are no programs",
-        ("processes[].cpu_s", "processes[].cpus", "processes_interval_s"),
+        "CPU time of the busiest other program, 100 % = one full CPU, at most 100 % for each of its threads. "
+        "Threads of the kernel are no programs",
+        ("processes[].cpu_s", "processes[].threads", "processes_interval_s"),
     ),
 )
 
@@ -166,27 +166,22 @@ def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | No
 
 
 def _busiest_program_percent(data: TrialData) -> float | None:
-    """Return the share of the busiest program on one of the kernels that carry the load; 0 without any."""
+    """Return the busiest program's use of CPUs on the kernels that carry the load; 0 without any program."""
     trial = data.steady_part.trial
     names = {kernel.name for kernel in data.kernels}
-    shares: list[float | None] = []
+    uses: list[float | None] = []
     for endpoint in trial.endpoints:
-        if endpoint.name not in names or not isinstance(endpoint.totals.get(PROCESSES_KEY), list):
-            continue
-        interval_s = to_number(endpoint.totals.get(PROCESSES_INTERVAL_KEY)) or trial.duration_s
-        shares.append(0.0)
-        shares += [
-            percent(to_number(process.get("cpu_s")), interval_s * (_count_cpus(process) or 1))
-            for process in _mappings(endpoint.totals.get(PROCESSES_KEY))
-            if not process.get("kernel")
-        ]
-    share = largest(shares)
-    return None if share is None else min(100.0, share)
+        programs = list_other_programs(endpoint) if endpoint.name in names else None
+        if programs is not None:
+            interval_s = programs_interval_s(trial, endpoint)
+            uses += [0.0, *(_program_percent(program, interval_s) for program in programs)]
+    return largest(uses)
 
 
-def _count_cpus(process: Mapping[str, Any]) -> int:
-    allowed = process.get("cpus")
-    return len(parse_cpu_list(allowed)) if isinstance(allowed, str) and allowed else 0
+def _program_percent(program: Mapping[str, Any], interval_s: float) -> float | None:
+    use = percent(to_number(program.get("cpu_s")), interval_s)
+    threads = to_number(program.get("threads"))
+    return use if use is None or not threads else min(use, 100 * threads)
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:

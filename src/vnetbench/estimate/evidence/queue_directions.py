@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from vnetbench.estimate.evidence.aggregation import EvidenceValues, largest
+from vnetbench.estimate.evidence.aggregation import EvidenceValues, largest, percent
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.ports import Port
 from vnetbench.estimate.evidence.trial_data import TrialData
 
 DATA, ACKS, BOTH = "data", "acknowledgements", "both directions"
 _MIN_BYTE_RATIO_OF_DATA = 4.0
-"""A one-way load sends far more bytes than its acknowledgements have, also without aggregation."""
+"""A one-way load has far more bytes of data than of acknowledgements, also without aggregation."""
 _COUNTERS = (
     "qdisc_backlog_bytes",
     "qdisc_drops",
@@ -25,7 +25,7 @@ QUEUE_DIRECTION_EVIDENCE_METRICS = (
         "data_queue_busy_percent",
         "% of samples",
         "time in which a queue holds back data",
-        "share of the readings at which packets waited in a queueing discipline, or it had dropped some, of "
+        "share of the readings at which a queueing discipline held packets or had dropped some, of "
         "the busiest queue that carries the data of a one-way load",
         _COUNTERS,
     ),
@@ -33,7 +33,8 @@ QUEUE_DIRECTION_EVIDENCE_METRICS = (
         "ack_queue_busy_percent",
         "% of samples",
         "time in which a queue holds back acknowledgements",
-        "the same share of the busiest queue that carries the acknowledgements of a one-way load",
+        "share of the readings at which a queueing discipline held packets or had dropped some, of the "
+        "busiest queue that carries the acknowledgements of a one-way load",
         _COUNTERS,
     ),
 )
@@ -80,11 +81,9 @@ def _busiest_percent(ports: Iterable[Port], wanted: str) -> float | None:
 
 def _busy_percent(port: Port) -> float | None:
     """Return the share of the readings at which packets waited in the queue or had been dropped."""
-    backlogs, drops = (port.sample_totals(name) for name in ("backlog_bytes", "drops"))
-    if not backlogs:
-        return None
-    padded_drops = drops if len(drops) == len(backlogs) else [0.0] * len(backlogs)
-    return 100 * sum(any(counts) for counts in zip(backlogs, padded_drops, strict=True)) / len(backlogs)
+    readings = [counters for _, counters in port.samples if "backlog_bytes" in counters]
+    busy = [each for each in readings if each["backlog_bytes"] or each.get("drops")]
+    return percent(len(busy), len(readings))
 
 
 def _activity(port: Port, metric: str) -> float:
