@@ -25,6 +25,11 @@ WRONG_LISTENER = "wrong_listener"
 PATH_REFUSAL_KINDS = (MTU_BLACK_HOLE, PATH_BLOCKED)
 """Kinds of refusals that the path causes, not a setting. The bench stores them as failed trials, too."""
 
+KINDS_THAT_PROBE_DECIDES = (NO_DATA, TIMEOUT, "connection", "stream", SYSTEM_REFUSED)
+"""Kinds of failures that the path may have caused. A fault that the probe shows replaces their cause."""
+PROBED_KINDS = (*KINDS_THAT_PROBE_DECIDES, "interface")
+"""Kinds of failures after which the bench probes the path."""
+
 KIND_BY_AGENT_ERROR_CODE: Mapping[int, str] = {
     0: AGENT_GONE,
     -32001: SYSTEM_REFUSED,

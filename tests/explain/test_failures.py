@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import fixtures
+from tests.docs.pages import ROOT
 from tests.explain.campaigns import SimulatedTreatment, campaign
 from vnetbench.estimate.failures import FailedTrials
 from vnetbench.estimate.summarize import summarize
@@ -42,6 +44,9 @@ def campaign_with(*failed: FailedTrials) -> CampaignSummary:
         ("interface", BOTH, ("link_down", "very likely")),
         ("interface", NOTHING, ("link_down", "very likely")),
         ("agent_gone", {}, ("agent_gone", "very likely")),
+        ("system_refused", {}, ("system_refused", "very likely")),
+        ("system_refused", NOTHING, ("path_blocked", "very likely")),
+        ("wrong_listener", {}, ("wrong_listener", "very likely")),
         ("", {}, ("unknown", "likely")),
     ],
 )
@@ -80,6 +85,21 @@ def test_a_failure_of_an_older_file_is_counted_without_a_cause() -> None:
     finding = explain(campaign_with(FailedTrials("", "something broke"))).findings[0]
     assert finding.candidates == ()
     assert "1 of 13 trials failed" in finding.text and "“something broke”" in finding.text
+
+
+def test_a_kind_without_a_cause_is_named() -> None:
+    finding = explain(campaign_with(FailedTrials("mptcp", "something broke"))).findings[0]
+    assert finding.candidates == ()
+    assert "the results file states only the kind of failure: mptcp." in finding.text
+
+
+def test_each_documented_kind_has_a_cause() -> None:
+    page = (ROOT / "docs" / "results-file.md").read_text(encoding="utf-8")
+    table = page.partition("| `failure_kind` | meaning |")[2].partition("\n\n")[0]
+    kinds = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert "wrong_listener" in kinds
+    without = [each for each in kinds if cause_of_failure(FailedTrials(each, ""))[0] == "unknown"]
+    assert without == []
 
 
 def test_stored_failures_are_grouped_by_kind_and_probe(tmp_path: Path) -> None:

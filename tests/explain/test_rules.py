@@ -21,6 +21,8 @@ FAILURE_NAMES = (
     "no_cpu_time",
     "counts_contradict",
     "testbed_changed",
+    "system_refused",
+    "wrong_listener",
 )
 NAMES = (
     *FAILURE_NAMES,
@@ -32,6 +34,7 @@ NAMES = (
     "receive_processing",
     "shared_with_packets",
     "other_programs",
+    "load_paused",
     "shared_by_vms",
     "cpu_quota",
     "steal",

@@ -7,15 +7,12 @@ from typing import Any
 
 from vnetbench.agents.client import AgentError
 from vnetbench.errors import BenchError
-from vnetbench.failure_kinds import NO_DATA, PATH_PROBE_KEY, TIMEOUT
+from vnetbench.failure_kinds import PATH_PROBE_KEY, PROBED_KINDS
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.path_probe import PATH_MTU_KEY, probe_small_and_large_packets
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
 from vnetbench.study.factors.testbed_factors import IP_VERSION, LINK_DELAY
 from vnetbench.study.model import Level
-
-_PATH_FAILURE_KINDS = (NO_DATA, TIMEOUT, "interface", "connection", "stream")
-"""Failures that the path may have caused."""
 
 
 def add_path_probe(
@@ -30,7 +27,7 @@ def add_path_probe(
         effective: The settings that were read back before the trial, with the proved MTU.
     """
     mtu = effective.get(PATH_MTU_KEY)
-    if failure.kind not in _PATH_FAILURE_KINDS or not isinstance(mtu, int):
+    if failure.kind not in PROBED_KINDS or not isinstance(mtu, int):
         return
     try:
         failure.evidence[PATH_PROBE_KEY] = probe_small_and_large_packets(

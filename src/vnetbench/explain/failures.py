@@ -1,4 +1,4 @@
-"""Explain failed trials first: how many failed, of what, and what to do."""
+"""Explain failed trials first: how many failed, why, and what to do."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vnetbench.explain.rules import get_cause
 from vnetbench.failure_kinds import (
     AGENT_GONE,
     COUNT_MISMATCH,
+    KINDS_THAT_PROBE_DECIDES,
     MTU_BLACK_HOLE,
     NO_CPU_TIME,
     NO_DATA,
@@ -20,6 +21,7 @@ from vnetbench.failure_kinds import (
     SYSTEM_REFUSED,
     TESTBED_CHANGED,
     TIMEOUT,
+    WRONG_LISTENER,
 )
 from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
 
@@ -41,11 +43,11 @@ _CAUSE_BY_KIND: Mapping[str, tuple[str, str]] = {
     "broken": ("server_failed", _INFERRED),
     NO_CPU_TIME: ("no_cpu_time", _OBSERVED),
     COUNT_MISMATCH: ("counts_contradict", _OBSERVED),
+    SYSTEM_REFUSED: ("system_refused", _OBSERVED),
     TESTBED_CHANGED: ("testbed_changed", _OBSERVED),
+    WRONG_LISTENER: ("wrong_listener", _OBSERVED),
 }
 """Cause and confidence by failure kind, without a probe of the path."""
-_PROBE_DECIDES = (NO_DATA, TIMEOUT, "connection", "stream", SYSTEM_REFUSED)
-"""Kinds whose cause is what the probe shows, if it shows a fault."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def cause_of_failure(failed: FailedTrials) -> tuple[str, str]:
     """Return the cause of a failure and the confidence in it."""
     cause = _CAUSE_BY_KIND.get(failed.kind, (_UNKNOWN_CAUSE_NAME, _INFERRED))
     small, large = (failed.path_probe.get(name) for name in ("small_passed", "large_passed"))
-    if failed.kind not in _PROBE_DECIDES or small is None or large is None:
+    if failed.kind not in KINDS_THAT_PROBE_DECIDES or small is None or large is None:
         return cause
     if small and not large:
         return "mtu_black_hole", _OBSERVED
@@ -126,7 +128,7 @@ def _failure_finding(summary: CampaignSummary, group: _CauseGroup, total: int) -
     sentences = [
         f"{share}{_of_treatments(summary, group)}: {_description(group)}{confidence}.",
         _recovery_sentence(summary, group),
-        f"Evidence: {', '.join((reported, *_probe_phrases(first.path_probe)))}.",
+        f"Evidence: {'; '.join((reported, *_probe_phrases(first.path_probe)))}.",
     ]
     return Finding(
         kind=FAILED_KIND,
@@ -146,7 +148,11 @@ def _failure_finding(summary: CampaignSummary, group: _CauseGroup, total: int) -
 
 def _description(group: _CauseGroup) -> str:
     if group.cause_name == _UNKNOWN_CAUSE_NAME:
-        return "the file has no cause"
+        kinds = sorted({failed.kind for _, failed in group.failures if failed.kind})
+        if not kinds:
+            return "the results file does not state the cause"
+        noun = "kind" if len(kinds) == 1 else "kinds"
+        return f"the results file states only the {noun} of failure: {', '.join(kinds)}"
     return get_cause(group.cause_name).description
 
 
@@ -162,15 +168,15 @@ def _probe_phrases(probe: Mapping[str, object]) -> Iterator[str]:
         return
     small, large = probe["small_bytes"], probe["large_bytes"]
     if probe["small_passed"] and not probe["large_passed"]:
-        yield f"and right after it packets of {small} bytes passed, but none of {large} bytes"
+        yield f"right after it, packets of {small} bytes passed, but none of {large} bytes"
     elif not probe["small_passed"]:
-        yield f"and right after it not even packets of {small} bytes passed"
+        yield f"right after it, not even packets of {small} bytes passed"
     else:
-        yield f"and right after it packets of {small} and of {large} bytes passed"
+        yield f"right after it, packets of {small} and of {large} bytes passed"
 
 
 def _recovery_sentence(summary: CampaignSummary, group: _CauseGroup) -> str:
-    """Return what the other trials mean: a fault that vanished is still a fault."""
+    """Return whether other trials succeeded, and what that says about the fault."""
     recovered = sum(treatment.trial_count for treatment in group.treatments)
     if not recovered:
         return "No trial of these treatments succeeded."
@@ -178,8 +184,8 @@ def _recovery_sentence(summary: CampaignSummary, group: _CauseGroup) -> str:
     if summary.is_imported:
         return f"{others}, so the fault comes and goes."
     return (
-        f"{others}, so the fault comes and goes, or it went with the testbed, "
-        "which the bench builds anew after a failure."
+        f"{others}, so the fault comes and goes, or it vanished with the testbed, "
+        "which the bench rebuilds after a failure."
     )
 
 
