@@ -110,6 +110,21 @@ def test_imported_work_per_byte_is_a_consequence() -> None:
     assert [each.metric for each in split.separating_metrics] == ["sender_retransmits_per_s"]
 
 
+@pytest.mark.parametrize("metric", ["shaper_rate_share_percent", "filter_work_percent"])
+def test_work_that_grows_with_the_rate_is_a_consequence(metric: str) -> None:
+    assert is_consequence_of(metric, "goodput_bps")
+
+
+@pytest.mark.parametrize("metric", ["connect_stall_percent", "connect_share_of_stalls_percent"])
+def test_stalled_connects_can_explain_modes_and_latencies_of_connects_cannot(metric: str) -> None:
+    def stalled(upper: bool, place: int) -> float:
+        return 5.0 if upper else 80.0 + place % 7
+
+    summary = bimodal_campaign("connections_per_s", **{metric: stalled, "connect_p99_us": stalled})
+    (split,) = find_mode_splits(summary)
+    assert [each.metric for each in split.separating_metrics] == [metric]
+
+
 def test_every_derived_metric_exists() -> None:
     known = {*METRICS, *EVIDENCE_METRICS}
 

@@ -19,11 +19,14 @@ DERIVED_METRIC_NAMES_AND_PREFIXES = (
     "context_switches_per_", "interrupts_per_", "sender_interrupts_per_s", "receiver_interrupts_per_s",
     "sender_cycles_per_byte", "receiver_cycles_per_byte", "net_rx_softirqs_per_s", "kvm_exits_per_s",
     "time_", "cpu_work_time_percent", "packets_time_percent", "load_cpus_", "idle_cpus_elsewhere",
+    "shaper_rate_share_percent", "filter_work_percent",
 )  # fmt: skip
 """Metrics that follow from the deciding metric: rates, quotients with rates, inverse rates, work per byte.
 
 They correlate with modes of any cause. A name that ends in `_` is a prefix of several names.
 """
+_EXPLAINING_CONNECT_METRICS = ("connect_stall_percent", "connect_share_of_stalls_percent")
+"""Shares of stalls, not rates or latencies: lost connection requests can explain the modes of `tcp_crr`."""
 CAUSE_BY_TIME_METRIC = {
     "programs_time_percent": "other_programs",
     "quota_time_percent": "cpu_quota",
@@ -86,7 +89,7 @@ def is_consequence_of(metric: str, deciding_metric: str) -> bool:
     """Return whether a metric follows from the deciding metric, so that it cannot explain its modes."""
     if metric.startswith(_IDLE_LATENCY_PREFIX):
         return deciding_metric.startswith(_LATENCY_INCREASE_PREFIX)
-    if metric in CAUSE_BY_TIME_METRIC:
+    if metric in CAUSE_BY_TIME_METRIC or metric in _EXPLAINING_CONNECT_METRICS:
         return False
     complements = _LOSS_METRICS_BY_DECIDING_METRIC.get(deciding_metric, ())
     return (
