@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from tests.estimate.test_effects import NOISES, Noise
 from vnetbench.estimate.best_treatments import (
@@ -101,6 +102,25 @@ def test_hundreds_of_equal_treatments_have_no_bounds() -> None:
     result = compare_with_best_of_others(values, best_first(values), 0.95, is_lower_better=False)
     assert len(result.candidates) > MAX_RIVALS
     assert set(result.min_log_ratio_to_best.values()) == {-math.inf}
+
+
+def test_the_critical_value_of_hundreds_of_blocks_needs_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        critical = critical_value(300, 5, 0.95, 179)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 100e6
+    assert critical == pytest.approx(_student_quantile(179, 5), rel=0.02)
+
+
+def test_thousands_of_blocks_have_the_quantile_of_student() -> None:
+    assert critical_value(5_000, 5, 0.95, 2_999) == _student_quantile(2_999, 5)
+
+
+def _student_quantile(freedom: float, comparison_count: int) -> float:
+    return -float(special.stdtrit(freedom, -math.expm1(math.log(0.95) / comparison_count)))
 
 
 @pytest.mark.parametrize("block_count", [6, 10])

@@ -38,3 +38,9 @@ def test_a_natural_limit_beside_an_anomaly_is_neither_normal_nor_very_likely() -
     assert unusual.candidates[0].confidence == "likely"
     assert "Unusual here: retransmission timeouts 2.00 /s." in unusual.text
     assert "normal" not in unusual.text
+
+
+def test_what_the_study_asks_for_is_not_unusual() -> None:
+    switched_off = [{**SENDER_SATURATED, "tso_off": 1.0}]
+    assert find_anomalies(switched_off) == {"tso_off": 1.0}
+    assert find_anomalies(switched_off, set_factors=["tso"]) == {}

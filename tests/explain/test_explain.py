@@ -46,7 +46,7 @@ def test_a_natural_limit_is_reported_as_normal() -> None:
 
 
 def test_a_natural_limit_with_low_confidence_is_not_reported_as_normal() -> None:
-    hardly = {**SENDER_SATURATED, "time_sender_running_percent": 45.0}
+    hardly = {**SENDER_SATURATED, "time_sender_running_percent": 58.0}
     explanation = explain(campaign(ONE, SimulatedTreatment(hardly)))
     assert explanation.findings[0].candidates[0].confidence == "possible"
     assert explanation.answer == ("The network is possibly limited: the sending thread saturates its CPU.",)

@@ -1,10 +1,10 @@
-"""Anomalies: what is unusual on a path, and which parts of it nobody saw."""
+"""Anomalies: what is unusual on a path, and which parts of it no trial saw."""
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -25,6 +25,8 @@ class _HealthyRange:
     """Largest value of a healthy path."""
     below: float = -math.inf
     """Smallest value of a healthy path."""
+    set_by: tuple[str, ...] = ()
+    """Factors with which a study asks for such values itself."""
 
     def contains(self, value: float) -> bool:
         """Return whether a value is healthy."""
@@ -33,7 +35,7 @@ class _HealthyRange:
 
 @dataclass(frozen=True)
 class _PathPart:
-    """A part of the path, and the metric that is known if the part was seen."""
+    """A part of the path, and a metric that trials have only if they saw this part."""
 
     metric: str
     label: str
@@ -43,7 +45,9 @@ class _PathPart:
 def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_PathPart, ...]]:
     """Return the healthy ranges whose metrics exist, and the parts of a path."""
     tables = tomllib.loads(files(__package__).joinpath("anomalies.toml").read_text(encoding="utf-8"))
-    ranges = tuple(_HealthyRange(**each) for each in tables["anomalies"])
+    ranges = tuple(
+        _HealthyRange(**{**each, "set_by": tuple(each.get("set_by", ()))}) for each in tables["anomalies"]
+    )
     parts = tuple(_PathPart(**each) for each in tables["parts"])
     known = EVIDENCE_METRICS.keys()
     return tuple(each for each in ranges if each.metric in known), tuple(
@@ -51,10 +55,19 @@ def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_PathPart, ...]]:
     )
 
 
-def find_anomalies(trials: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the evidence metrics outside of their healthy range, with the median of the trials."""
+def find_anomalies(
+    trials: Sequence[Mapping[str, float]], set_factors: Collection[str] = ()
+) -> dict[str, float]:
+    """Return the evidence metrics whose median is outside of its healthy range, with that median.
+
+    Args:
+        trials: The evidence of the treatment's trials.
+        set_factors: The factors that the study sets. What they ask for is not unusual.
+    """
     found = {}
     for healthy in _load_tables()[0]:
+        if set(healthy.set_by) & set(set_factors):
+            continue
         values = [evidence[healthy.metric] for evidence in trials if healthy.metric in evidence]
         if values and not healthy.contains(median(values)):
             found[healthy.metric] = median(values)
@@ -68,14 +81,21 @@ def unseen_path_parts(trials: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
     )
 
 
-def normality_sentence(trials: Sequence[Mapping[str, float]], without: Sequence[str] = ()) -> str:
-    """Return whether a natural limit is normal here: what is unusual, or what was not seen.
+def normality_sentence(
+    trials: Sequence[Mapping[str, float]], without: Sequence[str] = (), set_factors: Collection[str] = ()
+) -> str:
+    """Return the sentence that says whether a natural limit is normal here.
+
+    It names what is unusual. If nothing is, it names the parts of the path that no trial saw.
 
     Args:
         trials: The evidence of the treatment's trials.
         without: Metrics that the finding shows already.
+        set_factors: The factors that the study sets.
     """
-    anomalies = {name: value for name, value in find_anomalies(trials).items() if name not in without}
+    anomalies = {
+        name: value for name, value in find_anomalies(trials, set_factors).items() if name not in without
+    }
     if anomalies:
         texts = [f"{metric_label(name)} {format_metric(name, value)}" for name, value in anomalies.items()]
         return f"Unusual here: {'; '.join(texts[:_MAX_NAMED_ANOMALIES])}."

@@ -47,7 +47,7 @@ INSTRUMENT_FAMILY = "instrument"
 ADVERB_BY_CONFIDENCE = {CONFIRMED: "", "very likely": "", "likely": "probably ", "possible": "possibly "}
 
 _DRIFT_CAUSE = "drift"
-"""A cause that comes before limits, as two groups of trials do: no single limit applies to all trials."""
+"""This cause ranks before limits, like two groups of trials: no single limit applies to all trials."""
 
 
 def explain(summary: CampaignSummary) -> Explanation:
@@ -244,7 +244,7 @@ def _limit_finding(
         if not first.cause.is_fault and first.confidence != "possible" and not has_failures:
             shown = [item.metric for item in first.evidence]
             trials = [point.evidence for point in representative.treatment.points]
-            text += f" {normality_sentence(trials, shown)}"
+            text += f" {normality_sentence(trials, shown, representative.treatment.factors)}"
         if evidence and statement != evidence:
             text += f" Evidence: {evidence}."
         if check := find_model_agreement(representative.treatment, first.cause.name):

@@ -84,6 +84,6 @@ def _find_limit(summary: CampaignSummary, treatment: TreatmentSummary) -> Treatm
     evidence = [point.evidence for point in treatment.points]
     return TreatmentLimit(
         treatment,
-        rank_causes(evidence, load_rules(), summary.workload),
+        rank_causes(evidence, load_rules(), summary.workload, treatment.factors),
         measure_load_delivery(treatment, all_levels(summary, treatment), summary.workload),
     )

@@ -25,7 +25,16 @@ TWICE_LEVEL = "twice"
 
 _CAUSE_TEXT_KEYS = ("description", "advice", "source")
 _PATTERN_KEYS = ("requires", "any_of", "contradicts")
-_RULE_KEYS = {*_CAUSE_TEXT_KEYS, *_PATTERN_KEYS, "setting", "is_fault", "patterns", "explains", "workloads"}
+_RULE_KEYS = {
+    *_CAUSE_TEXT_KEYS,
+    *_PATTERN_KEYS,
+    "setting",
+    "is_fault",
+    "patterns",
+    "explains",
+    "workloads",
+    "set_by",
+}
 _CONDITION_KEYS = {"metric", "from", "to", "weight"}
 
 
@@ -74,6 +83,8 @@ class CauseRule:
     """Less specific causes with the same evidence. This cause ranks before them."""
     workloads: tuple[str, ...] = WORKLOAD_NAMES
     """Workloads that the cause can limit."""
+    set_by: tuple[str, ...] = ()
+    """Factors of which the study must set one for this cause to apply; empty: it always applies."""
 
     @property
     def has_patterns(self) -> bool:
@@ -168,6 +179,7 @@ def _parse_rule(
         patterns=tuple(_parse_pattern(file, name, each, metrics) for each in patterns),
         explains=tuple(table.get("explains", ())),
         workloads=workloads,
+        set_by=tuple(table.get("set_by", ())),
     )
 
 

@@ -6,7 +6,7 @@ cause nor hides one. See docs/explain.md, "How causes are scored".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from itertools import accumulate
@@ -46,12 +46,19 @@ class CauseRanking:
 
 
 def rank_causes(
-    trials: Sequence[TrialEvidence], rules: Mapping[str, CauseRule], workload: str
+    trials: Sequence[TrialEvidence],
+    rules: Mapping[str, CauseRule],
+    workload: str,
+    set_factors: Collection[str] = (),
 ) -> CauseRanking:
     """Rank the causes of a treatment from its trials' evidence; candidates have no commands yet."""
     # A rule's file lists its workloads by name, so that a cause needs no property of a workload.
     applicable = {
-        name: rule for name, rule in rules.items() if rule.has_patterns and workload in rule.workloads
+        name: rule
+        for name, rule in rules.items()
+        if rule.has_patterns
+        and workload in rule.workloads
+        and (not rule.set_by or set(rule.set_by) & set(set_factors))
     }
     trial_scores = {name: score_cause_by_trial(rule, trials) for name, rule in applicable.items()}
     scored = {name: scores for name, scores in trial_scores.items() if 2 * len(scores) > len(trials)}
@@ -61,7 +68,7 @@ def rank_causes(
     scores = _reduce_explained_scores({name: median(each) for name, each in scored.items()}, applicable)
     ranked = sorted(scores, key=lambda name: -scores[name])
     names = [name for name in ranked if scores[name] >= min_candidate_score()][:_MAX_CANDIDATES]
-    has_anomaly = bool(find_anomalies(trials))
+    has_anomaly = bool(find_anomalies(trials, set_factors))
     words = [
         confidence_word(
             scores[name],

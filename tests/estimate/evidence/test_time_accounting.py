@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.estimate.evidence.fixtures import (
+    change_endpoint,
     trial_evidence,
     uniform_trial,
     with_counters,
@@ -14,7 +18,7 @@ from tests.estimate.evidence.fixtures import (
     with_stream_details,
     with_totals,
 )
-from vnetbench.results.records import HOST, TrialRecord
+from vnetbench.results.records import HOST, Histogram, TrialRecord
 
 SAMPLE_S = 0.05
 """Length of each sample of `uniform_trial`."""
@@ -45,6 +49,23 @@ def trial_with_threads(
         )  # fmt: skip
     trial = with_counters(trial, HOST, process_cpu_user_s=0.0, process_cpu_system_s=0.0)
     return with_cpus(trial, HOST, *cpus)
+
+
+def with_histograms(
+    trial: TrialRecord, endpoint: str, histograms: Sequence[Mapping[str, Histogram]]
+) -> TrialRecord:
+    """Return the trial with these histograms in the samples of an endpoint."""
+    return change_endpoint(
+        trial,
+        endpoint,
+        lambda record: replace(
+            record,
+            samples=tuple(
+                replace(sample, histograms=each)
+                for sample, each in zip(record.samples, histograms, strict=True)
+            ),
+        ),
+    )
 
 
 def shares(trial: TrialRecord) -> dict[str, float]:
@@ -126,6 +147,25 @@ def test_time_in_which_neither_endpoint_has_work_belongs_to_the_network() -> Non
     trial = trial_with_threads((0.0, 0.0), (0.0, 0.0), busy_cpu(0.0))
     windows = {"busy_s": SAMPLE_S, "rwnd_limited_s": SAMPLE_S, "sndbuf_limited_s": 0.0}
     assert shares(with_stream_details(trial, "a1", **windows)) == pytest.approx({"receive_window": 100})
+
+
+def test_waiting_beyond_the_other_work_is_a_quota_on_many_cpus_too() -> None:
+    trial = trial_with_threads((0.4, 0.6), (0.0, 0.0), *[busy_cpu(0.05)] * 16)
+    assert shares(trial)["sender_quota"] > 45
+
+
+def test_a_connection_per_request_is_at_one_place_at_a_time() -> None:
+    trial = trial_with_threads((0.5, 0.0), (0.5, 0.0), busy_cpu(0.5), busy_cpu(0.5))
+    samples = [{"connect_time": ((20_000, 50),), "latency": ((20_000, 50),)}] * 20
+    got = shares(with_histograms(trial, "a1", samples))
+    assert got == pytest.approx({"sender_running": 50, "receiver_running": 50})
+
+
+def test_a_load_that_sends_at_its_rate_pauses() -> None:
+    trial = trial_with_threads((0.1, 0.0), (0.1, 0.0), busy_cpu(0.1), busy_cpu(0.1))
+    pacing = {"pacing": {"due": 1000, "sent": 1000}}
+    assert shares(with_totals(trial, "a1", instrument=pacing))["load_pause"] > 70
+    assert "load_pause" not in shares(trial)
 
 
 @given(

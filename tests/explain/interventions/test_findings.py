@@ -91,6 +91,27 @@ def test_the_series_itself_shows_how_much_cpu_time_a_quota_left() -> None:
     assert unused.resource == "" and unused.resource_ratio is None
 
 
+def test_a_resource_confirms_the_first_cause_that_its_own_setting_does_not_refute() -> None:
+    by_counters = [candidate("other_programs"), candidate("sender_cpu")]
+    tested = [by_counters[1], candidate("other_programs", REFUTED)]
+    judged = apply_resource_verdicts(by_counters, tested, LEVELS, [intervention("sender_cpu_time", FALLS)])
+    assert {each.cause.name: each.confidence for each in judged} == {
+        "sender_cpu": CONFIRMED,
+        "other_programs": "likely",
+    }
+
+
+@pytest.mark.parametrize(("ratio", "resource_ratio"), [(FALLS, 0.7), (Ratio(8, 7, 9, 0.975, 0.0), None)])
+def test_a_cause_whose_own_setting_refutes_it_is_not_confirmed_by_its_resource(
+    ratio: Ratio, resource_ratio: float | None
+) -> None:
+    limiting = intervention("link_rate", ratio, resource_ratio)
+    (judged,) = apply_resource_verdicts(
+        [candidate("link_full")], [candidate("link_full", REFUTED)], LEVELS, [limiting]
+    )
+    assert judged.confidence == "likely"
+
+
 def test_an_undecided_resource_and_another_treatment_change_nothing() -> None:
     wide = Ratio(0.9, 0.5, 1.6, 0.975, 0.5)
     assert judge(intervention("sender_cpu_time", wide), names=("sender_cpu",)) == {"sender_cpu": "likely"}
@@ -119,10 +140,34 @@ def measured() -> CampaignSummary:
 
 def test_the_finding_names_the_limit_the_best_change_and_what_does_not_limit() -> None:
     (finding,) = intervention_findings(measured())
-    assert "CPU time of the sender limits: 1 % of it is worth 0.96 % of the goodput" in finding.text
+    assert "CPU time of the sender limits: 1 % more of it improves goodput by 0.96 %" in finding.text
     assert "The best change is 2 streams: ×1.90 (1.80 to 2.00)." in finding.text
     assert "The MTU does not limit." in finding.text
     assert finding in explain(measured()).findings
+
+
+def test_the_best_change_is_the_best_decided_one() -> None:
+    base = measured()
+    wide = replace(base.experiments[-1], ratio=Ratio(2.5, 0.8, 7.8, 0.975, 0.1))
+    (finding,) = intervention_findings(replace(base, experiments=(*base.experiments[:-1], wide)))
+    assert "The best change is 2 streams: ×1.90 (1.80 to 2.00)." in finding.text
+
+
+@pytest.mark.parametrize("resource_ratio", [2.0, 0.5])
+def test_the_best_change_may_contribute_or_take_something_away(resource_ratio: float) -> None:
+    base = measured()
+    gain = replace(
+        base.experiments[1], ratio=Ratio(1.4, 1.3, 1.45, 0.975, 0.0), resource_ratio=resource_ratio
+    )
+    (finding,) = intervention_findings(replace(base, experiments=(gain,)))
+    assert "The best change is 2 streams: ×1.40 (1.30 to 1.45)." in finding.text
+
+
+def test_without_a_significant_gain_there_is_no_best_change() -> None:
+    base = measured()
+    flat = tuple(replace(each, ratio=FLAT) for each in base.experiments)
+    (finding,) = intervention_findings(replace(base, experiments=flat))
+    assert "best change" not in finding.text
 
 
 def test_a_limit_whose_removal_gains_is_named_without_an_elasticity() -> None:

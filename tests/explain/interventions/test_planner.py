@@ -11,10 +11,10 @@ import pytest
 from vnetbench.estimate.paired_ratios import combine_paired_ratios, estimate_paired_ratio
 from vnetbench.explain.interventions.elasticity import LIMITS, intervention_verdict
 from vnetbench.explain.interventions.planner import (
-    ANALYSIS_BLOCKS,
     BASE_TREATMENT,
     InterventionSeries,
     PlannedIntervention,
+    analysis_block_counts,
     confidence_of_one_analysis,
 )
 
@@ -104,7 +104,8 @@ def test_the_series_ends_early_if_the_answer_is_clear() -> None:
     quick = SimulatedSeries(make_series(shares), "sender_cpu_time", 1, noise=0.01)
     quick.run()
     assert quick.named_resources() == ["sender_cpu_time"]
-    assert quick.spent_s == pytest.approx(ANALYSIS_BLOCKS[0] * 5 * TRIAL_S)
+    first_analysis, _ = analysis_block_counts(quick.series.confidence)
+    assert quick.spent_s == pytest.approx(first_analysis * 5 * TRIAL_S)
 
 
 def test_nothing_is_named_if_no_tested_resource_limits() -> None:
@@ -126,6 +127,22 @@ def test_less_of_a_resource_without_effect_makes_more_of_it_superfluous() -> Non
     assert series.choose_treatments(7, flat, (0, 1, 2)) == ()
     limited = {0: flat[0], 1: {block: 0.9 * value for block, value in flat[1].items()}}
     assert series.choose_treatments(7, limited, (0, 1, 2)) == (0, 2)
+
+
+@pytest.mark.parametrize(("confidence", "first"), [(0.8, 5), (0.9, 6), (0.95, 7), (0.99, 9), (0.999, 12)])
+def test_an_intervention_is_decided_as_soon_as_its_interval_exists(confidence: float, first: int) -> None:
+    planned = (PlannedIntervention(1, "link_rate", 0.9, 0.5),)
+    series = InterventionSeries(planned, "goodput_bps", confidence_of_one_analysis(confidence))
+
+    def flat(block_count: int) -> dict[int, dict[int, float]]:
+        return {index: {block: 1e9 + block for block in range(block_count)} for index in (0, 1)}
+
+    assert series.choose_treatments(first - 1, flat(first - 1), (0, 1)) == (0, 1)
+    assert series.choose_treatments(first, flat(first), (0, 1)) == ()
+
+
+def test_a_study_of_95_percent_has_analyses_after_7_and_11_blocks() -> None:
+    assert analysis_block_counts(confidence_of_one_analysis(0.95)) == (7, 11)
 
 
 def test_an_advice_is_tried_even_if_the_answer_is_clear() -> None:

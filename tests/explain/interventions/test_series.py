@@ -79,6 +79,12 @@ def test_the_advice_of_the_candidates_comes_first() -> None:
     assert [each.is_advice for each in planned.series.interventions][:3] == [True, True, False]
 
 
+def test_an_advice_with_an_invalid_level_marks_no_other_change_as_advice() -> None:
+    planned = plan(measured(), finding({"mtu": 10}, {"streams": 4}))
+    assert changed_levels(planned)[0] == {"streams": 4}
+    assert [each.is_advice for each in planned.series.interventions][:2] == [True, False]
+
+
 def test_the_study_is_the_same_with_short_trials_and_a_time_limit() -> None:
     planned = plan(measured(), finding())
     assert planned.study.text == STUDY

@@ -35,6 +35,12 @@ class Port:
         """Return the sum of the counters in each sample that has all of them."""
         return [sum(values[name] for name in counters) for _, values in self._samples_with_counters(counters)]
 
+    def readings(self, *counters: str) -> list[tuple[float, ...]]:
+        """Return the values of the counters in each sample that has all of them."""
+        return [
+            tuple(values[name] for name in counters) for _, values in self._samples_with_counters(counters)
+        ]
+
     def sample_rates(self, *counters: str) -> list[float]:
         """Return the sum of the counters per second in each sample that has all of them."""
         return [

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vnetbench.estimate.evidence.aggregation import largest
+from vnetbench.estimate.evidence.aggregation import largest, to_number
+from vnetbench.estimate.evidence.flows import TRANSFERS_LOAD_PART
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel
 from vnetbench.estimate.evidence.time_accounting.network_time import split_network_time
 from vnetbench.estimate.evidence.time_accounting.thread_time import (
@@ -21,6 +22,7 @@ from vnetbench.estimate.evidence.time_accounting.thread_time import (
 from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, RUNNING, SENDER, TIME_USES
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_owner_and_thread_kind
+from vnetbench.results.records import mapping_or_empty
 
 TimeShares = Mapping[str, float]
 """Name of a use of time (`TIME_USES`) to its share, 0 to 1. The shares add up to 1."""
@@ -35,8 +37,9 @@ def account_for_time(data: TrialData) -> TimeShares:
         return {}
     # An endpoint that only an iperf3 server represents is not seen: its time belongs to the network.
     sender, receiver = sender or UNSEEN_THREADS, receiver or UNSEEN_THREADS
-    is_serial = bool(data.metrics.get("transactions_per_s")) and sender.thread_count >= _count_streams(data)
-    by_part = _serial_shares(sender, receiver) if is_serial else _pipeline_shares(sender, receiver)
+    by_part = (
+        _serial_shares(sender, receiver) if _is_serial(data, sender) else _pipeline_shares(sender, receiver)
+    )
     shares = dict.fromkeys(TIME_USES, 0.0)
     for name, time, share in ((SENDER, sender, by_part[0]), (RECEIVER, receiver, by_part[1])):
         shares |= {f"{name}_{use}": share * value for use, value in _active_time_split(time).items()}
@@ -44,9 +47,34 @@ def account_for_time(data: TrialData) -> TimeShares:
     station = _busiest_network_station(data, kernels)
     shares |= {name: network * share for name, share in station.items()}
     rest = network * (1 - sum(station.values()))
+    shares["load_pause"] = rest * _share_of_requested_load_sent(data)
+    rest -= shares["load_pause"]
     for name, share in split_network_time(data).items():
         shares[name] += rest * share
     return shares
+
+
+def _is_serial(data: TrialData, sender: ThreadTime) -> bool:
+    """Return whether each sending thread has one request at a time, which is at one place at a time.
+
+    The transfers of `mixed` are streams, and its time is theirs.
+    """
+    has_requests = any(data.metrics.get(name) for name in ("transactions_per_s", "connections_per_s"))
+    has_transfers = any(flow.load_part == TRANSFERS_LOAD_PART for flow in data.flows)
+    return has_requests and not has_transfers and sender.thread_count >= _count_streams(data)
+
+
+def _share_of_requested_load_sent(data: TrialData) -> float:
+    """Return which share of its due messages a load with a rate has sent, 0 to 1; 0 without a rate.
+
+    Where all of them were sent, a sleeping sender waits for the next one to be due.
+    """
+    pacing = [
+        mapping_or_empty(mapping_or_empty(endpoint.totals.get("instrument")).get("pacing"))
+        for endpoint, _ in data.steady_part.senders
+    ]
+    due, sent = (sum(to_number(each.get(key)) or 0.0 for each in pacing) for key in ("due", "sent"))
+    return min(1.0, sent / due) if due else 0.0
 
 
 def _count_streams(data: TrialData) -> int:

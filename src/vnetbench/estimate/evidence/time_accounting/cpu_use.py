@@ -14,14 +14,12 @@ from vnetbench.estimate.evidence.aggregation import (
     total_of_known_counters,
 )
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel, has_own_kernel
+from vnetbench.estimate.evidence.other_programs import list_other_programs, programs_interval_s
+from vnetbench.estimate.guests import split_owner_and_thread_kind
 from vnetbench.estimate.steady_state import SteadyPart
-from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
+from vnetbench.results.records import HOST, EndpointRecord
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
-PROCESSES_KEY = "processes"
-"""Key in an endpoint's totals: the other programs that used the most CPU time (docs/protocol.md)."""
-PROCESSES_INTERVAL_KEY = "processes_interval_s"
-"""Key in an endpoint's totals: the time that the CPU times of `processes` cover, the drain included."""
 _BUSY_TIME_COUNTERS = ("user_s", "nice_s", "system_s", "irq_s", "softirq_s")
 
 
@@ -106,9 +104,26 @@ def _load_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> float:
             share = _overlap_share(allowed_cpus(part, endpoint, kernel), cpus)
             total_s += share * (total_of_counter(samples, "threads_cpu_s") or 0.0)
     if kernel.name == HOST:
-        observed = (x.observation for x in part.host_samples if x.observation)
-        total_s += len(cpus) / len(kernel.cpu_times) * sum(sum(x.thread_cpu_s.values()) for x in observed)
+        for x in part.host_samples:
+            for thread, time_s in x.observation.thread_cpu_s.items() if x.observation else ():
+                guest, kind = split_owner_and_thread_kind(thread)
+                pinned = vcpu_host_cpus(part, guest, kernel) if kind == "vcpu" else kernel.cpu_times
+                total_s += _overlap_share(pinned, cpus) * time_s
     return total_s
+
+
+def vcpu_host_cpus(part: SteadyPart, guest: str, host: Kernel) -> tuple[int, ...]:
+    """Return the host's CPUs that a guest's vCPUs may use."""
+    pinned = effective_knob_value(part.trial, "vcpu_pin", guest)
+    texts = pinned if isinstance(pinned, list) else [pinned]
+    allowed = {cpu for text in texts if isinstance(text, str) and text for cpu in parse_cpu_list(text)}
+    return tuple(sorted(allowed & set(host.cpu_times) or set(host.cpu_times)))
+
+
+def largest_programs_share(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> float:
+    """Return the share of time that other programs take on the one CPU where they take most, 0 to 1."""
+    uses = (measure_cpu_use(part, kernel, (cpu,)) for cpu in cpus)
+    return max((use.programs for use in uses if use is not None), default=0.0)
 
 
 def _instrument_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> float:
@@ -139,11 +154,9 @@ def _programs_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int], rest_
     the instrument did not use is a lower bound.
     """
     endpoint = next((each for each in part.trial.endpoints if each.name == kernel.name), None)
-    processes = endpoint.totals.get(PROCESSES_KEY) if endpoint is not None else None
-    if endpoint is not None and isinstance(processes, list) and part.trial.duration_s > 0:
-        trial_s = part.trial.idle_s + part.trial.duration_s
-        scale = part.duration_s / (to_number(endpoint.totals.get(PROCESSES_INTERVAL_KEY)) or trial_s)
-        programs = [each for each in map(mapping_or_empty, processes) if not each.get("kernel")]
+    programs = list_other_programs(endpoint) if endpoint is not None else None
+    if endpoint is not None and programs is not None and part.trial.duration_s > 0:
+        scale = part.duration_s / programs_interval_s(part.trial, endpoint)
         return scale * sum(_process_cpu_s(each, cpus) for each in programs)
     interrupts_s = sum(
         kernel.cpu_times[cpu].get(kind, 0.0) for cpu in cpus for kind in INTERRUPT_TIME_COUNTERS

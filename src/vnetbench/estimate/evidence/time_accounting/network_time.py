@@ -12,7 +12,7 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 
 _RECOVERY_STATES = (3, 4)
 """Values of `ca_state`: fast recovery, and recovery after a timeout (enum tcp_ca_state, linux/tcp.h)."""
-_SHAPER_COUNTER = "overlimits"
+_SHAPER_COUNTER, _BACKLOG = "overlimits", "backlog_bytes"
 
 
 def split_network_time(data: TrialData) -> dict[str, float]:
@@ -24,6 +24,7 @@ def split_network_time(data: TrialData) -> dict[str, float]:
     shares: dict[str, float] = {}
     rest = 1.0
     for name, share in (
+        ("load_pause", _nothing_outstanding_share(data.tcp_senders)),
         ("link_queue", full_link_share(data.ports)),
         ("loss_recovery", _recovery_share(data.tcp_senders)),
         ("receive_window", _limited_share(data.tcp_senders, "rwnd_limited_s")),
@@ -36,17 +37,27 @@ def split_network_time(data: TrialData) -> dict[str, float]:
     return {**shares, "round_trip": rest}
 
 
+def _nothing_outstanding_share(senders: Sequence[Flow]) -> float:
+    """Return the share of the time in which TCP had no data to send or to wait for, mean of the streams."""
+    shares = [
+        max(0.0, 1 - busy_s / flow.duration_s)
+        for flow in senders
+        if (busy_s := flow.total("busy_s")) is not None and flow.duration_s > 0
+    ]
+    return fmean(shares) if shares else 0.0
+
+
 def full_link_share(ports: Sequence[Port]) -> float:
-    """Return the share of the time in which a shaped link has a queue, for the link with the most; 0 to 1."""
+    """Return the share of the time in which the worst shaped link delays and holds packets, 0 to 1."""
     return largest(_queued_share(port) for port in ports) or 0.0
 
 
 def _queued_share(port: Port) -> float | None:
-    """Return the share of samples in which a link delays packets and has a queue; None without a shaper."""
-    delayed = port.sample_totals(_SHAPER_COUNTER)
-    if not any(delayed):
+    """Return the share of readings at which a link delayed packets and held some; None without a shaper."""
+    if not any(port.sample_totals(_SHAPER_COUNTER)):
         return None
-    return fmean(count > 0 for count in delayed)
+    readings = port.readings(_SHAPER_COUNTER, _BACKLOG)
+    return fmean(all(values) for values in readings) if readings else None
 
 
 def _recovery_share(senders: Sequence[Flow]) -> float:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vnetbench.estimate.evidence.aggregation import effective_knob_value, total_duration_s, total_of_counter
+from vnetbench.estimate.evidence.aggregation import total_duration_s, total_of_counter
 from vnetbench.estimate.evidence.kernels import Kernel
-from vnetbench.estimate.evidence.time_accounting.cpu_use import CpuUse, allowed_cpus, measure_cpu_use
+from vnetbench.estimate.evidence.time_accounting.cpu_use import (
+    CpuUse,
+    allowed_cpus,
+    largest_programs_share,
+    measure_cpu_use,
+    vcpu_host_cpus,
+)
 from vnetbench.estimate.evidence.time_accounting.time_uses import WAIT_REASONS
 from vnetbench.estimate.guests import split_owner_and_thread_kind
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST, EndpointRecord, Sample
-from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
 
 @dataclass(frozen=True)
@@ -71,11 +76,13 @@ def _with_waiting_vcpus(part: SteadyPart, guest: str, time: ThreadTime, host: Ke
     ran_s, waited_s = _vcpu_seconds(part, guest)
     if host is None or not waited_s:
         return time
-    use = measure_cpu_use(part, host, _vcpu_host_cpus(part, guest, host))
+    cpus = vcpu_host_cpus(part, guest, host)
+    use = measure_cpu_use(part, host, cpus)
     if use is None:
         return time
     share = waited_s / (ran_s + waited_s)
-    by_reason = _split_waiting(share, use, ran_s / total_duration_s(host.samples) / len(use.cpus))
+    own_share = ran_s / total_duration_s(host.samples) / len(cpus)
+    by_reason = _split_waiting(share, use, own_share, largest_programs_share(part, host, cpus))
     waiting = {reason: time.waiting[reason] + time.running * by_reason[reason] for reason in WAIT_REASONS}
     return ThreadTime(time.running * (1 - share), waiting, time.thread_count)
 
@@ -98,14 +105,6 @@ def _vcpu_seconds(part: SteadyPart, guest: str) -> tuple[float, float]:
     return ran_s, waited_s
 
 
-def _vcpu_host_cpus(part: SteadyPart, guest: str, host: Kernel) -> tuple[int, ...]:
-    """Return the host's CPUs that the guest's vCPUs may use."""
-    pinned = effective_knob_value(part.trial, "vcpu_pin", guest)
-    texts = pinned if isinstance(pinned, list) else [pinned]
-    allowed = {cpu for text in texts if isinstance(text, str) and text for cpu in parse_cpu_list(text)}
-    return tuple(sorted(allowed & set(host.cpu_times) or set(host.cpu_times)))
-
-
 def _endpoint_thread_time(
     part: SteadyPart, endpoint: EndpointRecord, samples: Sequence[Sample], kernel: Kernel
 ) -> ThreadTime | None:
@@ -122,7 +121,8 @@ def _endpoint_thread_time(
     waiting = min(1 - running, (waited_s or 0.0) / duration_s / count)
     throttled_s = total_of_counter(samples, "cgroup_throttled_s") or 0.0
     quota = min(waiting, throttled_s / duration_s / min(count, len(cpus)))
-    by_reason = _split_waiting(waiting - quota, use, running / len(cpus))
+    most_programs = largest_programs_share(part, kernel, cpus)
+    by_reason = _split_waiting(waiting - quota, use, running / len(cpus), most_programs)
     by_reason["quota"] += quota
     # A thread's own time contains what the hypervisor took from its CPU.
     taken = running * use.hypervisor / (use.occupied or 1.0) if use.hypervisor else 0.0
@@ -130,7 +130,7 @@ def _endpoint_thread_time(
     return ThreadTime(running - taken, by_reason, count)
 
 
-def _split_waiting(waiting: float, use: CpuUse, own_share: float) -> dict[str, float]:
+def _split_waiting(waiting: float, use: CpuUse, own_share: float, most_programs: float) -> dict[str, float]:
     """Divide the time that threads wait for a CPU by what uses their CPUs meanwhile.
 
     A thread can wait only while other work occupies its CPUs. Waiting beyond that time comes from a quota
@@ -140,11 +140,12 @@ def _split_waiting(waiting: float, use: CpuUse, own_share: float) -> dict[str, f
         waiting: Share of the time in which a thread waits.
         use: Use of the CPUs that it may use.
         own_share: The part of these CPUs' time that one thread itself uses.
+        most_programs: Share of time that other programs take on the CPU where they take most.
     """
     others = {reason: use.share_for(reason) for reason in ("load", "programs", "packets", "hypervisor")}
     others["load"] = max(0.0, others["load"] + use.instrument - own_share)
     total = sum(others.values())
-    # On each of its CPUs, other work occupies at most the time that this thread does not use there.
-    explained = min(waiting, total * len(use.cpus)) if total else 0.0
+    # A program may stay on one of the CPUs, and the thread on the same one. Other work moves.
+    explained = min(waiting, total - others["programs"] + max(others["programs"], most_programs))
     split = {reason: explained * share / total if total else 0.0 for reason, share in others.items()}
     return {reason: split.get(reason, 0.0) for reason in WAIT_REASONS} | {"quota": waiting - explained}

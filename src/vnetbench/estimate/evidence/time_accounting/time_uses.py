@@ -7,7 +7,7 @@ from dataclasses import dataclass
 SENDER, RECEIVER = "sender", "receiver"
 RUNNING = "running"
 WAIT_REASONS = ("load", "programs", "packets", "quota", "hypervisor")
-"""What a thread waits for while it is runnable: see the labels in `_WAIT_TEXTS`."""
+"""Reasons why a runnable thread waits. `_WAIT_TEXTS` has their labels."""
 
 _WAIT_TEXTS = {
     "load": ("waits for a CPU: the load itself", "other threads of the load use its CPUs"),
@@ -66,7 +66,7 @@ TIME_USES: dict[str, TimeUse] = {
             "loss_recovery", "network", "recovery from loss",
             "TCP retransmits lost segments, or waits until it may do so",
         ),
-        TimeUse("receive_window", "network", "receive window", "the receiver's window is full"),
+        TimeUse("receive_window", "network", "receive window", "the receive window is full"),
         TimeUse("send_buffer", "network", "send buffer", "the sender's socket buffer is full"),
         TimeUse("pacing", "network", "pacing", "TCP holds data back to keep its pacing rate"),
         TimeUse(
