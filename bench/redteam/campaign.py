@@ -91,7 +91,7 @@ class Campaign:
         )
         name = f"control-of-{number:04d}-{hashlib.sha256(control.id.encode()).hexdigest()[:6]}"
         label = self._perform(control, name, cpus, accounting, None)
-        return self._folder / label.results if label.effect != "failed" else None
+        return self._folder / label.results if label.effect != "failed" and not label.error else None
 
     def _perform(
         self, run: Run, name: str, cpus: Sequence[int], accounting: Path | None, control: Path | None

@@ -18,6 +18,7 @@ from typing import Any
 from bench.redteam import effects, groups
 from bench.redteam.model import BUSY_DUTY, MISSING, NOTHING, Label, Run
 from bench.redteam.target import (
+    InjectionError,
     Target,
     descendants,
     die_with_parent,
@@ -34,6 +35,7 @@ TRIAL_S = 1.0
 QEMU_TRIAL_S = 2.0
 START_TIMEOUT_S = 60.0
 RUN_TIMEOUT_S = 150.0
+READ_TIMEOUT_S = 120.0
 WATCH_S = 0.005
 PROCESS_START_S = 0.2
 """Time that injected processes get to start, and to fail, before the bench continues."""
@@ -107,8 +109,11 @@ def perform(
     meter = CpuMeter(accounting, cpus)
     start = time.monotonic()
     with ExitStack() as stack:
-        if run.shape.is_busy:
-            _start_other_load(stack, cpus)
+        try:
+            other_load = _start_other_load(stack, cpus) if run.shape.is_busy else None
+        except (InjectionError, OSError) as error:
+            label.error = f"other load: {error}"
+            return label
         with (folder / f"{name}.txt").open("wb") as output:
             bench = subprocess.Popen(
                 [*VNETBENCH, "run", str(study), "-o", str(results)],
@@ -119,6 +124,8 @@ def perform(
             )
             stack.callback(_end_bench, bench)
             _inject_and_wait(run, bench, tuple(cpus), stack, label)
+        if other_load:
+            _check_other_load(other_load, label)
     label.exit_code = bench.returncode
     label.elapsed_s = round(time.monotonic() - start, 1)
     label.other_share, label.steal_share = meter.read()
@@ -128,9 +135,19 @@ def perform(
 def _inject_and_wait(
     run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...], stack: ExitStack, label: Label
 ) -> None:
-    if run.cause.inject is None:
-        bench.wait(RUN_TIMEOUT_S)
-        return
+    if run.cause.is_control:
+        with suppress(subprocess.TimeoutExpired):
+            bench.wait(RUN_TIMEOUT_S)
+    else:
+        _keep_injected(run, bench, cpus, stack, label)
+    if bench.poll() is None:
+        label.error = label.error or f"the bench did not end within {RUN_TIMEOUT_S:.0f} s"
+
+
+def _keep_injected(
+    run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...], stack: ExitStack, label: Label
+) -> None:
+    """Inject the run's cause into each testbed, until the bench ends or the time is over."""
     deadline = time.monotonic() + RUN_TIMEOUT_S
     while bench.poll() is None and not label.error and time.monotonic() < deadline:
         injection = stack.enter_context(ExitStack())
@@ -141,8 +158,6 @@ def _inject_and_wait(
             if testbed and (now := testbed_identity()) and now != testbed:
                 break
         injection.close()
-    if bench.poll() is None:
-        label.error = label.error or f"the bench did not end within {RUN_TIMEOUT_S:.0f} s"
 
 
 def _inject(
@@ -198,10 +213,19 @@ def _catch_guests(run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...
     return None
 
 
-def _start_other_load(stack: ExitStack, cpus: Sequence[int]) -> None:
+def _start_other_load(stack: ExitStack, cpus: Sequence[int]) -> Target:
     helper = Target({}, {}, 0, tuple(cpus), None, "")  # type: ignore[arg-type]
     for cpu in cpus:
         helper.program_with(stack, f"taskset -c {cpu}", f"spin {BUSY_DUTY} 0.02")
+    helper.check_processes(PROCESS_START_S)
+    return helper
+
+
+def _check_other_load(helper: Target, label: Label) -> None:
+    try:
+        helper.check_processes()
+    except InjectionError as error:
+        label.error = label.error or f"other load: {error}"
 
 
 def _end_bench(bench: subprocess.Popen[bytes]) -> None:
@@ -244,28 +268,49 @@ class CpuMeter:
         return busy / ticks_per_s, steal / ticks_per_s, own, time.monotonic()
 
 
+class ReadError(Exception):
+    """`vnetbench show` or `vnetbench explain` failed on a results file."""
+
+
 def show(results: Path) -> dict[str, Any]:
-    """Return the output of `vnetbench show --json`; empty if there is none."""
+    """Return the output of `vnetbench show --json`; empty without a results file. Raises ReadError."""
     return _read_json("show", results)
 
 
 def explain(results: Path) -> dict[str, Any]:
-    """Return the output of `vnetbench explain --json`; empty if there is none."""
+    """Return the output of `vnetbench explain --json`; empty without a results file. Raises ReadError."""
     return _read_json("explain", results)
 
 
 def _read_json(command: str, results: Path) -> dict[str, Any]:
     if not results.exists():
         return {}
-    done = subprocess.run([*VNETBENCH, command, str(results), "--json"], capture_output=True, text=True)
+    words = [*VNETBENCH, command, str(results), "--json"]
     try:
-        return dict(json.loads(done.stdout))
-    except ValueError:
-        return {}
+        done = subprocess.run(words, capture_output=True, text=True, timeout=READ_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise ReadError(f"{command}: no answer within {READ_TIMEOUT_S:.0f} s") from None
+    if done.returncode:
+        last_line = (done.stderr.strip().splitlines() or [""])[-1]
+        raise ReadError(f"{command}: exit code {done.returncode}: {last_line}")
+    try:
+        record = json.loads(done.stdout)
+    except ValueError as error:
+        raise ReadError(f"{command}: no valid JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise ReadError(f"{command}: no JSON object")
+    return record
 
 
 def judge(label: Label, folder: Path, control: Path | None) -> None:
-    """Fill in whether the cause had an effect."""
+    """Fill in whether the cause had an effect, or the error that prevents the answer."""
+    try:
+        _judge(label, folder, control)
+    except ReadError as error:
+        label.error = label.error or str(error)
+
+
+def _judge(label: Label, folder: Path, control: Path | None) -> None:
     if label.is_control:
         label.effect = effects.FAILED if effects.is_failed(show(folder / label.results)) else NOTHING
         return

@@ -43,18 +43,23 @@ class Verdict:
     label: Label
     named: tuple[Named, ...]
     disturbed: bool
+    read_error: str = ""
+    """Why there is no explanation, although there should be one."""
 
     @property
     def is_scored_fault(self) -> bool:
         """Return whether the run had a fault with an effect."""
         is_real = self.label.effect in (effects.EFFECT, effects.FAILED)
-        return not self.label.is_control and is_real and not self.label.error and not self.disturbed
+        return not self.label.is_control and is_real and self._is_usable
 
     @property
     def is_scored_control(self) -> bool:
         """Return whether the run is a control that worked."""
-        is_good = self.label.effect != effects.FAILED and not self.label.error
-        return self.label.is_control and is_good and not self.disturbed
+        return self.label.is_control and self.label.effect != effects.FAILED and self._is_usable
+
+    @property
+    def _is_usable(self) -> bool:
+        return not (self.label.error or self.read_error or self.disturbed)
 
     @property
     def first(self) -> Named | None:
@@ -112,14 +117,16 @@ def named_causes(explained: dict[str, Any]) -> tuple[Named, ...]:
 
 def judge_runs(folder: Path, labels: Iterable[Label], with_disturbed: bool = False) -> list[Verdict]:
     """Explain the results file of each label. The accepted names are those of the present declarations."""
-    return [
-        Verdict(
-            label,
-            named_causes(runner.explain(folder / label.results)),
-            not with_disturbed and is_disturbed(label),
-        )
-        for label in map(with_present_names, labels)
-    ]
+    return [_judge_run(folder, with_present_names(label), with_disturbed) for label in labels]
+
+
+def _judge_run(folder: Path, label: Label, with_disturbed: bool) -> Verdict:
+    disturbed = not with_disturbed and is_disturbed(label)
+    try:
+        named = named_causes(runner.explain(folder / label.results))
+    except runner.ReadError as error:
+        return Verdict(label, (), disturbed, str(error))
+    return Verdict(label, named, disturbed)
 
 
 def with_present_names(label: Label) -> Label:
@@ -199,13 +206,17 @@ def _format_run(verdict: Verdict) -> str:
 
 def _format_counts(verdicts: Sequence[Verdict]) -> Iterator[str]:
     counts = Counter(
-        "injection failed" if each.label.error
+        "not explained because of an error" if each.read_error
+        else "failed to run or to inject" if each.label.error
         else "disturbed by other work" if each.disturbed
         else "control" if each.label.is_control
         else each.label.effect
         for each in verdicts
     )  # fmt: skip
     yield f"{len(verdicts)} runs: " + ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    for each in verdicts:
+        if each.read_error:
+            yield f"  not scored: {each.label.results}: {each.read_error}"
 
 
 def _format_words(faults: Sequence[Verdict], controls: Sequence[Verdict]) -> Iterator[str]:

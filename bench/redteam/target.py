@@ -103,16 +103,21 @@ class Target:
         return self.spawn(stack, "host", f"{prefix} {sys.executable} {PROGRAMS} {words}")
 
     def repeat(self, stack: ExitStack, action: Callable[[], float]) -> None:
-        """Call `action` in a thread until the injection ends; it returns the seconds to wait."""
+        """Call `action` until the injection ends; it returns the seconds to wait.
+
+        The first call is in the caller's thread, so an action that never works raises its error here. Later
+        calls are in a thread of their own.
+        """
         stopped = threading.Event()
+        first_wait_s = action()
 
         def loop() -> None:
-            while not stopped.is_set():
+            wait_s = first_wait_s
+            while not stopped.wait(wait_s):
                 try:
                     wait_s = action()
                 except (InjectionError, OSError, subprocess.TimeoutExpired):
                     wait_s = 0.1  # The testbed is being removed.
-                stopped.wait(wait_s)
 
         thread = threading.Thread(target=loop, daemon=True)
         thread.start()

@@ -16,6 +16,7 @@ from bench.redteam.target import Target
 
 ANY_LOAD = (tcp(1), rr(1), tcp(4), crr(1), mixed(1), rr(4))
 TCP_AND_RR = (tcp(1), rr(2), tcp(2), crr(2))
+SHARED_PERIOD_S = 0.4
 PAUSED = ("missing:paused_process",)
 
 
@@ -72,7 +73,10 @@ def _threads(pid: int) -> list[int]:
 
 
 def _pin(endpoints: Sequence[str]) -> Inject:
-    """Return an injection that keeps agents on one CPU. A cpuset, because agents set their own affinity."""
+    """Return an injection that keeps agents on one CPU, whatever the intensity.
+
+    A cpuset, because agents set their own affinity.
+    """
 
     def inject(target: Target, value: Value, stack: ExitStack) -> None:
         pids = [target.agents[endpoint] for endpoint in endpoints]
@@ -80,6 +84,23 @@ def _pin(endpoints: Sequence[str]) -> Inject:
         target.log.append(f"host: cpuset {target.cpus[0]} for {', '.join(endpoints)} in {group.name}")
 
     return inject
+
+
+def _share_one_cpu(target: Target, value: Value, stack: ExitStack) -> None:
+    """Keep both agents on one CPU for `value` milliseconds of each period, and on all CPUs for the rest."""
+    pids = [target.agents[endpoint] for endpoint in target.endpoints]
+    group = stack.enter_context(cpuset("share", pids, target.cpus))
+    shared_s = float(value) / 1000
+    steps = ((target.cpus[:1], shared_s), (target.cpus, SHARED_PERIOD_S - shared_s))
+    turns = cycle([step for step in steps if step[1] > 0])
+    target.log.append(f"host: cpuset {target.cpus[0]} for {value} of 400 ms, both agents, in {group.name}")
+
+    def switch() -> float:
+        cpus, wait_s = next(turns)
+        (group / "cpuset.cpus").write_text(",".join(map(str, cpus)))
+        return wait_s
+
+    target.repeat(stack, switch)
 
 
 def _migrate(target: Target, value: Value, stack: ExitStack) -> None:
@@ -187,8 +208,9 @@ CAUSES = (
           "cpu.cfs_quota_us of a group for its agent", (20, 10, 4), ("cpu_quota",), TCP_AND_RR,
           _limit(("b1",))),
     Cause("agents-on-one-cpu", "cpu", "both VMs were pinned to one of several CPUs",
-          "a cpuset of the first CPU for both agents", (1, 2, 3), ("shared_by_vms", "cpus_full"),
-          (tcp(2), tcp(4), rr(4), tcp(1)), _pin(("a1", "b1")), min_cpus=2, phase="load"),
+          "a cpuset of the first CPU for both agents, for N of every 400 ms", (100, 200, 400),
+          ("shared_by_vms", "cpus_full"), (tcp(2), tcp(4), rr(4), tcp(1)), _share_one_cpu, min_cpus=2,
+          phase="load"),
     Cause("receiver-beside-hog", "cpu", "the receiver is pinned to a CPU that hogs use",
           "a cpuset for its agent and taskset of N hogs to the first CPU", (1, 2, 4), CPU_TAKEN, TCP_AND_RR,
           all_of(_pin(("b1",)), _prefixed("taskset -c {cpu}", "spin 1.0 0.01")), min_cpus=2, phase="load"),
