@@ -14,9 +14,9 @@ from vnetbench.study.factors.registry import FACTORS, backend_has_factor, format
 from vnetbench.study.model import Level
 
 SMALLEST_CPU_SHARE, LARGEST_CPU_SHARE = 0.7, 0.85
-"""Share of its CPU time that a VM keeps. Noisy machines need the smaller share to show an effect."""
+"""Limits of the share of its CPU time that a VM keeps. Noisy machines need a smaller share."""
 _NOISE_MULTIPLE = 5
-"""The change of a resource is at least this many times the noise, as long as it stays small."""
+"""The change of a resource is at least this many times the noise, within the limits above."""
 PACED_SHARE = 0.9
 """Share of its goodput that a stream is paced to."""
 JUMBO_MTU, STANDARD_MTU = 9000, 1500
@@ -25,7 +25,7 @@ MIN_TIME_SHARE = 0.05
 _LIMITS_IN_STUDIES = ("link_rate", "pacing_rate", "vm_quota", "socket_buffer")
 """Limits that a study sets. They are tested even if the time accounting does not see them."""
 _SIGNIFICANT_DIGITS = 3
-"""Digits of changed rates, so that they read well."""
+"""Significant digits of changed rates, for short labels."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,14 @@ class Intervention:
     """Amount of the resource after the change / before it; None for a switch."""
     time_share: float
     """Share of the time that depends on the resource, 0 to 1."""
+    is_advice: bool = False
+    """Whether the advice of a candidate cause names this change."""
 
     def informativeness(self, noise: float) -> float:
-        """Return how much the intervention tells, 0 to 1.
+        """Return how much the intervention can show, 0 to 1.
 
-        It tells much if a large share of the time depends on the resource, and if the change is large
-        compared with the noise between trials. A switch tells less, because it measures no elasticity.
+        It shows much if a large share of the time depends on the resource, and if the change is large
+        compared with the noise between trials. A switch shows less, because it measures no elasticity.
         """
         if self.resource_ratio is None:
             return self.time_share / 2
@@ -77,7 +79,7 @@ def list_interventions(
         if all(is_possible(name) for name in each.changed_levels)
     ]
     by_informativeness = sorted(possible, key=lambda each: -each.informativeness(state.noise))
-    # The second intervention on a resource tells less than the first one on another.
+    # The second intervention on a resource shows less than the first one on another.
     tested: Counter[str] = Counter()
     ranked = []
     for each in by_informativeness:

@@ -89,7 +89,7 @@ def plan_series(
     study = _try_parse_study(summary, treatment, base, kept)
     if study is None or not kept:
         return None
-    return _build_plan(summary, treatment, candidates, study, base, kept, len(advice))
+    return _build_plan(summary, treatment, candidates, study, base, kept)
 
 
 def _build_plan(
@@ -99,7 +99,6 @@ def _build_plan(
     study: Study,
     base: Mapping[str, Level],
     interventions: Sequence[Intervention],
-    advice_count: int,
 ) -> SeriesPlan:
     levels = [base, *({**base, **each.changed_levels} for each in interventions)]
     planned = tuple(
@@ -108,7 +107,7 @@ def _build_plan(
             each.resource,
             each.resource_ratio,
             each.time_share,
-            is_advice=number <= advice_count,
+            each.is_advice,
         )
         for number, each in enumerate(interventions, 1)
     )
@@ -161,12 +160,12 @@ def _advised_interventions(
     for changes in settings:
         known = next((each for each in catalog if each.changed_levels == changes), None)
         if known is not None:
-            yield known
+            yield replace(known, is_advice=True)
             continue
         base = {name: _level_before(state, name, level) for name, level in changes.items()}
         if all(level is not None for level in base.values()) and base != changes:
             before = {name: level for name, level in base.items() if level is not None}
-            yield Intervention("", before, changes, None, 1.0)
+            yield Intervention("", before, changes, None, 1.0, is_advice=True)
 
 
 def _level_before(state: TreatmentState, name: str, level: Level) -> Level | None:
