@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,11 +32,11 @@ class TreatmentState:
     time_shares: Mapping[str, float]
     """Mean shares of the trials; empty without a time accounting."""
     cpu_capacity_by_vm: tuple[float, float] | None
-    """CPUs' worth of time that the first and the second VM of a pair can use; None if unknown.
+    """CPU time that the first and the second VM of a pair can use, as a number of CPUs; None if unknown.
 
     It is what a VM would get if its threads always wanted a CPU, up to one CPU for each thread. A quota below
     it takes CPU time away where CPU time is scarce, and none where another resource limits. (A quota below
-    what a VM uses would lower every result, because the work of a byte stays the same.)
+    what a VM uses would lower every result, because the work for each byte stays the same.)
     """
     rate_per_stream_bps: float
     """Median goodput of one stream in bit/s; 0 if unknown."""
@@ -53,7 +52,7 @@ def read_treatment_state(summary: CampaignSummary, treatment: TreatmentSummary) 
         levels,
         treatment.effective,
         _mean_time_shares([time_shares(point.evidence) for point in treatment.points]),
-        _cpu_capacity_by_vm(treatment, levels),
+        _cpu_capacity_by_vm(treatment, levels, _testbed_cpu_count(summary, treatment)),
         _rate_per_stream_bps(treatment, levels),
         _log_deviation(values),
     )
@@ -75,8 +74,20 @@ def _log_deviation(values: Sequence[float]) -> float:
     return statistics.stdev(logs) if len(logs) >= 3 else _ASSUMED_NOISE
 
 
+def _testbed_cpu_count(summary: CampaignSummary, treatment: TreatmentSummary) -> int | None:
+    """Return how many CPUs the testbed could use when it was measured; None if unknown.
+
+    Another machine, or a process with fewer CPUs, may read the results file.
+    """
+    allowed = summary.facts.get("bench", {}).get("cpus_allowed")
+    if isinstance(allowed, int):
+        return allowed
+    load_cpus = treatment.evidence_values("load_cpus")
+    return round(statistics.median(load_cpus)) if load_cpus else None
+
+
 def _cpu_capacity_by_vm(
-    treatment: TreatmentSummary, levels: Mapping[str, Level]
+    treatment: TreatmentSummary, levels: Mapping[str, Level], testbed_cpu_count: int | None
 ) -> tuple[float, float] | None:
     direction = str(levels.get("direction", FORWARD))
     roles = _ROLES_BY_DIRECTION.get(direction, ("sender", "sender"))
@@ -89,20 +100,21 @@ def _cpu_capacity_by_vm(
         if not runnable or metric not in treatment.metrics:
             return None
         used = treatment.metrics[metric].value / 100 / int(levels.get("pairs", 1))
-        most = _max_cpus(vm, levels)
+        most = _max_cpus(vm, levels, testbed_cpu_count)
         # A thread that gets a CPU for a part of the time in which it wants one would get the same part of
         # all the time if it always wanted one.
         capacities.append(min(most, 100 * used / median) if (median := statistics.median(runnable)) else most)
     return capacities[0], capacities[1]
 
 
-def _max_cpus(vm: int, levels: Mapping[str, Level]) -> float:
+def _max_cpus(vm: int, levels: Mapping[str, Level], testbed_cpu_count: int | None) -> float:
     """Return how many CPUs the first (0) or second (1) VM of a pair can use at once."""
     cpus, quota = str(levels.get("cpus", "any")), levels.get("cpu_quota")
-    count = len(os.sched_getaffinity(0))
+    threads = count_vm_threads(levels)
+    count = threads if testbed_cpu_count is None else testbed_cpu_count
     if cpus.endswith(" each"):
         count = int(cpus.split()[0])
     elif cpus[:1].isdigit():
         count = len(parse_cpu_list(cpus.split("/")[-1 if vm else 0]))
-    limit = float(min(count_vm_threads(levels), count))
+    limit = float(min(threads, count))
     return min(limit, quota) if isinstance(quota, int | float) else limit
