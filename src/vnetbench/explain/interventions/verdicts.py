@@ -43,8 +43,10 @@ def apply_resource_verdicts(
 ) -> tuple[CandidateCause, ...]:
     """Return the candidates with the verdicts on their resources: confirmed ones first, refuted ones last.
 
-    A resource that limits confirms the candidate that ranks first among its causes. It adds its general cause
-    if no candidate names one. A cause is refuted if none of its resources limits.
+    A resource that limits, or a switch with a gain, confirms one candidate among the causes of this resource:
+    the first one that its own setting does not refute. If its own setting refutes each of them, both verdicts
+    differ, and each keeps the confidence of the counters. A resource that limits adds its general cause if no
+    candidate names one of its causes. A cause is refuted if none of its resources limits.
 
     Args:
         candidates: The candidates as the counters rank them.
@@ -53,7 +55,8 @@ def apply_resource_verdicts(
         experiments: All experiments of the campaign.
     """
     verdicts = verdict_by_resource(levels, experiments)
-    ranked_names = [each.cause.name for each in candidates]
+    refuted = {each.cause.name for each in tested if each.confidence == REFUTED}
+    ranked_names = [each.cause.name for each in candidates if each.cause.name not in refuted]
     confirmed = {
         next((name for name in ranked_names if name in RESOURCES[resource].causes), "")
         for resource, verdict in verdicts.items()
@@ -77,8 +80,8 @@ def _judge(
         return replace(candidate, confidence=CONFIRMED)
     if own and all(each in (NO_LIMIT, NO_EFFECT) for each in own):
         return replace(candidate, confidence=REFUTED)
-    if LIMITS in own and candidate.confidence == REFUTED:
-        # Its advice does not help, but its resource limits: the counters decide.
+    if candidate.confidence == REFUTED and (LIMITS in own or GAIN in own):
+        # Its advice does not help, but a change of its resource does: the counters decide.
         return replace(candidate, confidence=counter_confidence[name])
     return candidate
 
