@@ -1,8 +1,10 @@
 """The series of interventions: which treatments each block has, and when the answer is clear.
 
-A block has the unchanged treatment and a few interventions. Each intervention is analysed after
-ANALYSIS_BLOCKS blocks. The confidence of one analysis is such that all of them together keep the study's
-(Bonferroni). The series depends only on the trials of earlier blocks, so that it can be resumed.
+A block has the unchanged treatment and a few interventions. Each intervention is analysed after the numbers
+of blocks that `analysis_block_counts` returns. The analyses of one intervention together keep the study's
+confidence (Bonferroni). That holds for each intervention by itself: the chance that a verdict on any of them
+is wrong grows with their number. The series depends only on the trials of earlier blocks, so that it can be
+resumed.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.paired_ratios import combine_paired_ratios, estimate_paired_ratio
+from vnetbench.estimate.paired_ratios import (
+    combine_paired_ratios,
+    estimate_paired_ratio,
+    min_blocks_for_paired_ratio,
+)
 from vnetbench.explain.experiment_verdicts import ratio_of_improvement
 from vnetbench.explain.interventions.elasticity import (
     CONTRIBUTES,
@@ -29,10 +35,12 @@ from vnetbench.results.records import mapping_or_empty
 
 BASE_TREATMENT = 0
 """Index of the unchanged treatment in the plan of a series."""
-ANALYSIS_BLOCKS = (7, 11)
-"""Numbers of blocks after which an intervention is analysed. Seven are the fewest with an interval."""
+_ANALYSIS_COUNT = 2
+"""Number of analyses of one intervention."""
+_BLOCKS_GROWTH = 1.5
+"""Number of blocks at the second analysis, as a multiple of that at the first one."""
 MAX_INTERVENTIONS_PER_BLOCK = 4
-"""More would make the unchanged treatment, which they are compared with, older."""
+"""With more, too much time would pass between a change and the unchanged treatment of its block."""
 ValuesByBlock = Mapping[int, float]
 
 
@@ -43,7 +51,7 @@ class PlannedIntervention:
     treatment: int
     """Index of its treatment in the plan."""
     resource: str
-    """Name of its resource (`RESOURCES`); empty for a change that advice names and no resource has."""
+    """Name of its resource (`RESOURCES`); empty for an advised change that belongs to no resource."""
     resource_ratio: float | None
     """Amount of the resource after the change / before it; None for a switch."""
     time_share: float
@@ -90,8 +98,8 @@ class InterventionSeries:
         """Return whether one resource limits more than every other one, and nothing larger is untested.
 
         The interval of its elasticity excludes those of all other resources, or its removal gains more than
-        every other change. Every intervention that is not analysed yet concerns less of the time, and none
-        of them tests an advice.
+        every other change. Each intervention that is not analysed yet concerns less of the time, and none
+        of them tests advice.
         """
         ratios = {
             each.treatment: ratio
@@ -169,7 +177,7 @@ class InterventionSeries:
 
     def _is_complete(self, planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]) -> bool:
         """Return whether an intervention needs no more blocks: it is decided, or has had all of them."""
-        if len(_shared_blocks(planned, values)) >= ANALYSIS_BLOCKS[-1]:
+        if len(_shared_blocks(planned, values)) >= analysis_block_counts(self.confidence)[-1]:
             return True
         return self._verdict(planned, values) not in (UNDECIDED, CONTRIBUTES)
 
@@ -184,7 +192,8 @@ class InterventionSeries:
     ) -> Ratio | None:
         """Return the ratio at the latest analysis; None before the first one."""
         blocks = _shared_blocks(planned, values)
-        count = max((each for each in ANALYSIS_BLOCKS if each <= len(blocks)), default=0)
+        analyses = analysis_block_counts(self.confidence)
+        count = max((each for each in analyses if each <= len(blocks)), default=0)
         if not count:
             return None
         base, changed = (
@@ -198,8 +207,20 @@ class InterventionSeries:
 
 
 def confidence_of_one_analysis(confidence: float) -> float:
-    """Return the confidence of each analysis with which all analyses together keep `confidence`."""
-    return 1 - (1 - confidence) / len(ANALYSIS_BLOCKS)
+    """Return the confidence of each analysis with which those of one intervention keep `confidence`."""
+    return 1 - (1 - confidence) / _ANALYSIS_COUNT
+
+
+def analysis_block_counts(confidence: float) -> tuple[int, int]:
+    """Return the numbers of blocks after which an intervention is analysed.
+
+    The first is the fewest with an interval. A study with a confidence of 95 % has 7 and 11.
+
+    Args:
+        confidence: Confidence of one analysis (`confidence_of_one_analysis`), between 0 and 1.
+    """
+    first = min_blocks_for_paired_ratio(confidence)
+    return first, math.ceil(_BLOCKS_GROWTH * first)
 
 
 def _known_interval(low: float | None, high: float | None) -> tuple[float, float]:
@@ -208,10 +229,10 @@ def _known_interval(low: float | None, high: float | None) -> tuple[float, float
 
 
 def _is_superfluous(planned: PlannedIntervention, verdicts: Sequence[str]) -> bool:
-    """Return whether other interventions on the same resource make this one needless.
+    """Return whether other interventions on the same resource make this one unnecessary.
 
-    Where less of a resource costs nothing, more of it brings nothing. Where a resource limits, only more of
-    it is worth knowing.
+    If less of a resource does not lower the result, more of it does not raise it. If a resource limits, only
+    more of it is worth a test.
     """
     if planned.is_advice:
         return False
