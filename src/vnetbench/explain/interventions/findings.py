@@ -13,6 +13,7 @@ from vnetbench.explain.experiment_verdicts import is_experiment_on_levels, ratio
 from vnetbench.explain.interventions.elasticity import (
     GAIN,
     LIMITS,
+    NO_EFFECT,
     NO_LIMIT,
     UNDECIDED,
     Elasticity,
@@ -101,12 +102,12 @@ def _limit_sentences(results: Sequence[InterventionResult], noun: str) -> Iterat
         # Removing a limit, such as the rate of a link, has no elasticity.
         removed = next((each for each in results if _is_removal_with_gain(each)), None)
         label = "" if removed is None else RESOURCES[removed.experiment.resource].label
-        yield f"the {label} limits." if label else "no resource that the experiments changed limits alone."
+        yield f"the {label} limits." if label else "no changed resource limits the result by itself."
         return
     elasticity, result = max(limiting, key=lambda pair: pair[0].value)
     label = RESOURCES[result.experiment.resource].label
     yield (
-        f"the {label} limits: 1 % of it is worth {elasticity.value:.2f} % of the {noun} "
+        f"the {label} limits: 1 % more of it improves {noun} by {elasticity.value:.2f} % "
         f"({elasticity.low:.2f} to {elasticity.high:.2f})."
     )
 
@@ -116,10 +117,19 @@ def _is_removal_with_gain(result: InterventionResult) -> bool:
 
 
 def _gain_sentences(results: Sequence[InterventionResult]) -> Iterator[str]:
-    best = results[0]
-    ratio = best.experiment.ratio
-    if best.verdict in (GAIN, LIMITS) and best.gain > 1 and ratio.low is not None and ratio.high is not None:
+    """Yield the sentence about the largest gain among the decided interventions."""
+    best = next((each for each in results if _has_decided_gain(each)), None)
+    if best is not None:
+        ratio = best.experiment.ratio
         yield f"The best change is {best.label}: ×{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})."
+
+
+def _has_decided_gain(result: InterventionResult) -> bool:
+    """Return whether the intervention is decided, and its whole interval is an improvement."""
+    improvement = ratio_of_improvement(result.experiment.ratio, result.experiment.metric)
+    if result.verdict in (UNDECIDED, NO_EFFECT) or improvement.low is None or improvement.high is None:
+        return False
+    return improvement.low > 1
 
 
 def _no_limit_sentences(results: Sequence[InterventionResult]) -> Iterator[str]:
@@ -127,12 +137,12 @@ def _no_limit_sentences(results: Sequence[InterventionResult]) -> Iterator[str]:
     for each in results:
         verdicts.setdefault(each.experiment.resource, []).append(each.verdict)
     by_resource = {name: verdict_on_resource(each) for name, each in verdicts.items()}
-    for verdict, ending in ((NO_LIMIT, "does not limit"), (UNDECIDED, "is undecided after the trials")):
+    for verdict, ending in ((NO_LIMIT, "does not limit"), (UNDECIDED, "is undecided after these trials")):
         labels = [RESOURCES[name].label for name, each in by_resource.items() if each == verdict]
         for label in labels[:1] if len(labels) == 1 else []:
             yield f"The {label} {ending}."
         if len(labels) > 1:
-            endings = {"does not limit": "do not limit"}.get(ending, "are undecided after the trials")
+            endings = {"does not limit": "do not limit"}.get(ending, "are undecided after these trials")
             yield f"These {endings}: {', '.join(labels)}."
 
 
