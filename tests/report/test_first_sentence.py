@@ -72,7 +72,7 @@ def answer_of(summary: CampaignSummary) -> tuple[str, ...]:
 def test_it_joins_the_effect_the_knee_and_the_limit() -> None:
     sentence = first_sentence()
     assert sentence.startswith("MTU 9000 instead of 1500 makes ")
-    assert sentence.endswith("; from 2 streams on nothing brings more: both CPUs are full.")
+    assert sentence.endswith("; from 2 streams on, more brings nothing: both CPUs are full.")
 
 
 def test_a_relevant_effect_is_a_factor_with_its_interval() -> None:
@@ -86,7 +86,7 @@ def test_a_significant_effect_within_the_precision_is_called_little() -> None:
 
 
 def test_limits_that_differ_beyond_the_knee_stay_out_of_the_first_sentence() -> None:
-    assert first_sentence(other=QUOTA).endswith("; from 2 streams on nothing brings more.")
+    assert first_sentence(other=QUOTA).endswith("; from 2 streams on, more brings nothing.")
 
 
 def test_the_answer_names_the_limit_once() -> None:

@@ -1,4 +1,4 @@
-"""Evidence of work per packet on the path: rules that each packet meets, and packets that a port splits."""
+"""Evidence of work per packet on the path: rules that each packet passes, and packets that a port splits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PACKET_WORK_EVIDENCE_METRICS = (
         "estimated work in firewall rules and filters",
         "packets per second of the busiest endpoint, times the number of firewall rules and filters of "
         "traffic control, times 10 ns, as a share of the CPU time of the load and of its packets. It is an "
-        "upper limit: a packet that an early rule accepts does not meet the others. At most 100 %",
+        "upper limit, because a packet that an early rule accepts does not pass the others. At most 100 %",
         ("rx_packets", "tx_packets", "path_state.netfilter_rules", "path_state.tc_filters", "cpu"),
     ),
     EvidenceMetric(

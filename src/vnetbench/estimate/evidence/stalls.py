@@ -11,25 +11,25 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import Histogram
 
 _MIN_RETRANSMISSION_TIMEOUT_NS = 190e6
-"""Linux waits at least TCP_RTO_MIN = 200 ms more than a round trip (include/net/tcp.h)."""
+"""5 % below TCP_RTO_MIN = 200 ms: Linux waits so much longer than a round trip (include/net/tcp.h)."""
 _SYN_TIMEOUT_NS = 950e6
-"""Linux repeats a SYN after TCP_TIMEOUT_INIT = 1 s (include/net/tcp.h; RFC 6298, section 2)."""
+"""5 % below TCP_TIMEOUT_INIT = 1 s, after which Linux repeats a SYN (RFC 6298, section 2)."""
 
 STALL_EVIDENCE_METRICS = (
     EvidenceMetric(
         "request_stall_percent",
         "% of time",
         "requests' time in stalls of 200 ms or more",
-        "share of the requests' time that belongs to requests which took at least 190 ms longer than the "
-        "median: as long as the shortest retransmission timeout",
+        "time of the requests that took at least 190 ms longer than the median, as a share of the time of "
+        "all requests. The shortest retransmission timeout of Linux is 200 ms",
         ("latency",),
     ),
     EvidenceMetric(
         "connect_stall_percent",
         "% of time",
         "connections' setup time in stalls of 1 s or more",
-        "share of the time to open connections that belongs to connections which took at least 0.95 s "
-        "longer than the median: as long as the first timeout of a SYN",
+        "setup time of the connections that took at least 0.95 s longer than the median, as a share of the "
+        "setup time of all connections. The first timeout of a SYN is 1 s",
         ("connect_time",),
     ),
     EvidenceMetric(

@@ -1,8 +1,8 @@
 """Elasticity: how much a result changes for a small change of a resource, and what follows from it.
 
 The elasticity is the logarithm of the ratio of the result, divided by the logarithm of the ratio of the
-resource: the change of the result in percent for each percent of the resource. It is one where the resource
-alone limits, and zero where something else does. In a chain of stations that wait for each other, the
+resource: the change of the result in percent for each percent of the resource. It is one if the resource
+alone limits, and zero if something else does. In a chain of stations that wait for each other, the
 elasticities of all stations add up to about one (Coz: Curtsinger and Berger, SOSP 2015, causal profiling,
 measures the same with virtual speed-ups).
 """
@@ -41,7 +41,7 @@ class Elasticity:
 
 
 MAX_PLAUSIBLE_ELASTICITY = 1.5
-"""No resource is worth much more than itself: above this, the change did something else as well."""
+"""A resource that alone limits has 1. Above this value, the change did something else as well."""
 
 
 def estimate_elasticity(ratio: Ratio, metric: str, resource_ratio: float | None) -> Elasticity | None:
@@ -68,11 +68,11 @@ def estimate_elasticity(ratio: Ratio, metric: str, resource_ratio: float | None)
 def intervention_verdict(ratio: Ratio, metric: str, resource_ratio: float | None) -> str:
     """Return what an intervention shows about its resource (`VERDICTS`).
 
-    - `limits`: the interval of the elasticity lies above MIDDLE_ELASTICITY, not above
+    - `limits`: the whole interval of the elasticity is above MIDDLE_ELASTICITY, and its lower end is at most
       MAX_PLAUSIBLE_ELASTICITY.
-    - `contributes`: it lies above zero and below one half, or includes one half after all trials.
-    - `no limit`: it lies below MIDDLE_ELASTICITY and includes zero or less.
-    - A switch has a `gain`, a `loss` or `no effect` of MIN_CONFIRMING_RATIO or more.
+    - `contributes`: the whole interval is above 0, and its lower end is at most MIDDLE_ELASTICITY.
+    - `no limit`: the whole interval is below MIDDLE_ELASTICITY, and its lower end is at most 0.
+    - A switch has a `gain` or a `loss` of MIN_CONFIRMING_RATIO or more, or `no effect`.
     """
     if resource_ratio is None:
         return _switch_verdict(ratio, metric)
@@ -96,7 +96,7 @@ def experiment_elasticity(experiment: Experiment) -> Elasticity | None:
 def verdict_on_resource(verdicts: Sequence[str]) -> str:
     """Combine the verdicts of all interventions on one resource, less and more of it.
 
-    A resource limits if less of it or more of it shows that. If less of it costs nothing, it does not limit.
+    The strongest verdict counts: a resource limits if less of it or more of it shows that.
     """
     return next((each for each in VERDICTS if each in verdicts), UNDECIDED)
 

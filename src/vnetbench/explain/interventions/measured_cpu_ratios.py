@@ -1,7 +1,7 @@
 """The ratio of CPU time that an intervention left, measured in the series itself.
 
 Other programs may use more or less of the CPUs than in the campaign before. The unchanged treatment ran in
-the same blocks, so that its trials show what the VMs could use meanwhile.
+the same blocks, so its trials show what the VMs could use meanwhile.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from vnetbench.wording.estimate_text import metric_noun
 from vnetbench.wording.factor_text import CHANGE_FACTOR, capitalize_sentence, level_phrase, level_text
 
 _COUNT_FACTORS = ("streams", "connections", "threads", "pairs", "flows", "guests", "vcpus", "queues")
-"""Factors of which a person asks for more: "from 4 streams on nothing brings more"."""
+"""Factors of which a person asks for more: "from 4 streams on, more brings nothing"."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def build_first_sentence(
     knee = _find_count_knee(summary, explanation.findings)
     clauses = [effect_clause(summary, effect) if effect else value_sentence.removesuffix(".")]
     if effect and knee:
-        clauses.append(f"from {level_phrase(knee.factor, knee.level)} on nothing brings more")
+        clauses.append(f"from {level_phrase(knee.factor, knee.level)} on, more brings nothing")
     text = capitalize_sentence("; ".join(clauses))
     limits = [each for each in explanation.findings if "cause" in each.details and _is_limit(each)]
     if not explanation.is_limit_answered or not limits or ". " in text:
