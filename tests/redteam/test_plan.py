@@ -15,7 +15,7 @@ from bench.redteam.runner import is_documented
 
 CAUSES_PAGE = Path(__file__).parents[2] / "docs" / "causes.md"
 CAUSES_THAT_WOULD_FIT = {
-    "missing:paused_process": ("paus", "stopped", "frozen"),
+    "missing:paused_receiver": ("receiver_paus", "receiver_stop", "paused_receiver", "slow_reader"),
     "missing:thread_migration": ("migrat", "affinity"),
     "missing:softirq_budget": ("budget", "softirq"),
     "missing:routing_rules": ("rout",),

@@ -17,7 +17,9 @@ from bench.redteam.target import Target
 ANY_LOAD = (tcp(1), rr(1), tcp(4), crr(1), mixed(1), rr(4))
 TCP_AND_RR = (tcp(1), rr(2), tcp(2), crr(2))
 SHARED_PERIOD_S = 0.4
-PAUSED = ("missing:paused_process",)
+SENDER_PAUSED = ("load_paused",)
+RECEIVER_PAUSED = ("missing:paused_receiver",)
+"""load_paused is about the program that sends."""
 
 
 def _prefixed(prefix: str, words: str, each_cpu: bool = False) -> Inject:
@@ -221,9 +223,9 @@ CAUSES = (
           "taskset of every thread every N ms", (50, 10, 2), ("missing:thread_migration",), TCP_AND_RR,
           _migrate, min_cpus=2),
     Cause("pause-sender", "cpu", "the sender's process is stopped again and again",
-          "kill -STOP and -CONT of its agent, N of every 250 ms", (50, 100, 180), PAUSED,
+          "kill -STOP and -CONT of its agent, N of every 250 ms", (50, 100, 180), SENDER_PAUSED,
           (tcp(1), rr(1), udp(1), tcp(4)), _pause("a1")),
     Cause("pause-receiver", "cpu", "the receiver's process is stopped again and again",
-          "kill -STOP and -CONT of its agent, N of every 250 ms", (50, 100, 180), PAUSED,
+          "kill -STOP and -CONT of its agent, N of every 250 ms", (50, 100, 180), RECEIVER_PAUSED,
           (tcp(1), rr(1), tcp(4), udp(1)), _pause("b1")),
 )  # fmt: skip
