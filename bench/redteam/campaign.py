@@ -105,7 +105,7 @@ class Campaign:
 
 
 def file_name(run: Run) -> str:
-    """Return a file name that does not tell the cause."""
+    """Return a file name that does not show the cause."""
     return "run-" + hashlib.sha256(run.id.encode()).hexdigest()[:12]
 
 

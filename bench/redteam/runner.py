@@ -46,7 +46,7 @@ ROOT_REVISION = ("git", "rev-parse", "--short", "HEAD")
 
 
 def write_study(path: Path, run: Run, trials: int = TRIALS) -> None:
-    """Write the study of a run. Neither its title nor its name tells the cause."""
+    """Write the study of a run. Neither its title nor its name shows the cause."""
     factors = [(run.load.count_factor, str(run.load.count))]
     if run.cause.lab == "netns":
         factors.append(("vswitch", json.dumps(run.vswitch)))

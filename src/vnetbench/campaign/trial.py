@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from socket import VMADDR_CID_HOST
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
@@ -51,8 +52,6 @@ from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
 TRIAL_END_GRACE_S = 5.0
 """How long the bench waits for an agent's trial.end after the load and its drain."""
-VMADDR_CID_HOST = 2
-"""VSOCK address of the host as seen by its guests (vsock(7))."""
 POLL_INTERVAL_S = 0.2
 
 

@@ -1,4 +1,4 @@
-"""Steps of a search as they were stored, and what they tell the search."""
+"""Steps of a search as they were stored, and what they show to the search."""
 
 from __future__ import annotations
 

@@ -86,19 +86,21 @@ def normality_sentence(
 ) -> str:
     """Return the sentence that says whether a natural limit is normal here.
 
-    It names what is unusual. If nothing is, it names the parts of the path that no trial saw.
+    It names what is unusual. If nothing is, it names the parts of the path that no trial saw. It is empty
+    if the finding shows everything unusual already.
 
     Args:
         trials: The evidence of the treatment's trials.
         without: Metrics that the finding shows already.
         set_factors: The factors that the study sets.
     """
-    anomalies = {
-        name: value for name, value in find_anomalies(trials, set_factors).items() if name not in without
-    }
+    unusual = find_anomalies(trials, set_factors)
+    anomalies = {name: value for name, value in unusual.items() if name not in without}
     if anomalies:
         texts = [f"{metric_label(name)} {format_metric(name, value)}" for name, value in anomalies.items()]
         return f"Unusual here: {'; '.join(texts[:_MAX_NAMED_ANOMALIES])}."
+    if unusual:
+        return ""
     if unseen := unseen_path_parts(trials):
         return f"No fault is visible. Not seen: {', '.join(unseen)}."
     return "This is normal for an unpaced load."

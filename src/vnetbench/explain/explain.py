@@ -244,7 +244,7 @@ def _limit_finding(
         if not first.cause.is_fault and first.confidence != "possible" and not has_failures:
             shown = [item.metric for item in first.evidence]
             trials = [point.evidence for point in representative.treatment.points]
-            text += f" {normality_sentence(trials, shown, representative.treatment.factors)}"
+            text = f"{text} {normality_sentence(trials, shown, representative.treatment.factors)}".rstrip()
         if evidence and statement != evidence:
             text += f" Evidence: {evidence}."
         if check := find_model_agreement(representative.treatment, first.cause.name):
