@@ -22,7 +22,7 @@ Check = Callable[[], None]
 
 
 class FakeTestbed:
-    """A testbed that fails its check once, if asked to."""
+    """A testbed that fails its check once, if requested."""
 
     def __init__(self, checks: list[Check]) -> None:
         self.agents: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from vnetbench.results.records import Observation, Sample
 EMULATOR_THREAD_KINDS = ("emulator", "vhost")
 
 
-def sum_seconds_by_work_kind(samples: Sequence[Sample]) -> dict[str, float]:
+def sum_cpu_seconds_by_state(samples: Sequence[Sample]) -> dict[str, float]:
     """Return the seconds of all CPUs by kind of work (`user_s`, `idle_s`, …)."""
     return sum_values_by_name(cpu_seconds_by_work_kind(cpu) for sample in samples for cpu in sample.cpu)
 
@@ -46,7 +46,7 @@ def guest_metrics(
         host_samples: The samples of the observer on the host.
     """
     for name, group in groups.items():
-        own = busy_percent(sum_seconds_by_work_kind([sample for _, samples in group for sample in samples]))
+        own = busy_percent(sum_cpu_seconds_by_state([sample for _, samples in group for sample in samples]))
         if own is not None:
             yield f"{name}_busy_percent", own
     observations = [x.observation for x in host_samples if x.observation]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vnetbench.estimate.datagrams import count_arrived_datagrams, datagram_metrics
 from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, frame_metrics
-from vnetbench.estimate.guests import busy_percent, guest_metrics, sum_seconds_by_work_kind
+from vnetbench.estimate.guests import busy_percent, guest_metrics, sum_cpu_seconds_by_state
 from vnetbench.estimate.latency import count_histogram_values, latency_metrics
 from vnetbench.estimate.steady_state import SteadyPart, select_steady_part
 from vnetbench.estimate.time_series import (
@@ -210,7 +210,7 @@ def _host_metrics(
     if not host_samples:
         return
     observed_s = sum(x.interval_s for x in host_samples)
-    times = sum_seconds_by_work_kind(host_samples)
+    times = sum_cpu_seconds_by_state(host_samples)
     if (busy := busy_percent(times)) is not None:
         yield "host_cpu_percent", busy
         yield "host_softirq_percent", 100 * times.get("softirq_s", 0.0) / observed_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vnetbench.estimate.evidence.calls import CALL_EVIDENCE_METRICS, call_evidence
+from vnetbench.estimate.evidence.calls import CALL_EVIDENCE_METRICS, send_call_and_request_evidence
 from vnetbench.estimate.evidence.cpu import CPU_EVIDENCE_METRICS, cpu_evidence
 from vnetbench.estimate.evidence.cpu_sets import CPU_SET_EVIDENCE_METRICS, cpu_set_evidence
 from vnetbench.estimate.evidence.frames import FRAME_EVIDENCE_METRICS, frame_evidence
@@ -55,7 +55,7 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
         **cpu_evidence(data),
         **cpu_set_evidence(data),
         **window_evidence(data),
-        **call_evidence(data),
+        **send_call_and_request_evidence(data),
         **packet_evidence(data),
         **link_evidence(data),
         **queue_direction_evidence(data),

@@ -46,7 +46,7 @@ CALL_EVIDENCE_METRICS = (
 )
 
 
-def call_evidence(data: TrialData) -> EvidenceValues:
+def send_call_and_request_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of CALL_EVIDENCE_METRICS."""
     senders = [endpoint for endpoint, _ in data.steady_part.senders]
     return {**_send_call_values(senders), **_request_values(data.steady_part)}

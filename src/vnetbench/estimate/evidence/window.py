@@ -162,7 +162,7 @@ WINDOW_EVIDENCE_METRICS = (
     EvidenceMetric(
         "goodput_over_window_law",
         "1",
-        "ratio of goodput to window per round-trip time",
+        "ratio of goodput to bytes in flight per round-trip time",
         "goodput of a stream divided by its bytes in flight per round-trip time, median of the streams. It "
         "is near 1 if goodput, bytes and time are measured correctly (Little's law)",
         ("bytes_acked", "unacked", "mss_bytes", "rtt_us"),

@@ -86,7 +86,10 @@ def build_throughput_run(report: EthrReport) -> Run:
         started_at=report.started_at,
         reported_by="receiver" if report.is_server or is_reverse else "sender",
         command=report.command_text,
-        other_results={**_collect_other_results(report), **_compute_connection_rate(workload, seconds)},
+        other_results={
+            **_collect_other_results(report),
+            **_connection_rate_as_other_result(workload, seconds),
+        },
         failure=report.failure_reason(is_complete=is_complete),
         remarks=tuple(_list_remarks(report, workload)),
     )
@@ -140,7 +143,7 @@ def _collect_other_results(report: EthrReport) -> dict[str, str]:
     return {name: text for name, text in (("title", report.test_title), ("ended", report.end_reason)) if text}
 
 
-def _compute_connection_rate(workload: str, rates_by_second: _RatesBySecond) -> dict[str, str]:
+def _connection_rate_as_other_result(workload: str, rates_by_second: _RatesBySecond) -> dict[str, str]:
     """Return the rate of connections that carry no request, which is none of our metrics."""
     rows = [row["connections"] for row in rates_by_second.values() if "connections" in row]
     has_rate = WORKLOADS[workload].has_connection_per_request and rows
