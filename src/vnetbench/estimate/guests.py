@@ -30,7 +30,7 @@ def sum_values_by_name(parts: Iterable[Mapping[str, float]]) -> dict[str, float]
 
 
 def busy_percent(times: Mapping[str, float]) -> float | None:
-    """Return the share of CPU time (`sum_seconds_by_work_kind`) that was not idle; None without CPU times."""
+    """Return the share of CPU time (`sum_cpu_seconds_by_state`) that was not idle; None without CPU times."""
     total = sum(times.values())
     idle = times.get("idle_s", 0.0) + times.get("iowait_s", 0.0)
     return 100 * (total - idle) / total if total > 0 else None
