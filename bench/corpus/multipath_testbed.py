@@ -64,7 +64,7 @@ def _add_uplinks(testbed: NetnsTopology) -> NetnsTopology:
     uplinks = tuple(uplink_end(number, side) for number in range(UPLINK_PAIRS) for side in "ab")
     ports = tuple((first, *uplinks, last) for first, last in testbed.ports_by_pair)
     field_values = {field.name: getattr(testbed, field.name) for field in fields(testbed)}
-    return MultipathTopology(**{**field_values, "uplink_ends": uplinks, "ports": ports})
+    return MultipathTopology(**{**field_values, "uplink_ends": uplinks, "ports_by_pair": ports})
 
 
 def _connect_routers(testbed: NetnsTopology) -> None:

@@ -12,12 +12,10 @@ from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME
 from vnetbench.explain.model import REFUTED, SHORT_CAUSE_PHRASE_KEY, Explanation, Finding
 from vnetbench.quantity import format_interval
 from vnetbench.report.text.effect_text import is_effect_significant
+from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import Level
 from vnetbench.wording.estimate_text import metric_noun
 from vnetbench.wording.factor_text import CHANGE_FACTOR, capitalize_sentence, level_phrase, level_text
-
-_COUNT_FACTORS = ("streams", "connections", "threads", "pairs", "flows", "guests", "vcpus", "queues")
-"""Factors of which a person asks for more: "from 4 streams on, more brings nothing"."""
 
 
 @dataclass(frozen=True)
@@ -114,18 +112,19 @@ def _find_count_knee(summary: CampaignSummary, findings: Sequence[Finding]) -> _
     """Return the knee that holds for all curves of a count factor; None without one."""
     by_index = {each.index: each for each in summary.treatments}
     for finding in findings:
-        factor, curves = finding.details.get("factor"), finding.details.get("curves")
-        if finding.kind != "knee" or factor not in _COUNT_FACTORS or not isinstance(curves, list):
+        factor, curves = str(finding.details.get("factor")), finding.details.get("curves")
+        is_count = factor in FACTORS and bool(FACTORS[factor].counted_noun)
+        if finding.kind != "knee" or not is_count or not isinstance(curves, list):
             continue
         if not all(curve["is_shown"] for curve in curves):
             continue
         knee_level = max(curve["knee"] for curve in curves)
         levels: Mapping[int, Level] = {
-            index: by_index[index].factors[str(factor)] for curve in curves for index in curve["treatments"]
+            index: by_index[index].factors[factor] for curve in curves for index in curve["treatments"]
         }
         beyond = {index for index, level in levels.items() if float(level) >= knee_level}
         level = next(level for level in levels.values() if float(level) == knee_level)
-        return _Knee(str(factor), level, frozenset(beyond))
+        return _Knee(factor, level, frozenset(beyond))
     return None
 
 
