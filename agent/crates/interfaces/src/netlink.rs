@@ -4,12 +4,16 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use netlink_packet_core::{
     DecodeError, Emitable, NLA_HEADER_SIZE, NLM_F_ACK, NLM_F_REQUEST, NLMSG_ALIGNTO, NLMSG_DONE,
     NLMSG_ERROR, NLMSG_NOOP, NetlinkBuffer, NetlinkHeader, NlasIterator, Parseable,
 };
 use rustix::io::retry_on_intr;
+use rustix::net::sockopt::{
+    Timeout, set_socket_recv_buffer_size, set_socket_recv_buffer_size_force, set_socket_timeout,
+};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
@@ -17,6 +21,12 @@ use rustix::net::{
 /// Size of the buffer. The kernel puts at most 32 KiB into a datagram of a dump (`netlink_recvmsg`,
 /// net/netlink/af_netlink.c).
 const RECEIVE_BUFFER_BYTES: usize = 64 << 10;
+
+/// Size of the socket's own buffer (SO_RCVBUF). It holds a reply and the acknowledgement that follows. With the system's
+/// default (net.core.rmem_default), which may be smaller than one reply, the kernel would drop the acknowledgement.
+const SOCKET_BUFFER_BYTES: usize = 256 << 10;
+/// Longest wait for a reply. The kernel answers at once, unless it dropped the reply.
+const MAX_REPLY_WAIT: Duration = Duration::from_secs(5);
 
 /// A netlink socket in the network namespace of the thread that opens it.
 pub struct NetlinkSocket {
@@ -45,8 +55,13 @@ impl NetlinkSocket {
 
     fn open(protocol: Option<Protocol>) -> io::Result<Self> {
         let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
+        // Without CAP_NET_ADMIN, net.core.rmem_max limits the size.
+        set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER_BYTES)
+            .or_else(|_| set_socket_recv_buffer_size(&socket, SOCKET_BUFFER_BYTES))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(MAX_REPLY_WAIT))?;
         Ok(Self {
-            socket: socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?,
+            socket,
             sequence_number: 0,
             buffer: vec![0; RECEIVE_BUFFER_BYTES],
         })
@@ -56,8 +71,8 @@ impl NetlinkSocket {
     ///
     /// # Errors
     ///
-    /// Fails with the kernel's error. Fails with EMSGSIZE if a reply exceeds the buffer. The next request skips the
-    /// replies that a failed request leaves in the socket.
+    /// Fails with the kernel's error, with EMSGSIZE if a reply exceeds the buffer, and with EAGAIN if no reply comes
+    /// within MAX_REPLY_WAIT. The next request skips the replies that a failed request leaves in the socket.
     pub fn request(
         &mut self,
         message_type: u16,
@@ -210,6 +225,25 @@ mod tests {
 
     fn os_error<T>(result: io::Result<T>) -> Option<i32> {
         result.err().and_then(|error| error.raw_os_error())
+    }
+
+    #[test]
+    fn a_reply_that_does_not_fit_beside_the_acknowledgement_ends_the_wait() {
+        let mut socket = NetlinkSocket::open_route().expect("socket");
+        let system_default = 2304;
+        set_socket_recv_buffer_size(&socket.socket, system_default / 2).expect("smallest buffer");
+        let wait = Some(Duration::from_millis(100));
+        set_socket_timeout(&socket.socket, Timeout::Recv, wait).expect("timeout");
+        // The kernel drops the acknowledgement, and reports it unless the socket is congested already.
+        let error = os_error(request_link(&mut socket, LOOPBACK));
+        assert!(
+            matches!(error, Some(libc::ENOBUFS | libc::EAGAIN)),
+            "{error:?}"
+        );
+        // The buffer of a new socket holds both, whatever the system's default.
+        let mut socket = NetlinkSocket::open_route().expect("socket");
+        let links = request_link(&mut socket, LOOPBACK).expect("reply and acknowledgement");
+        assert_eq!(links, [LOOPBACK]);
     }
 
     #[test]
