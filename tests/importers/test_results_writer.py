@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import fixtures
 from tests.importers.toy_tool import TOY
 from vnetbench.errors import BenchError
-from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.importers.log_parser import parse_log
 from vnetbench.importers.results_writer import TOOL_LABEL_FACTOR, write_results
@@ -59,11 +59,7 @@ def import_logs(
 ) -> CampaignSummary:
     path.unlink(missing_ok=True)
     write_results(store_logs(logs, factors), workload, path, "Imported: some logs")
-    file = ResultsFile.open_to_read(path)
-    try:
-        return summarize(file)
-    finally:
-        file.close()
+    return fixtures.read_summary(path)
 
 
 def test_runs_of_the_same_factors_are_trials_of_one_treatment(tmp_path: Path) -> None:

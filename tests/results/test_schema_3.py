@@ -14,8 +14,6 @@ from tests import fixtures
 from tests.results.old_files import SCHEMA_3_FILES, set_json, unpack_recorded_file
 from vnetbench.campaign.frame_counts import sum_step_counts
 from vnetbench.campaign.load_checks import sum_zero_copy_counts
-from vnetbench.estimate.summarize import summarize
-from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.file.load import parse_study
@@ -60,11 +58,6 @@ def keys_in(path: Path, column: str) -> set[str]:
 def migrate(path: Path) -> Path:
     ResultsFile.open_to_write(path).close()
     return path
-
-
-def read_summary(path: Path) -> CampaignSummary:
-    with closing(ResultsFile.open_to_read(path)) as file:
-        return summarize(file)
 
 
 def read_trials(path: Path) -> list[TrialRecord]:
@@ -132,7 +125,7 @@ def test_the_overrides_of_a_campaign_have_the_new_keys(tmp_path: Path) -> None:
 
 
 def test_the_connection_times_of_a_migrated_file_are_estimated(tmp_path: Path) -> None:
-    (treatment,) = read_summary(unpack_recorded_file("connections", tmp_path)).treatments
+    (treatment,) = fixtures.read_summary(unpack_recorded_file("connections", tmp_path)).treatments
     assert 0 < treatment.metrics["connect_p50_us"].value < 1e6
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vnetbench.estimate.failures import FailedTrials
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
@@ -29,23 +30,32 @@ FAILED_KIND = "failed"
 """Kind of a finding about failed trials."""
 _OBSERVED, _INFERRED = "very likely", "likely"
 _UNKNOWN_CAUSE_NAME = "unknown"
-_CAUSE_BY_KIND: Mapping[str, tuple[str, str]] = {
-    "interface": ("link_down", _OBSERVED),
-    MTU_BLACK_HOLE: ("mtu_black_hole", _OBSERVED),
-    PATH_BLOCKED: ("path_blocked", _OBSERVED),
-    NO_DATA: ("path_interrupted", _INFERRED),
-    "connection": ("no_connection", _OBSERVED),
-    "unreachable": ("no_connection", _OBSERVED),
-    TIMEOUT: ("no_connection", _INFERRED),
-    "stream": ("connection_broken", _OBSERVED),
-    AGENT_GONE: ("agent_gone", _OBSERVED),
-    "server": ("server_failed", _OBSERVED),
-    "broken": ("server_failed", _INFERRED),
-    NO_CPU_TIME: ("no_cpu_time", _OBSERVED),
-    COUNT_MISMATCH: ("counts_contradict", _OBSERVED),
-    SYSTEM_REFUSED: ("system_refused", _OBSERVED),
-    TESTBED_CHANGED: ("testbed_changed", _OBSERVED),
-    WRONG_LISTENER: ("wrong_listener", _OBSERVED),
+
+
+class FailureCause(NamedTuple):
+    """The cause of a failure, and whether the bench observed or inferred it."""
+
+    name: str
+    confidence: str
+
+
+_CAUSE_BY_KIND: Mapping[str, FailureCause] = {
+    "interface": FailureCause("link_down", _OBSERVED),
+    MTU_BLACK_HOLE: FailureCause("mtu_black_hole", _OBSERVED),
+    PATH_BLOCKED: FailureCause("path_blocked", _OBSERVED),
+    NO_DATA: FailureCause("path_interrupted", _INFERRED),
+    "connection": FailureCause("no_connection", _OBSERVED),
+    "unreachable": FailureCause("no_connection", _OBSERVED),
+    TIMEOUT: FailureCause("no_connection", _INFERRED),
+    "stream": FailureCause("connection_broken", _OBSERVED),
+    AGENT_GONE: FailureCause("agent_gone", _OBSERVED),
+    "server": FailureCause("server_failed", _OBSERVED),
+    "broken": FailureCause("server_failed", _INFERRED),
+    NO_CPU_TIME: FailureCause("no_cpu_time", _OBSERVED),
+    COUNT_MISMATCH: FailureCause("counts_contradict", _OBSERVED),
+    SYSTEM_REFUSED: FailureCause("system_refused", _OBSERVED),
+    TESTBED_CHANGED: FailureCause("testbed_changed", _OBSERVED),
+    WRONG_LISTENER: FailureCause("wrong_listener", _OBSERVED),
 }
 """Cause and confidence by failure kind, without a probe of the path."""
 
@@ -92,15 +102,15 @@ def count_attempts(summary: CampaignSummary) -> int:
     return finished + sum(each.count for t in summary.treatments for each in t.failed_trials)
 
 
-def cause_of_failure(failed: FailedTrials) -> tuple[str, str]:
-    """Return the cause of a failure and the confidence in it."""
-    cause = _CAUSE_BY_KIND.get(failed.kind, (_UNKNOWN_CAUSE_NAME, _INFERRED))
+def cause_of_failure(failed: FailedTrials) -> FailureCause:
+    """Return the cause of failed trials, from their kind and the probe of the path."""
+    cause = _CAUSE_BY_KIND.get(failed.kind, FailureCause(_UNKNOWN_CAUSE_NAME, _INFERRED))
     small, large = (failed.path_probe.get(name) for name in ("small_passed", "large_passed"))
     if failed.kind not in KINDS_THAT_PROBE_DECIDES or small is None or large is None:
         return cause
     if small and not large:
-        return "mtu_black_hole", _OBSERVED
-    return cause if small else ("path_blocked", _OBSERVED)
+        return FailureCause("mtu_black_hole", _OBSERVED)
+    return cause if small else FailureCause("path_blocked", _OBSERVED)
 
 
 def _group_by_cause(summary: CampaignSummary) -> list[_CauseGroup]:
