@@ -9,7 +9,7 @@ NOW := $(shell date +%Y%m%d-%H%M%S)
 DEMO := out/jumbo-frames-$(NOW)
 DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz lint bench bench-estimates bench-search corpus bench-explain words docs clean
+.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz lint bench bench-estimates bench-search corpus bench-explain soak words docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-search     compare throughput searches on simulated devices: trial time, wrong answers"
 	@echo "make corpus           run campaigns with a known cause, in out/corpus (two to three hours, resumable)"
 	@echo "make bench-explain    score the explanations of the corpus against the known causes"
+	@echo "make soak             disturb a long campaign at random; nothing may be lost or left behind (SOAK_TRIALS=3000)"
 	@echo "make words            print every sentence that a user can see, by module"
 	@echo "make docs             generate the study reference, its JSON Schema, causes and evidence"
 
@@ -111,6 +112,12 @@ corpus: install
 
 bench-explain: install
 	$(BIN)/python -m bench.explain
+
+SOAK_TRIALS := 3000
+
+soak: install
+	PYTHON=$(PYTHON) tools/prepare
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/python -m bench.soak --trials $(SOAK_TRIALS)
 
 words: install
 	$(BIN)/python -m tools.user_sentences
