@@ -54,6 +54,20 @@ def test_histograms_are_read_back_unchanged(tmp_path: Path) -> None:
     assert trial.endpoints[0].samples == (timed, *later)
 
 
+def test_the_running_time_of_a_campaign_counts_each_session_once(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = fixtures.create_results_file(path)
+    elapsed_s = 0.0
+    for block in range(4):
+        elapsed_s += 2.0
+        file.add_trial(fixtures.make_trial(0, block), elapsed_s - 1)
+        file.add_trial(fixtures.make_trial(1, block), elapsed_s)
+        file.close("interrupted")
+        file = ResultsFile.open_to_write(path)
+        assert file.campaign().elapsed_s == elapsed_s
+    file.close("finished")
+
+
 def test_steps_are_readable_before_and_after_their_trial_is_stored(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     file, _ = fixtures.create_results_file(path)

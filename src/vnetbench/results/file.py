@@ -146,9 +146,7 @@ class ResultsFile:
         """
         with translate_errors(self.path), self._db:
             trial_id = self._insert_trial(trial)
-            self._db.execute(
-                "UPDATE session SET elapsed_s = ? WHERE id = ?", (campaign_elapsed_s, self._session)
-            )
+            self._set_campaign_elapsed(campaign_elapsed_s)
             return trial_id
 
     def add_trials(self, trials: Iterable[TrialRecord]) -> None:
@@ -177,9 +175,15 @@ class ResultsFile:
         """Write a step of a running trial; it is on disk when this returns. Raises as `add_trial` does."""
         with translate_errors(self.path), self._db:
             step_table.insert_step(self._db, self._session, treatment, block, step)
-            self._db.execute(
-                "UPDATE session SET elapsed_s = ? WHERE id = ?", (campaign_elapsed_s, self._session)
-            )
+            self._set_campaign_elapsed(campaign_elapsed_s)
+
+    def _set_campaign_elapsed(self, campaign_elapsed_s: float) -> None:
+        """Store the running time of this session: that of the campaign without its earlier sessions."""
+        self._db.execute(
+            "UPDATE session SET elapsed_s = ?1 - (SELECT coalesce(sum(elapsed_s), 0) FROM session "
+            "WHERE id <> ?2) WHERE id = ?2",
+            (campaign_elapsed_s, self._session),
+        )
 
     def delete_steps(self, treatment: int, block: int) -> None:
         """Delete the steps of a trial that starts again."""

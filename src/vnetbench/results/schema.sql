@@ -16,7 +16,7 @@ CREATE TABLE session (
     id               INTEGER PRIMARY KEY,
     vnetbench_version TEXT   NOT NULL,
     started_at       TEXT    NOT NULL,
-    elapsed_s        REAL    NOT NULL DEFAULT 0  -- running time, updated with every trial
+    elapsed_s        REAL    NOT NULL DEFAULT 0  -- running time of this session alone, updated with every trial
 ) STRICT;
 
 CREATE TABLE fact (
