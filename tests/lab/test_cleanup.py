@@ -20,7 +20,7 @@ pytestmark = pytest.mark.pure
 
 
 class Part:
-    """Something that writes its name when it is closed, and whose close fails if asked."""
+    """Something that writes its name when it is closed, and whose close fails on request."""
 
     def __init__(self, name: str, closed: list[str], fails: bool = False) -> None:
         self._name, self._closed, self._fails = name, closed, fails

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -21,13 +22,13 @@ def namespace() -> Iterator[str]:
 
 
 def test_a_missing_namespace_is_named() -> None:
-    with pytest.raises(BenchError, match=f"the namespace {NAME} does not exist"):  # noqa: SIM117
+    with pytest.raises(BenchError, match=re.escape(f"the namespace {NAME} does not exist")):  # noqa: SIM117
         with netlink.open_in_namespace(NAME):
             raise AssertionError("opened")
 
 
 def test_a_missing_second_namespace_is_named_instead_of_the_open_one(namespace: str) -> None:
-    with pytest.raises(BenchError, match="the namespace vnb.gone.b1 does not exist") as raised:  # noqa: SIM117
+    with pytest.raises(BenchError, match=r"the namespace vnb\.gone\.b1 does not exist") as raised:  # noqa: SIM117
         with netlink.open_in_namespace(namespace) as ipr:
             ipr.link("set", index=1, net_ns_fd="vnb.gone.b1")
     assert raised.value.where == "vnb.gone.b1"

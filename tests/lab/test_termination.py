@@ -1,4 +1,4 @@
-"""The end of a testbed's processes: each is asked, killed, and watched alone."""
+"""The end of a testbed's processes: SIGTERM, SIGKILL, and one scan of the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(
 
 @pytest.fixture
 def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes of a testbed that ignore SIGTERM."""
+    """Start processes of a testbed that ignore SIGTERM."""
     started = [
         subprocess.Popen(
             [sys.executable, "-c", STUBBORN],
