@@ -236,11 +236,12 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     _print_renderables(comparison_table(comparison))
     if share is None:
         return 0
-    if not comparison.changes:
+    worse, lost = find_worsened_metrics(comparison, share), comparison.unmeasured_only_after
+    if not comparison.changes and not lost:
         raise BenchError(
-            "the two campaigns have no treatment in common, so --fail-if-worse cannot decide",
+            "no treatment has a ratio in the two campaigns, so --fail-if-worse cannot decide",
             where=f"{before} and {after}",
-            fix="compare two campaigns of the same study",
+            fix="compare two campaigns of the same study that both measured its deciding metric",
         )
     if comparison.published_table_conditions:
         raise BenchError(
@@ -248,7 +249,6 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
             where=f"{before} and {after}",
             fix="remove --fail-if-worse, or compare two campaigns",
         )
-    worse, lost = find_worsened_metrics(comparison, share), comparison.unmeasured_only_after
     if worse:
         click.echo(f"Worse by more than {fail_if_worse}: {format_count_with_noun(len(worse), 'treatment')}.")
     if lost:

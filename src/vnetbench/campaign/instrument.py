@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, choose_send_mode
@@ -187,10 +188,15 @@ class LabInstrument:
 
     def close(self) -> None:
         """See Instrument. Also removes testbeds whose creation was interrupted."""
-        while self._testbeds:
-            self._testbeds.popitem()[1].close()
-        self._lab.remove_unfinished_testbeds(f"{self._label}-")
-        self._close_observer()
+        testbeds = list(reversed(self._testbeds.values()))
+        self._testbeds.clear()
+        cleanup.run_all(
+            (
+                *(testbed.close for testbed in testbeds),
+                lambda: self._lab.remove_unfinished_testbeds(f"{self._label}-"),
+                self._close_observer,
+            )
+        )
 
     def _get_or_create_testbed(self, shape: Hashable) -> Testbed:
         if shape not in self._testbeds:
@@ -216,9 +222,8 @@ class LabInstrument:
 
     def _close_testbed_and_observer(self, shape: Hashable) -> None:
         """Close the testbed of this shape and the observer, so that the next trial gets new ones."""
-        if testbed := self._testbeds.pop(shape, None):
-            testbed.close()
-        self._close_observer()
+        testbed = self._testbeds.pop(shape, None)
+        cleanup.run_all((*([testbed.close] if testbed else []), self._close_observer))
 
     def _close_observer(self) -> None:
         if self._observer is not None:
