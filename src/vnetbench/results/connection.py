@@ -11,7 +11,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 
 APPLICATION_ID = 0x764E4231  # "vNB1" in the SQLite header identifies the file, also for the program `file`
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 _NOT_RESULTS_FILE_TEXT = "this is not a results file of vnetbench"
 _SQLITE_HEADER_BYTES = b"SQLite format 3\0"
