@@ -12,8 +12,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -244,36 +244,46 @@ def build_clock_library(folder: Path) -> Path:
     return library
 
 
-def _query(path: Path, statement: str) -> Sequence[tuple[object, ...]]:
-    """Return the rows of a query, or nothing while the file is being created."""
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=20)) as db,
-    ):
-        return db.execute(statement).fetchall()
-    return ()
+@contextmanager
+def _database(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=20)) as db:
+        yield db
 
 
 def count_finished_trials(path: Path) -> int:
-    """Return the number of finished trials of a results file that may be in use."""
-    rows = _query(path, "SELECT count(*) FROM trial WHERE state = 'done'")
-    return int(str(rows[0][0])) if rows else 0
+    """Return the number of finished trials of a results file that may be in use, or not exist yet."""
+    return _count_trials(path, "done")
 
 
 def count_failed_trials(path: Path) -> int:
     """Return the number of failed trials of a results file."""
-    rows = _query(path, "SELECT count(*) FROM trial WHERE state = 'failed'")
-    return int(str(rows[0][0])) if rows else 0
+    return _count_trials(path, "failed")
+
+
+def _count_trials(path: Path, state: str) -> int:
+    if not path.exists():
+        return 0
+    with _database(path) as db:
+        if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'trial'").fetchall():
+            return 0  # The bench creates the file at this moment.
+        (count,) = db.execute("SELECT count(*) FROM trial WHERE state = ?", (state,)).fetchone()
+        return int(count)
 
 
 def read_finished_trials(path: Path) -> dict[TrialKey, str]:
-    """Return each finished trial with a digest of its row and of its endpoints' totals."""
-    statement = (
-        "SELECT treatment_id, block, trial.*, "
-        "(SELECT group_concat(name || bytes_sent || bytes_received || length(totals)) FROM endpoint "
-        "WHERE trial_id = trial.id) FROM trial WHERE state = 'done'"
-    )
-    return {
-        (int(str(row[0])), int(str(row[1]))): hashlib.sha256(repr(row[2:]).encode()).hexdigest()
-        for row in _query(path, statement)
-    }
+    """Return each finished trial with a digest of its rows in all tables."""
+    if not path.exists():
+        return {}
+    with _database(path) as db:
+        trials = db.execute("SELECT id, * FROM trial WHERE state = 'done'").fetchall()
+        digests = {row[0]: hashlib.sha256(repr(row).encode()) for row in trials}
+        tables = db.execute(
+            "SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c "
+            "WHERE m.type = 'table' AND c.name = 'trial_id'"
+        ).fetchall()
+        for (table,) in tables:
+            for row in db.execute(f"SELECT trial_id, * FROM {table} ORDER BY 1, 2, 3"):
+                if row[0] in digests:
+                    digests[row[0]].update(repr(row).encode())
+        keys = db.execute("SELECT id, treatment_id, block FROM trial WHERE state = 'done'")
+        return {(treatment, block): digests[trial].hexdigest() for trial, treatment, block in keys}

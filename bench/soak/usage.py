@@ -13,7 +13,8 @@ from bench.redteam.target import descendants, process_name
 
 MAX_GROWTH = 1.1
 """Largest ratio of the last quarter to the second quarter of a figure that is called flat."""
-_MIN_SAMPLES = 16
+_MIN_SAMPLES = 60
+"""Samples are a second apart. A process that lived for less than a minute is still warming up."""
 _FIGURES: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (
     ("memory", statistics.median),
     ("open files", max),  # Their number differs between the phases of a trial.

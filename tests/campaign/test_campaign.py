@@ -242,7 +242,7 @@ def test_a_file_error_ends_the_campaign_and_closes_the_instrument(tmp_path: Path
     def damage_file(number: int, factors: Factors) -> None:
         if number == 3:
             with sqlite3.connect(path) as db:
-                db.execute("DROP TABLE stream_sample")
+                db.execute("DROP TABLE endpoint_data")
 
     instrument = SimulatedInstrument(0.005, damage_file)
     with pytest.raises(BenchError, match="cannot use the file"):

@@ -123,7 +123,7 @@ CRAFTED_SCHEMAS = {
     """,
     "a virtual table": "CREATE VIRTUAL TABLE f USING fts5(x)",
     "a generated column": "ALTER TABLE trial ADD COLUMN more TEXT AS (printf('%9d', id)) VIRTUAL",
-    "a missing table": "DROP TABLE histogram",
+    "a missing table": "DROP TABLE endpoint_data",
     "a missing column": "ALTER TABLE trial DROP COLUMN notes",
     "a column of another type": """
         ALTER TABLE trial DROP COLUMN setup_s; ALTER TABLE trial ADD COLUMN setup_s TEXT NOT NULL DEFAULT 'x'

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import fixtures
+from tests.results.old_files import convert_to_schema_4
 from vnetbench.errors import BenchError
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.file import ResultsFile
@@ -118,6 +119,7 @@ def test_an_observation_without_stored_wait_times_has_none(tmp_path: Path) -> No
     observed = replace(host, samples=(replace(host.samples[0], observation=observation),))
     file.add_trial(replace(written, endpoints=(*ends, observed)), 1)
     file.close("finished")
+    convert_to_schema_4(path)
     db = sqlite3.connect(path)
     db.executescript("UPDATE sample SET counters = json_remove(counters, '$.observation.thread_wait_s');")
     db.close()

@@ -18,7 +18,7 @@ from vnetbench.results.file_checks import (
 )
 from vnetbench.results.schema_checks import check_for_code, check_tables
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 _MAX_CELL_BYTES = 1 << 28
 """Maximum length of a text or blob: a stranger's expression cannot make a longer one."""

@@ -8,9 +8,10 @@ from pathlib import Path
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.schema_changes.version_3 import change_to_version_3
 from vnetbench.results.schema_changes.version_4 import change_to_version_4
+from vnetbench.results.schema_changes.version_5 import change_to_version_5
 from vnetbench.results.schema_checks import check_tables
 
-_MIGRATION_BY_VERSION = {3: change_to_version_3, 4: change_to_version_4}
+_MIGRATION_BY_VERSION = {3: change_to_version_3, 4: change_to_version_4, 5: change_to_version_5}
 """The change to each version from the versions below it, in order."""
 
 
