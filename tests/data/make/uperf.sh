@@ -6,11 +6,13 @@ profile() { # profile NAME THREADS PROTOCOL FLOWOPS…
     local file=$P/$1.xml threads=$2 protocol=$3
     shift 3
     {
-        echo "<?xml version=\"1.0\"?><profile name=\"load\"><group nthreads=\"$threads\">"
-        echo "<transaction iterations=\"1\"><flowop type=\"connect\" options=\"remotehost=127.0.0.1 protocol=$protocol\"/></transaction>"
+        printf '%s\n' '<?xml version="1.0"?>' '<profile name="load">' "<group nthreads=\"$threads\">"
+        printf '%s\n' '<transaction iterations="1">' \
+            "<flowop type=\"connect\" options=\"remotehost=127.0.0.1 protocol=$protocol\"/>" '</transaction>'
         echo '<transaction duration="2s">'
         for op in "$@"; do echo "<flowop type=\"${op%%,*}\" options=\"${op#*,}\"/>"; done
-        echo '</transaction><transaction iterations="1"><flowop type="disconnect"/></transaction></group></profile>'
+        printf '%s\n' '</transaction>' '<transaction iterations="1">' '<flowop type="disconnect"/>' \
+            '</transaction>' '</group>' '</profile>'
     } > "$file"
 }
 profile write 1 tcp "write,size=64k"

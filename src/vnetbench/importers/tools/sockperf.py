@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from vnetbench.importers.arithmetic import divide_values, scale_value
+from vnetbench.importers.arithmetic import divide_values, has_observation_beyond, scale_value
 from vnetbench.importers.command_line import CommandLine, OptionSyntax, parse_options
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
@@ -226,7 +226,9 @@ class SockperfReport(LineReport):
         observations = int(statistics["observations"]["count"])
         for percent, text in self.printed_us_by_percent.items():
             # With fewer observations sockperf prints the maximum under the name of the percentile.
-            if percent in _PERCENTILE_NAME_BY_PERCENT and observations * (100 - float(percent)) >= 100:
+            if percent in _PERCENTILE_NAME_BY_PERCENT and has_observation_beyond(
+                observations, float(percent)
+            ):
                 metrics[f"latency_{_PERCENTILE_NAME_BY_PERCENT[percent]}_us"] = scale_value(
                     parse_rounded(text), factor
                 )
