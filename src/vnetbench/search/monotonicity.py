@@ -1,8 +1,9 @@
 """Check for loads below the throughput at which the device loses frames although higher loads pass.
 
 A search measures near the throughput, which says nothing about much lower loads. This check puts short steps
-into the widest gaps between measured loads. If a short step misses a goal, full steps at that load follow. If
-they miss the goal repeatedly, the search continues below that load.
+into the widest gaps between measured loads, as many as a small share of the search can pay for. If a short
+step misses a goal, full steps at that load follow. If they miss the goal repeatedly, the search continues
+below that load.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vnetbench.search.goal_estimator import GoalEstimator
+from vnetbench.search.goal_estimator import GoalEstimator, step_durations_s
 from vnetbench.search.interface import SearchParameters, SearchStep
+from vnetbench.search.step_log import time_beside_load_s
 
 _MIN_CHECKED_THROUGHPUT_SHARE = 0.3
 """The check covers loads from this share of the throughput."""
-MAX_NEIGHBOUR_LOAD_RATIO = 1.12
-"""Maximum ratio between neighbouring measured loads."""
+_MIN_NEIGHBOUR_LOAD_RATIO, MAX_NEIGHBOUR_LOAD_RATIO = 1.06, 1.12
+"""Range of the ratio between neighbouring measured loads. A range of lossy loads below it can be missed."""
+_MAX_FULL_STEPS_OF_TIME = 4
+"""The check takes at most the time of this many full steps, unless `MAX_NEIGHBOUR_LOAD_RATIO` needs more."""
 _NET_MISSES_TO_CONFIRM = 3
 """A load fails if this many more full steps miss the goal than keep it, and passes if one more keeps it."""
 _MAX_FALSE_ALARMS = 2
@@ -49,16 +53,16 @@ class MonotonicityCheck:
             return None
         loads = self._checked_loads_fps(estimators, steps)
         ratio, low = max(((high / low, low) for low, high in itertools.pairwise(loads)), default=(1.0, 0.0))
-        return low * math.sqrt(ratio) if ratio > MAX_NEIGHBOUR_LOAD_RATIO else None
+        parts = self._count_parts(ratio, steps)
+        return float(low * ratio ** (parts // 2 / parts)) if parts > 1 else None
 
     def expected_step_count(self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]) -> int:
         """Return the number of short steps that the check needs if none of them loses frames."""
         if self._false_alarms >= _MAX_FALSE_ALARMS:
             return 0
         return sum(
-            2 ** math.ceil(math.log2(math.log(high / low) / math.log(MAX_NEIGHBOUR_LOAD_RATIO))) - 1
+            self._count_parts(high / low, steps) - 1
             for low, high in itertools.pairwise(self._checked_loads_fps(estimators, steps))
-            if high / low > MAX_NEIGHBOUR_LOAD_RATIO
         )
 
     def add_short_step(self, step: SearchStep, estimators: Sequence[GoalEstimator]) -> None:
@@ -85,6 +89,18 @@ class MonotonicityCheck:
             return ()
         return tuple(goal for goal in load.missed_goals if step.loss_ratio > goal)
 
+    def _count_parts(self, load_ratio: float, steps: Sequence[SearchStep]) -> int:
+        """Return into how many equal parts short steps must divide a gap between measured loads."""
+        parameters = self._parameters
+        beside_s = time_beside_load_s(steps, parameters.settle_s)
+        short_s, full_s = (
+            duration_s + beside_s
+            for duration_s in (step_durations_s(parameters.step_s)[0], parameters.step_s)
+        )
+        affordable_ratio = _MIN_CHECKED_THROUGHPUT_SHARE ** (-short_s / (_MAX_FULL_STEPS_OF_TIME * full_s))
+        max_ratio = min(MAX_NEIGHBOUR_LOAD_RATIO, max(_MIN_NEIGHBOUR_LOAD_RATIO, affordable_ratio))
+        return math.ceil(math.log(load_ratio) / math.log(max_ratio) - 1e-9)
+
     def _checked_loads_fps(
         self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]
     ) -> list[float]:
@@ -93,6 +109,8 @@ class MonotonicityCheck:
             math.exp(min(estimator.median_log_load(), estimator.max_log_load)) for estimator in estimators
         )
         bottom = max(self._parameters.min_load_fps, _MIN_CHECKED_THROUGHPUT_SHARE * top)
+        if top <= bottom:
+            return []
         return sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
 
     def _lies_below_throughput(self, step: SearchStep, estimator: GoalEstimator) -> bool:
