@@ -74,6 +74,7 @@ class BayesianSearch:
             for goal in parameters.goals
         ]
         self._monotonicity_check = MonotonicityCheck(parameters)
+        self._lossy_load_fps_by_goal: dict[float, float] = {}
         self._information_nats_per_s = 0.0
 
     def plan_step(self) -> tuple[float, float] | None:
@@ -98,20 +99,22 @@ class BayesianSearch:
         """Update the estimates with the next measured step."""
         check = self._monotonicity_check
         is_confirmation = check.unconfirmed_load is not None
-        is_check = bool(self.steps) and not is_confirmation and self._next_checked_load_fps() is not None
+        if not is_confirmation and self._are_intervals_within_check():
+            check.examine_steps([step], self.estimators)
         self.steps.append(step)
         for estimator in self.estimators:
             estimator.add_steps([step])
         if is_confirmation:
             missed_goals = check.add_full_step(step)
+            self._lossy_load_fps_by_goal.update(dict.fromkeys(missed_goals, step.load_fps))
             self.estimators = [
                 _create_estimator_below(step.load_fps, estimator, self.steps)
                 if estimator.goal in missed_goals
                 else estimator
                 for estimator in self.estimators
             ]
-        elif is_check:
-            check.add_short_step(step, self.estimators)
+        if check.unconfirmed_load is None and self._are_intervals_within_check():
+            check.examine_steps(self.steps, self.estimators)
 
     def open_estimators(self) -> list[GoalEstimator]:
         """Return the estimators of the goals whose intervals are too wide."""
@@ -142,7 +145,15 @@ class BayesianSearch:
 
     def goal_results(self) -> tuple[GoalResult, ...]:
         """Return the result of each goal so far."""
-        return _make_monotonic([_build_goal_result(each, self._parameters) for each in self.estimators])
+        return _make_monotonic(
+            [
+                replace(
+                    _build_goal_result(each, self._parameters),
+                    lossy_load_fps=self._lossy_load_fps_by_goal.get(each.goal),
+                )
+                for each in self.estimators
+            ]
+        )
 
     def final_goal_results(self) -> tuple[GoalResult, ...]:
         """Return the result of each goal with the range of a throughput that changed during the search."""
@@ -164,12 +175,16 @@ class BayesianSearch:
         Returns:
             None if the check is complete, or an interval is too wide.
         """
-        if not all(
-            _is_interval_narrow_or_outside(each, self._parameters, MAX_NEIGHBOUR_LOAD_RATIO - 1)
-            for each in self.estimators
-        ):
+        if not self._are_intervals_within_check():
             return None
         return self._monotonicity_check.next_load_fps(self.estimators, self.steps)
+
+    def _are_intervals_within_check(self) -> bool:
+        """Return whether each interval is narrow enough to check the loads below."""
+        return all(
+            _is_interval_narrow_or_outside(each, self._parameters, MAX_NEIGHBOUR_LOAD_RATIO - 1)
+            for each in self.estimators
+        )
 
     def _round_load(self, load_fps: float) -> float:
         """Return the load within the limits and rounded.

@@ -21,7 +21,7 @@ _MAX_REFINEMENTS_PER_STEP = 8
 """Maximum number of grid refinements after a step; the next step continues."""
 
 _INTERVAL_WIDTHS_PER_SPREAD = 4.0
-"""The loss rises gradually if it does so over more than this part of the interval (one standard deviation)."""
+"""The loss rises gradually if the curve's standard deviation exceeds the interval, divided by this."""
 _GRADUAL_LOSS_CHANCES = (0.35, 0.7)
 """Probabilities of a gradual rise from which the divisor begins to apply, and from which it applies fully. A
 narrow interval of a sharp limit leaves a probability near the first."""
@@ -57,6 +57,7 @@ class GoalEstimator:
         self._max_considered_load_fps = math.inf if may_exceed_max_load else max_load_fps
         self._outcomes: list[StepOutcome] = []
         self._overloaded_steps: list[list[OverloadedStep]] = [[] for _ in step_durations_s]
+        self._interval_by_confidence: dict[float, tuple[float, float]] = {}
         self.throughput_posterior: posterior.ThroughputPosterior
         self._set_grid(posterior.create_grid(self.min_log_load, self.max_log_load, may_exceed_max_load))
 
@@ -83,6 +84,7 @@ class GoalEstimator:
             if not self._is_grid_too_coarse():
                 break
             self._set_grid(posterior.refine_grid(self.throughput_posterior))
+        self._interval_by_confidence.clear()
 
     def considers(self, step: SearchStep) -> bool:
         """Return whether the step's load is not too high for this estimator."""
@@ -93,6 +95,8 @@ class GoalEstimator:
 
         It is the shortest one, unless the loss rises gradually. See `_GRADUAL_LOSS_TAIL_DIVISOR`.
         """
+        if confidence in self._interval_by_confidence:
+            return self._interval_by_confidence[confidence]
         grid, probability = (
             self.throughput_posterior.grid,
             self.throughput_posterior.full_step_probability_by_cell,
@@ -103,7 +107,9 @@ class GoalEstimator:
         at_first, surely = _GRADUAL_LOSS_CHANCES
         gradual = min(1.0, max(0.0, (chance - at_first) / (surely - at_first)))
         tails = (1 - confidence) / (1 + (_GRADUAL_LOSS_TAIL_DIVISOR - 1) * gradual)
-        return posterior.shortest_log_load_interval(grid, probability, 1 - tails)
+        interval = posterior.shortest_log_load_interval(grid, probability, 1 - tails)
+        self._interval_by_confidence[confidence] = interval
+        return interval
 
     def median_log_load(self) -> float:
         """Return the median of the throughput's posterior, in log load."""
@@ -112,6 +118,13 @@ class GoalEstimator:
                 self.throughput_posterior.grid, self.throughput_posterior.full_step_probability_by_cell, [0.5]
             )[0]
         )
+
+    def full_step_pass_probability(self, log_load: float) -> float:
+        """Return the probability that a full step at this load keeps the goal."""
+        probabilities = posterior.pass_probabilities_by_throughput(
+            self.throughput_posterior, len(self.step_durations_s) - 1, np.array([log_load])
+        )
+        return float(probabilities[0] @ self.throughput_posterior.full_step_probability_by_cell)
 
     def chance_above_max_load(self) -> float:
         """Return the probability that the throughput is above the highest load."""

@@ -1,9 +1,9 @@
 """Check for loads below the throughput at which the device loses frames although higher loads pass.
 
 A search measures near the throughput, which says nothing about much lower loads. This check puts short steps
-into the widest gaps between measured loads, as many as a small share of the search can pay for. If a short
-step misses a goal, full steps at that load follow. If they miss the goal repeatedly, the search continues
-below that load.
+into the widest gaps between measured loads, as many as a small share of the search can pay for. If a step
+unexpectedly misses a goal, full steps at that load follow. If they miss the goal repeatedly, the search
+continues below that load.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _MIN_NEIGHBOUR_LOAD_RATIO, MAX_NEIGHBOUR_LOAD_RATIO = 1.06, 1.12
 """Range of the ratio between neighbouring measured loads. A range of lossy loads below it can be missed."""
 _MAX_FULL_STEPS_OF_TIME = 4
 """The check takes at most the time of this many full steps, unless `MAX_NEIGHBOUR_LOAD_RATIO` needs more."""
+_MIN_EXPECTED_PASS_SHARE = 0.75
+"""A miss is unexpected if at least this share of full steps is expected to keep the goal at its load."""
 _NET_MISSES_TO_CONFIRM = 3
 """A load fails if this many more full steps miss the goal than keep it, and passes if one more keeps it."""
 _MAX_FALSE_ALARMS = 2
@@ -31,7 +33,7 @@ _MAX_FALSE_ALARMS = 2
 
 @dataclass
 class UnconfirmedLoad:
-    """A load below the throughputs of these goals at which a short step missed them."""
+    """A load below the throughputs of these goals at which a step missed them."""
 
     load_fps: float
     missed_goals: tuple[float, ...]
@@ -46,6 +48,7 @@ class MonotonicityCheck:
         self.unconfirmed_load: UnconfirmedLoad | None = None
         self._parameters = parameters
         self._false_alarms = 0
+        self._examined_loads_fps: set[float] = set()
 
     def next_load_fps(self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]) -> float | None:
         """Return the load of the next short step below the throughputs; None if the check is complete."""
@@ -65,15 +68,25 @@ class MonotonicityCheck:
             for low, high in itertools.pairwise(self._checked_loads_fps(estimators, steps))
         )
 
-    def add_short_step(self, step: SearchStep, estimators: Sequence[GoalEstimator]) -> None:
-        """Record a short step. If it misses a goal below its throughput, full steps must confirm that."""
-        missed = tuple(
-            estimator.goal
-            for estimator in estimators
-            if step.loss_ratio > estimator.goal and self._lies_below_throughput(step, estimator)
-        )
-        if missed:
-            self.unconfirmed_load = UnconfirmedLoad(step.load_fps, missed)
+    def examine_steps(self, steps: Sequence[SearchStep], estimators: Sequence[GoalEstimator]) -> None:
+        """Look for a step that misses a goal below its throughput. Full steps must confirm such a miss.
+
+        Pass a new step before the estimators learn of it, since it can widen their intervals.
+        """
+        if self._false_alarms >= _MAX_FALSE_ALARMS:
+            return
+        for step in steps:
+            if step.load_fps in self._examined_loads_fps:
+                continue
+            missed = tuple(
+                estimator.goal
+                for estimator in estimators
+                if step.loss_ratio > estimator.goal and self._is_expected_to_keep(step, estimator)
+            )
+            if missed:
+                self._examined_loads_fps.add(step.load_fps)
+                self.unconfirmed_load = UnconfirmedLoad(step.load_fps, missed)
+                return
 
     def add_full_step(self, step: SearchStep) -> tuple[float, ...]:
         """Record a full step at the unconfirmed load, and return the goals that it is confirmed to miss."""
@@ -113,9 +126,13 @@ class MonotonicityCheck:
             return []
         return sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
 
-    def _lies_below_throughput(self, step: SearchStep, estimator: GoalEstimator) -> bool:
+    def _is_expected_to_keep(self, step: SearchStep, estimator: GoalEstimator) -> bool:
+        """Return whether a full step at this load is expected to keep the goal, unlike this step."""
         low, _ = estimator.log_load_interval(self._parameters.confidence)
+        log_load = math.log(step.load_fps)
         return (
-            estimator.chance_below_min_load() < 0.5
-            and math.log(step.load_fps) < low - self._parameters.relative_width
+            estimator.considers(step)
+            and estimator.chance_below_min_load() < 0.5
+            and log_load < low - self._parameters.relative_width
+            and estimator.full_step_pass_probability(log_load) >= _MIN_EXPECTED_PASS_SHARE
         )
