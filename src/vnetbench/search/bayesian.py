@@ -84,7 +84,7 @@ class BayesianSearch:
             # The forwarding rate of an overloaded device is the best first guess and needs one short step.
             return parameters.max_load_fps, self._durations_s[0]
         if check.unconfirmed_load is not None:
-            return check.unconfirmed_load.load_fps, parameters.step_s
+            return check.unconfirmed_load.load_fps, check.unconfirmed_load.next_duration_s
         if (load_fps := self._next_checked_load_fps()) is not None:
             return self._round_load(load_fps), self._durations_s[0]
         if waiting := self.open_estimators():
@@ -105,7 +105,7 @@ class BayesianSearch:
         for estimator in self.estimators:
             estimator.add_steps([step])
         if is_confirmation:
-            missed_goals = check.add_full_step(step)
+            missed_goals = check.add_confirmation(step)
             self._lossy_load_fps_by_goal.update(dict.fromkeys(missed_goals, step.load_fps))
             self.estimators = [
                 _create_estimator_below(step.load_fps, estimator, self.steps)

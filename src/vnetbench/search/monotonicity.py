@@ -2,8 +2,8 @@
 
 A search measures near the throughput, which says nothing about much lower loads. This check puts short steps
 into the widest gaps between measured loads, as many as a small share of the search can pay for. If a step
-unexpectedly misses a goal, full steps at that load follow. If they miss the goal repeatedly, the search
-continues below that load.
+unexpectedly misses a goal, it is repeated. If it misses again, full steps at that load follow. If they miss
+the goal repeatedly, the search continues below that load.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class UnconfirmedLoad:
 
     load_fps: float
     missed_goals: tuple[float, ...]
+    next_duration_s: float
+    """Duration of the next step at this load: that of the step that missed, and then that of a full step."""
     net_missed_steps: int = 0
     """Number of full steps that missed the first of these goals minus those that kept it."""
 
@@ -85,14 +87,20 @@ class MonotonicityCheck:
             )
             if missed:
                 self._examined_loads_fps.add(step.load_fps)
-                self.unconfirmed_load = UnconfirmedLoad(step.load_fps, missed)
+                self.unconfirmed_load = UnconfirmedLoad(step.load_fps, missed, step.duration_s)
                 return
 
-    def add_full_step(self, step: SearchStep) -> tuple[float, ...]:
-        """Record a full step at the unconfirmed load, and return the goals that it is confirmed to miss."""
+    def add_confirmation(self, step: SearchStep) -> tuple[float, ...]:
+        """Record a step at the unconfirmed load, and return the goals that it is confirmed to miss."""
         load = self.unconfirmed_load
         if load is None:
             raise ValueError("there is no unconfirmed load")
+        if step.duration_s < self._parameters.step_s:
+            load.next_duration_s = self._parameters.step_s
+            if step.loss_ratio <= load.missed_goals[0]:
+                # A stall hits one step. It costs less to repeat this step than to run a full one.
+                self.unconfirmed_load = None
+            return ()
         load.net_missed_steps += 1 if step.loss_ratio > load.missed_goals[0] else -1
         if 0 <= load.net_missed_steps < _NET_MISSES_TO_CONFIRM:
             return ()

@@ -69,7 +69,7 @@ _PRIOR_WEIGHT_OF_GUESS = 0.75
 _LONGER_STEP_WEIGHTS_AND_SCALES = ((0.6, 0.0015), (0.25, 0.03), (0.1, 0.3))
 """Weights and scales of Student's t distributions with 2 degrees of freedom; the rest is uninformative."""
 _UNINFORMATIVE_LONGER_STEP_WEIGHT = 1 - sum(share for share, _ in _LONGER_STEP_WEIGHTS_AND_SCALES)
-_LONGER_STEP_GUESS_WEIGHT = 0.4
+_LONGER_STEP_GUESS_WEIGHT = 0.5
 """Weight of a guess from the forwarding rates of longer steps, instead of the uninformative weight."""
 
 
