@@ -128,13 +128,14 @@ def main() -> None:
     parser.add_argument(
         "--first-seed", type=int, default=FIRST_SEED, help="seed of the first device of each type"
     )
+    parser.add_argument("--processes", type=int, help="number of processes; the CPUs by default")
     options = parser.parse_args()
     tasks = [
         (device_type, options.first_seed + number)
         for number in range(options.devices)
         for device_type in DEVICE_TYPES
     ]
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(options.processes) as pool:
         running = pool.map(compare_methods, *zip(*tasks, strict=True))
         outcomes = list(track(running, description="searching", total=len(tasks), transient=True))
     by_method = {name: [device[number] for device in outcomes] for number, name in enumerate(METHODS)}
@@ -151,9 +152,7 @@ def main() -> None:
     _print_by_device_type(by_method, _format_wrong_share)
     print("\nTruth within low..high\n")
     _print_by_device_type(by_method, _format_coverage)
-    print(
-        "\nvnetbench stopped early: truth within low..high at random times, and time left within a factor of two\n"
-    )
+    print("\nvnetbench stopped early: truth within low..high at random times; time left in a factor of two\n")
     _print_early_stops(by_method["vnetbench"])
 
 
@@ -178,6 +177,7 @@ def _stop_early(
     if len(ends_s) < 2:
         return ()
     random_s = np.random.default_rng([seed, 1]).uniform(ends_s[0], ends_s[-1], RANDOM_STOPS_PER_SEARCH)
+    moments: list[tuple[float | None, float]]
     moments = [(share, max(float(ends_s[0]), share * float(ends_s[-1]))) for share in STOPS_AT_SHARES]
     moments += [(None, float(stop_s)) for stop_s in random_s]
     search = bayesian.BayesianSearch(parameters, seed)

@@ -25,14 +25,12 @@ from vnetbench.search.interface import (
     SearchStep,
 )
 from vnetbench.search.monotonicity import MAX_NEIGHBOUR_LOAD_RATIO, MonotonicityCheck
+from vnetbench.search.remaining_time import expected_full_steps
 from vnetbench.search.stability import widen_if_changed
 from vnetbench.search.step_log import OutOfTimeError, SearchStepLog, time_beside_load_s
 
 _CANDIDATE_LOADS_PER_DURATION = 14
 """Number of candidate loads per goal and step duration, spread over the likely throughputs."""
-
-_MISSING_SHARE_AT_END = 0.5
-"""Share of the missing information that a search gets before its intervals are narrow enough."""
 
 
 def search(
@@ -75,7 +73,6 @@ class BayesianSearch:
         ]
         self._monotonicity_check = MonotonicityCheck(parameters)
         self._lossy_load_fps_by_goal: dict[float, float] = {}
-        self._information_nats_per_s = 0.0
 
     def plan_step(self) -> tuple[float, float] | None:
         """Return load and duration of the next step; None if the search is complete."""
@@ -89,9 +86,7 @@ class BayesianSearch:
             return self._round_load(load_fps), self._durations_s[0]
         if waiting := self.open_estimators():
             beside_s = time_beside_load_s(self.steps, parameters.settle_s)
-            load_fps, duration_s, self._information_nats_per_s = _most_informative_step(
-                waiting, parameters, beside_s, self._random
-            )
+            load_fps, duration_s = _most_informative_step(waiting, parameters, beside_s, self._random)
             return self._round_load(load_fps), duration_s
         return None
 
@@ -123,24 +118,20 @@ class BayesianSearch:
         ]
 
     def remaining_s(self) -> float:
-        """Return the expected time until the search is complete, from the step that was planned last.
-
-        It is the missing information at the rate of the planned step, with the steps of the monotonicity
-        check, and at most the rest of the time limit.
-        """
+        """Return the expected time until the search is complete: at most the rest of the time limit."""
         parameters = self._parameters
         beside_s = time_beside_load_s(self.steps, parameters.settle_s)
-        width = math.log1p(parameters.relative_width)
-        missing_nats = sum(
-            posterior.unknown_nats(each.throughput_posterior, width) for each in self.open_estimators()
-        )
-        check_steps = self._monotonicity_check.expected_step_count(self.estimators, self.steps)
-        left_s = check_steps * (self._durations_s[0] + beside_s)
-        if missing_nats and self._information_nats_per_s:
-            left_s += _MISSING_SHARE_AT_END * missing_nats / self._information_nats_per_s
         spent_s = sum(
             max(step.duration_s + parameters.settle_s, step.elapsed_s or 0.0) for step in self.steps
         )
+        full_step_s = parameters.step_s + beside_s
+        left_s = full_step_s * expected_full_steps(
+            self.open_estimators(), parameters.relative_width, spent_s / full_step_s
+        )
+        check_steps = self._monotonicity_check.expected_step_count(self.estimators, self.steps)
+        left_s += check_steps * (self._durations_s[0] + beside_s)
+        if (load := self._monotonicity_check.unconfirmed_load) is not None:
+            left_s += load.next_duration_s + beside_s
         return min(left_s, max(0.0, parameters.time_limit_s - spent_s))
 
     def goal_results(self) -> tuple[GoalResult, ...]:
@@ -264,8 +255,8 @@ def _most_informative_step(
     parameters: SearchParameters,
     beside_load_s: float,
     random: np.random.Generator,
-) -> tuple[float, float, float]:
-    """Return load and duration of the step with the highest expected information per time, and this."""
+) -> tuple[float, float]:
+    """Return load and duration of the step with the highest expected information per time."""
     width = math.log1p(parameters.relative_width)
     best_information, load, length = -1.0, 0.0, parameters.step_s
     for level, length_s in enumerate(estimators[0].step_durations_s):
@@ -291,4 +282,4 @@ def _most_informative_step(
         best = int(np.argmax(information))
         if information[best] > best_information:
             best_information, load, length = float(information[best]), float(loads[best]), length_s
-    return math.exp(load), length, best_information
+    return math.exp(load), length

@@ -212,8 +212,9 @@ def compute_posterior(
     guesses: Sequence[ThroughputGuess | None],
 ) -> ThroughputPosterior:
     """Return the posterior from the log likelihoods and guesses of all step durations, shortest first."""
-    transitions = []
-    posteriors, likelihoods, shapes = [], [], []
+    transitions: list[Floats] = []
+    posteriors: list[Floats] = []
+    likelihoods, shapes = [], []
     for log_likelihoods_here, guess in zip(log_likelihoods, guesses, strict=True):
         prior = _throughput_prior(grid, min_log_load, max_log_load, guess)
         if posteriors:
@@ -251,6 +252,13 @@ def pass_probabilities_by_throughput(
         )
         leans.append(np.einsum("sc,slc->lc", by_spread, progress))
     return np.asarray(0.5 + np.where(distance >= 0, leans[0], -leans[1]))
+
+
+def expected_log_spread(posterior: ThroughputPosterior) -> float:
+    """Return the expected logarithm of the spread of full steps' curve, averaged over its sides."""
+    log_spreads = np.repeat(np.log(_CURVE_SPREADS), len(_LAPSE_PROBABILITIES))
+    sides = posterior.shape_probabilities_by_duration[-1]
+    return float(np.mean([log_spreads @ half @ posterior.full_step_probability_by_cell for half in sides]))
 
 
 def chance_of_wider_curve(posterior: ThroughputPosterior, spread: float) -> float:
