@@ -62,7 +62,11 @@ def test_a_burst_does_not_raise_the_share_above_the_rate_and_a_removed_shaper_ha
 def test_delays_are_counted_for_each_packet_if_the_agent_counts_packets() -> None:
     shaper = qdisc(90_000_000, GIGABIT, overlimits=300)
     assert "shaper_delays_per_packet" not in evidence_of(shaper)
-    assert evidence_of({**shaper, "sent_packets": 200})["shaper_delays_per_packet"] == 1.5
+    counted = {**shaper, "sent_packets": 200}
+    assert evidence_of(counted)["shaper_delays_per_packet"] == 1.5
+    large = with_counters(with_qdiscs({**counted, "sent_packets": 200 * 45}), "a1", tx_packets=20)
+    large = with_stream_details(large, "a1", busy_s=0.05, segments_out=900)
+    assert trial_evidence(large, testbed=TESTBED)["shaper_delays_per_packet"] == pytest.approx(1.5)
 
 
 def test_drops_of_a_queue_without_samples_are_no_loss_at_an_unknown_point() -> None:

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.estimate.evidence.fixtures import trial_evidence, uniform_trial, with_counters, with_observation
+from tests.estimate.evidence.fixtures import (
+    trial_evidence,
+    uniform_trial,
+    with_counters,
+    with_observation,
+    with_totals,
+)
 from tests.estimate.evidence.test_links import port
 from vnetbench.results.records import Histogram, TrialRecord
 
@@ -80,3 +86,15 @@ def test_retransmitted_connection_requests_are_a_share_of_all() -> None:
     assert trial_evidence(trial, warmup_samples=10)["syn_retransmits_percent"] == pytest.approx(25)
     idle = with_counters(uniform_trial(), "a1", tcp_connections_opened=0, tcp_syn_retransmits=0)
     assert "syn_retransmits_percent" not in trial_evidence(idle)
+
+
+def test_a_connection_that_completes_after_the_load_is_only_in_the_totals() -> None:
+    """Samples end with the load; a connection request that was lost near its end is answered later."""
+    trial = with_histograms(latency=((FAST, 1000),), connect_time=((FAST, 1000),))
+    buckets = {"buckets": [[FAST, 20_000], [SYN_STALLED, 4]]}
+    counters = {"tcp_connections_opened": 20_004, "tcp_syn_retransmits": 4, "tcp_segments_retransmitted": 4}
+    trial = with_totals(trial, "a1", latency=buckets, connect_time=buckets, counters=counters)
+    evidence = trial_evidence(trial)
+    assert evidence["connect_stall_percent"] == pytest.approx(80, abs=1)
+    assert evidence["retransmits_per_stall"] == 1
+    assert evidence["syn_retransmits_percent"] == pytest.approx(0.02, rel=0.01)

@@ -18,6 +18,7 @@ from vnetbench.estimate.evidence.aggregation import (
     share_percent,
     sum_known_values,
     to_number,
+    total_of_counter,
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
@@ -48,8 +49,9 @@ SHAPER_EVIDENCE_METRICS = (
         "1",
         "delays per packet of the busiest shaper",
         "times that the most used queueing discipline with a configured rate delayed a packet, for each "
-        "packet that it sent. A full link delays nearly every packet once or more",
-        ("path_state.qdiscs[].overlimits", "path_state.qdiscs[].sent_packets"),
+        "packet that it sent. Packets are as large as those of the senders. A full link delays nearly every "
+        "packet once or more",
+        ("path_state.qdiscs[].overlimits", "path_state.qdiscs[].sent_packets", "segments_out", "tx_packets"),
     ),
     EvidenceMetric(
         "shaper_drops_per_s",
@@ -82,8 +84,9 @@ class Shaper:
     delays: float
     """Times that it delayed a packet."""
     drops: float
-    packets: float | None
-    """Packets that it sent; None if the agent does not report them."""
+    segments: float | None
+    """Packets that it sent, where each segment of a large one counts; None if the agent does not report
+    them."""
 
 
 def shaper_evidence(data: TrialData) -> EvidenceValues:
@@ -98,7 +101,7 @@ def shaper_evidence(data: TrialData) -> EvidenceValues:
         values |= {
             "shaper_rate_share_percent": shaper.rate_share_percent,
             "shaper_delays_per_s": ratio(shaper.delays + shaper.drops, trial_s),
-            "shaper_delays_per_packet": ratio(shaper.delays, shaper.packets),
+            "shaper_delays_per_packet": ratio(shaper.delays * _segments_per_packet(data), shaper.segments),
         }
     return values
 
@@ -171,6 +174,18 @@ def _shapers(part: SteadyPart) -> Iterator[Shaper]:
                     to_number(qdisc.get("drops")) or 0.0,
                     to_number(qdisc.get("sent_packets")),
                 )
+
+
+def _segments_per_packet(data: TrialData) -> float:
+    """Return the mean number of TCP segments in the packets that the senders' interfaces get; 1 if unknown.
+
+    A queueing discipline delays whole packets, but the kernel counts what it sent in segments (bstats_update,
+    include/net/sch_generic.h).
+    """
+    segments = sum_known_values(*(flow.total("segments_out") for flow in data.tcp_senders))
+    senders = data.steady_part.senders
+    packets = sum_known_values(*(total_of_counter(samples, "tx_packets") for _, samples in senders))
+    return max(1.0, ratio(segments, packets) or 1.0)
 
 
 def _root_drops(qdiscs: list[Mapping[str, Any]], sampled: frozenset[str]) -> float:
