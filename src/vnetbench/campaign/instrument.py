@@ -176,7 +176,9 @@ class LabInstrument:
             try:
                 return measure_trial(testbed, self._get_or_start_observer(), load, should_abandon)
             except TrialFailed as failure:
-                add_path_probe(failure, testbed, load.factors, effective)
+                workload = WORKLOADS[load.workload]
+                uses_tcp = workload.carrier == "sockets" and not workload.has_datagrams
+                add_path_probe(failure, testbed, load.factors, effective, uses_tcp)
                 raise
 
         return run_step_series(load, load.step_series, run_once) if load.step_series else run_once(load)

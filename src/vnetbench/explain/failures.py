@@ -177,10 +177,13 @@ def _probe_phrases(probe: Mapping[str, object]) -> Iterator[str]:
     if "small_passed" not in probe:
         return
     small, large = probe["small_bytes"], probe["large_bytes"]
+    is_tcp = probe.get("transport") == "tcp"
+    packets = "TCP segments in packets" if is_tcp else "packets"
+    contrast = ", although UDP datagrams of both sizes passed" if is_tcp else ""
     if probe["small_passed"] and not probe["large_passed"]:
-        yield f"right after it, packets of {small} bytes passed, but none of {large} bytes"
+        yield f"right after it, {packets} of {small} bytes passed, but none of {large} bytes{contrast}"
     elif not probe["small_passed"]:
-        yield f"right after it, not even packets of {small} bytes passed"
+        yield f"right after it, not even {packets} of {small} bytes passed{contrast}"
     else:
         yield f"right after it, packets of {small} and of {large} bytes passed"
 
