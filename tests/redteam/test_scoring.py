@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.redteam import effects, scoring
+from bench.redteam.calibration import NamedRun, format_calibration
 from bench.redteam.causes import BY_ID
 from bench.redteam.model import Label
 from bench.redteam.scoring import Named, Verdict
@@ -162,3 +163,10 @@ def test_the_score_names_every_share() -> None:
     assert "false alarms                                 100.0%" in lines
     assert "WRONG  tbf-sender" in lines
     assert "ALARM  control-x" in lines
+
+
+def test_a_word_that_is_right_for_one_cause_only_shows_it() -> None:
+    runs = [NamedRun("common", "likely", True)] * 8 + [NamedRun("rare", "likely", False)] * 2
+    confirmed, very_likely, likely, possible = format_calibration(runs)
+    assert "80.0%" in likely and likely.endswith("without any one cause 0% to 100%")
+    assert all("no run" in line for line in (confirmed, very_likely, possible))
