@@ -74,7 +74,9 @@ def rank_causes(
     ranked = sorted(scores, key=lambda name: -scores[name])
     names = [name for name in ranked if scores[name] >= min_candidate_score()][:_MAX_CANDIDATES]
     words = _confidence_words(names, ranked, scores, scored, trials, applicable, workload, set_factors)
-    named = sorted(zip(names, words, strict=True), key=lambda each: _order_of_named(*each, applicable))
+    named = sorted(
+        zip(names, words, strict=True), key=lambda each: _order_of_named(each[0], each[1], applicable)
+    )
     candidates = [
         CandidateCause(
             cause=applicable[name].cause,
