@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.redteam import effects, runner
+from bench.redteam.calibration import NamedRun, format_calibration
 from bench.redteam.causes import BY_ID
+from bench.redteam.intervals import format_share, wilson
 from bench.redteam.model import MISSING, Label
 
 CONFIDENT = ("very likely", "confirmed")
-WORDS = ("confirmed", "very likely", "likely", "possible")
 IGNORED_CAUSES = ("too_few_trials", "warm_up")
 """Statements about the length of a campaign. Every run of the corpus is short on purpose."""
 MOST_OTHER_SHARE = 0.5
@@ -144,24 +144,6 @@ def is_disturbed(label: Label) -> bool:
     return label.other_share > MOST_OTHER_SHARE or label.steal_share > MOST_STEAL
 
 
-def wilson(hits: int, count: int, z: float = 1.959964) -> tuple[float, float]:
-    """Return the 95 % interval of a share (Wilson 1927)."""
-    if not count:
-        return 0.0, 1.0
-    share = hits / count
-    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return max(centre - half, 0.0), min(centre + half, 1.0)
-
-
-def format_share(hits: int, count: int) -> str:
-    """Return a share with its interval, such as `67 % [39 to 86] (8 of 12)`."""
-    if not count:
-        return "no run"
-    low, high = wilson(hits, count)
-    return f"{hits / count:.1%} [{low:.1%} to {high:.1%}] ({hits} of {count})"
-
-
 SCORES: tuple[tuple[str, Callable[[Verdict], bool]], ...] = (
     ("right first", lambda verdict: verdict.is_right),
     ("right among first two", lambda verdict: verdict.is_among_two),
@@ -221,14 +203,23 @@ def _format_counts(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 def _format_words(faults: Sequence[Verdict], controls: Sequence[Verdict]) -> Iterator[str]:
     yield "Confidence of the first name: how often it was right (controls: no false alarm)"
-    for word in WORDS:
-        right = [each.is_right for each in faults if each.first and each.first.confidence == word]
-        right += [
-            not each.is_false_alarm for each in controls if each.first and each.first.confidence == word
-        ]
-        yield f"  {word:44} {format_share(sum(right), len(right))}"
+    runs = [
+        NamedRun(each.label.cause, each.first.confidence, is_right(each))
+        for group, is_right in ((faults, _is_right), (controls, _is_no_alarm))
+        for each in group
+        if each.first
+    ]
+    yield from format_calibration(runs)
     unnamed = sum(each.first is None for each in (*faults, *controls))
     yield f"  {'no name':44} {unnamed} runs"
+
+
+def _is_right(verdict: Verdict) -> bool:
+    return verdict.is_right
+
+
+def _is_no_alarm(verdict: Verdict) -> bool:
+    return not verdict.is_false_alarm
 
 
 def _format_groups(faults: Sequence[Verdict], key: str) -> Iterator[str]:

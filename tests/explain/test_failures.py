@@ -56,6 +56,19 @@ def test_the_cause_follows_from_the_kind_and_the_probe(
     assert cause_of_failure(FailedTrials(kind, "it failed", path_probe=probe)) == cause
 
 
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("a1: cpus = any did not take effect: 0 was read back", "cpu_set_changed"),
+        ("a1: vcpu_pin = spread did not take effect: 0 was read back", "cpu_set_changed"),
+        ("a1, eth0: mtu = 9000 did not take effect: 1500 was read back", "testbed_changed"),
+        ("a1: the interface does not exist", "testbed_changed"),
+    ],
+)
+def test_a_changed_testbed_names_the_cpus_if_they_changed(text: str, cause: str) -> None:
+    assert cause_of_failure(FailedTrials("testbed_changed", text)) == (cause, "very likely")
+
+
 def test_failures_come_first_and_are_part_of_the_first_two_sentences() -> None:
     flapping = FailedTrials("interface", "b1: interface eth0 lost its carrier", 2, BOTH)
     gone = FailedTrials("agent_gone", "a1: the agent ended")

@@ -20,6 +20,17 @@ BUSY: Evidence = {
     "filter_work_percent": 0.0,
     "policer_drops_per_s": 0.0,
 }
+FLOODED: Evidence = {"foreign_packet_work_percent": 40.0, "foreign_packets_percent": 95.0}
+SMALL_SEGMENTS: Evidence = {
+    "segment_share_of_mtu_percent": 30.0,
+    "segments_per_packet": 1.0,
+    "bytes_per_call": 1e6,
+}
+SMALL_WINDOW: Evidence = {
+    "rwnd_limited_percent": 97.0,
+    "peer_window_bytes": 57_000.0,
+    "receive_queue_percent": 40.0,
+}
 STALLING: Evidence = {"request_stall_percent": 90.0, "timeouts_per_s": 4.0, "latency_share": 1.0}
 
 
@@ -36,6 +47,12 @@ def test_without_anything_in_the_way_the_load_fills_its_cpus() -> None:
     [
         ({**BUSY, "foreign_packet_sockets": 1, "busiest_program_percent": 30}, TCP_STREAM, "packet_capture"),
         ({**BUSY, "filter_work_percent": 60}, TCP_STREAM, "packet_filtering"),
+        ({**BUSY, "filter_work_percent": 25}, TCP_STREAM, "packet_filtering"),
+        ({**BUSY, **FLOODED}, TCP_STREAM, "foreign_packets"),
+        ({**BUSY, **FLOODED, "softnet_dropped_per_s": 5000}, TCP_STREAM, "foreign_packets"),
+        ({**BUSY, "stopped_time_percent": 12}, TCP_RR, "process_stopped"),
+        ({**BUSY, **SMALL_SEGMENTS, "tso_off": 1, "path_loss_percent": 1}, TCP_STREAM, "small_mtu"),
+        ({**BUSY, **SMALL_WINDOW}, TCP_STREAM, "receive_window"),
         ({**BUSY, "split_at_port_ratio": 40, "segments_per_packet": 40}, TCP_STREAM, "offload_off_on_path"),
         ({"policer_drops_per_s": 300, "path_loss_percent": 2}, UDP_STREAM, "policer"),
         ({"path_loss_percent": 1.5, "policer_drops_per_s": 0}, UDP_STREAM, "path_loss"),
@@ -162,3 +179,28 @@ def test_a_stall_with_a_retransmission_is_a_loss_although_no_timer_expired() -> 
 def test_a_stall_without_any_retransmission_is_no_loss() -> None:
     stalling: Evidence = {"request_stall_percent": 90.0, "timeouts_per_s": 0.0, "retransmits_per_stall": 0.0}
     assert not rank_causes([stalling] * 6, load_rules(), TCP_RR).candidates
+
+
+def test_packets_that_a_tunnel_processes_twice_are_not_foreign() -> None:
+    evidence = {**BUSY, "foreign_packet_work_percent": 20, "foreign_packets_percent": 50}
+    assert first_cause(evidence) == "cpus_full"
+
+
+def test_small_segments_cost_nothing_where_packets_stay_whole() -> None:
+    assert first_cause({**BUSY, **SMALL_SEGMENTS, "segments_per_packet": 40}) == "cpus_full"
+
+
+def test_work_for_each_segment_costs_nothing_where_the_time_is_not_cpu_work() -> None:
+    segmenting: Evidence = {"tso_off": 1, "segments_per_packet": 1, "bytes_per_call": 1e6}
+    assert first_cause({**BUSY, **segmenting}) == "segmentation_off"
+    waiting = {
+        **segmenting,
+        "cpu_work_time_percent": 8,
+        "overlimits_per_s": 900,
+        "data_queue_busy_percent": 95,
+    }
+    assert first_cause(waiting) == "link_full"
+
+
+def test_a_small_window_with_a_full_receive_queue_is_no_window_limit() -> None:
+    assert first_cause({**BUSY, **SMALL_WINDOW, "receive_queue_percent": 95}) == "cpus_full"

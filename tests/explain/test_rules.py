@@ -21,6 +21,7 @@ FAILURE_NAMES = (
     "no_cpu_time",
     "counts_contradict",
     "testbed_changed",
+    "cpu_set_changed",
     "system_refused",
     "wrong_listener",
 )
@@ -35,6 +36,7 @@ NAMES = (
     "shared_with_packets",
     "other_programs",
     "load_paused",
+    "process_stopped",
     "shared_by_vms",
     "cpu_quota",
     "steal",
@@ -57,6 +59,7 @@ NAMES = (
     "policer",
     "packet_filtering",
     "packet_capture",
+    "foreign_packets",
     "offload_off_on_path",
     "connection_setup_loss",
     "one_uplink",

@@ -106,6 +106,33 @@ def test_no_candidate_has_more_confidence_than_those_before_it() -> None:
     ]  # fmt: skip
 
 
+def test_of_two_causes_with_equal_confidence_the_fault_stands_before_the_natural_limit() -> None:
+    table = "".join(
+        f'[{name}]\n{_ABOUT}is_fault = {is_fault}\nrequires = [{{ metric = "{name}", from = 0, to = 100 }}]\n'
+        for name, is_fault in (("full", "false"), ("others", "true"))
+    )
+    both = parse_rules({"cpu.toml": table})
+
+    def ranked(full: float, others: float) -> list[tuple[str, str]]:
+        found = rank_causes([{"full": full, "others": others}], both, "tcp_stream").candidates
+        return [(each.cause.name, each.confidence) for each in found]
+
+    assert ranked(80, 65) == [("others", "likely"), ("full", "likely")]
+    assert ranked(95, 65) == [("full", "very likely"), ("others", "likely")]
+
+
+def test_an_anomaly_lowers_the_natural_limit_and_not_the_fault_behind_it() -> None:
+    table = "".join(
+        f'[{name}]\n{_ABOUT}is_fault = {is_fault}\nrequires = [{{ metric = "{name}", from = 0, to = 100 }}]\n'
+        for name, is_fault in (("full", "false"), ("others", "true"))
+    )
+    evidence = {"full": 100.0, "others": 86.0, "programs_time_percent": 40.0}
+    found = rank_causes([evidence], parse_rules({"cpu.toml": table}), "tcp_stream").candidates
+    assert [(each.cause.name, each.confidence) for each in found] == [
+        ("others", "very likely"), ("full", "likely"),
+    ]  # fmt: skip
+
+
 def test_unscored_causes_are_listed_with_missing_metrics() -> None:
     result = rank({"load": 99.0})
     assert result.missing_metrics_by_cause == {"throttled": ("held", "stopped")}

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from bench.redteam import effects, scoring
+from bench.redteam.calibration import NamedRun, format_calibration
 from bench.redteam.causes import BY_ID
+from bench.redteam.intervals import wilson
 from bench.redteam.model import Label
 from bench.redteam.scoring import Named, Verdict
 
@@ -144,9 +146,9 @@ def test_the_accepted_names_are_those_of_the_present_declarations() -> None:
 
 def test_the_wilson_interval_matches_a_published_example() -> None:
     # Newcombe, Statistics in Medicine 17 (1998), table I: 81 of 263, method 3.
-    low, high = scoring.wilson(81, 263)
+    low, high = wilson(81, 263)
     assert (round(low, 4), round(high, 4)) == (0.2553, 0.3662)
-    assert scoring.wilson(0, 0) == (0.0, 1.0)
+    assert wilson(0, 0) == (0.0, 1.0)
 
 
 def test_the_score_names_every_share() -> None:
@@ -162,3 +164,10 @@ def test_the_score_names_every_share() -> None:
     assert "false alarms                                 100.0%" in lines
     assert "WRONG  tbf-sender" in lines
     assert "ALARM  control-x" in lines
+
+
+def test_a_word_that_is_right_for_one_cause_only_shows_it() -> None:
+    runs = [NamedRun("common", "likely", True)] * 8 + [NamedRun("rare", "likely", False)] * 2
+    confirmed, very_likely, likely, possible = format_calibration(runs)
+    assert "80.0%" in likely and likely.endswith("without any one cause 0% to 100%")
+    assert all("no run" in line for line in (confirmed, very_likely, possible))

@@ -17,8 +17,8 @@ from bench.redteam.target import Target
 ANY_LOAD = (tcp(1), rr(1), tcp(4), crr(1), mixed(1), rr(4))
 TCP_AND_RR = (tcp(1), rr(2), tcp(2), crr(2))
 SHARED_PERIOD_S = 0.4
-SENDER_PAUSED = ("load_paused",)
-RECEIVER_PAUSED = ("missing:paused_receiver",)
+SENDER_PAUSED = ("process_stopped", "load_paused")
+RECEIVER_PAUSED = ("process_stopped",)
 """load_paused is about the program that sends."""
 
 
@@ -211,8 +211,8 @@ CAUSES = (
           _limit(("b1",))),
     Cause("agents-on-one-cpu", "cpu", "both VMs were pinned to one of several CPUs",
           "a cpuset of the first CPU for both agents, for N of every 400 ms", (100, 200, 400),
-          ("shared_by_vms", "cpus_full"), (tcp(2), tcp(4), rr(4), tcp(1)), _share_one_cpu, min_cpus=2,
-          phase="load"),
+          ("shared_by_vms", "cpus_full", "cpu_set_changed"), (tcp(2), tcp(4), rr(4), tcp(1)), _share_one_cpu,
+          min_cpus=2, phase="load"),
     Cause("receiver-beside-hog", "cpu", "the receiver is pinned to a CPU that hogs use",
           "a cpuset for its agent and taskset of N hogs to the first CPU", (1, 2, 4), CPU_TAKEN, TCP_AND_RR,
           all_of(_pin(("b1",)), _prefixed("taskset -c {cpu}", "spin 1.0 0.01")), min_cpus=2, phase="load"),

@@ -103,7 +103,7 @@ CAUSES = (
     _work("policy-rules", "many routing rules in the router", "N ip rules", _policy_rules("sw"),
           accepted=("missing:routing_rules",), vswitches=("router",)),
     _work("flooding", "the bridge floods every frame to N other ports", "learning off, N more ports",
-          _flooding, intensities=(8, 40, 160), accepted=("missing:flooding",)),
+          _flooding, intensities=(8, 40, 160), accepted=("foreign_packets",)),
     _work("capture-sender", "packet captures at the sender", "N readers of AF_PACKET on its interface",
           programs("a1", "capture eth0"), intensities=(1, 3, 8), accepted=CAPTURE),
     _work("capture-receiver", "packet captures at the receiver", "N readers of AF_PACKET on its interface",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,6 +31,9 @@ FAILED_KIND = "failed"
 """Kind of a finding about failed trials."""
 _OBSERVED, _INFERRED = "very likely", "likely"
 _UNKNOWN_CAUSE_NAME = "unknown"
+_CPU_SET_FACTORS = ("cpus", "thread_cpus", "vcpu_pin")
+_CHANGED_FACTOR_PATTERN = re.compile(r"(?:[^:=]+: )?(\w+) = .* did not take effect")
+"""The factor in the text about a setting that was read back with another value (`lab/knobs.py`)."""
 
 
 class FailureCause(NamedTuple):
@@ -105,6 +109,9 @@ def count_attempts(summary: CampaignSummary) -> int:
 def cause_of_failure(failed: FailedTrials) -> FailureCause:
     """Return the cause of failed trials, from their kind and the probe of the path."""
     cause = _CAUSE_BY_KIND.get(failed.kind, FailureCause(_UNKNOWN_CAUSE_NAME, _INFERRED))
+    changed = _CHANGED_FACTOR_PATTERN.match(failed.text)
+    if failed.kind == TESTBED_CHANGED and changed and changed[1] in _CPU_SET_FACTORS:
+        return FailureCause("cpu_set_changed", _OBSERVED)
     small, large = (failed.path_probe.get(name) for name in ("small_passed", "large_passed"))
     if failed.kind not in KINDS_THAT_PROBE_DECIDES or small is None or large is None:
         return cause

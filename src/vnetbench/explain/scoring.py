@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from itertools import accumulate
 from statistics import median
 
 from vnetbench.explain.anomalies import find_anomalies
-from vnetbench.explain.confidence import confidence_word, lower_of_confidence_words, min_candidate_score
+from vnetbench.explain.confidence import (
+    confidence_rank,
+    confidence_word,
+    lower_of_confidence_words,
+    min_candidate_score,
+)
 from vnetbench.explain.model import CandidateCause, EvidenceItem
 from vnetbench.explain.rules import CauseRule, EvidenceCondition, EvidencePattern
+from vnetbench.explain.waits import leaves_most_waiting_unexplained
 
 TrialEvidence = Mapping[str, float]
 """Evidence of one trial: metric to value. Unknown metrics are absent."""
@@ -68,18 +73,10 @@ def rank_causes(
     scores = _reduce_explained_scores({name: median(each) for name, each in scored.items()}, applicable)
     ranked = sorted(scores, key=lambda name: -scores[name])
     names = [name for name in ranked if scores[name] >= min_candidate_score()][:_MAX_CANDIDATES]
-    has_anomaly = bool(find_anomalies(trials, set_factors))
-    words = [
-        confidence_word(
-            scores[name],
-            _count_demotions(name, ranked, scores, scored[name], applicable)
-            # Something unusual that a natural limit leaves unexplained may be the real cause.
-            + (has_anomaly and not applicable[name].cause.is_fault),
-        )
-        for name in names
-    ]
-    # A cause below two rivals is demoted by neither, and must not get more confidence than they have.
-    confidences = accumulate(words, lower_of_confidence_words)
+    words = _confidence_words(names, ranked, scores, scored, trials, applicable, workload, set_factors)
+    named = sorted(
+        zip(names, words, strict=True), key=lambda each: _order_of_named(each[0], each[1], applicable)
+    )
     candidates = [
         CandidateCause(
             cause=applicable[name].cause,
@@ -87,9 +84,47 @@ def rank_causes(
             confidence=confidence,
             evidence=tuple(_decisive_evidence_items(applicable[name], trials)),
         )
-        for name, confidence in zip(names, confidences, strict=True)
+        for name, confidence in named
     ]
     return CauseRanking(tuple(candidates), unscored, (ranked[0], scores[ranked[0]]) if ranked else None)
+
+
+def _confidence_words(
+    names: Sequence[str],
+    ranked: Sequence[str],
+    scores: Mapping[str, float],
+    trial_scores: Mapping[str, Sequence[float]],
+    trials: Sequence[TrialEvidence],
+    rules: Mapping[str, CauseRule],
+    workload: str,
+    set_factors: Collection[str],
+) -> list[str]:
+    """Return the confidence in each named cause: its score, less one step for each open alternative.
+
+    A cause below two rivals is demoted by neither, and must not get more confidence than they have.
+    """
+    has_anomaly = bool(find_anomalies(trials, set_factors))
+    words: list[str] = []
+    lowest = lowest_of_faults = confidence_word(1.0)
+    for name in names:
+        is_fault = rules[name].cause.is_fault
+        demotions = (
+            _count_demotions(name, ranked, scores, trial_scores[name], rules)
+            + leaves_most_waiting_unexplained(name, trials, workload)
+            # Something unusual that a natural limit leaves unexplained may be the real cause.
+            + (has_anomaly and not is_fault)
+        )
+        word = confidence_word(scores[name], demotions)
+        word = lower_of_confidence_words(word, lowest_of_faults if is_fault else lowest)
+        lowest = lower_of_confidence_words(lowest, word)
+        lowest_of_faults = word if is_fault else lowest_of_faults
+        words.append(word)
+    return words
+
+
+def _order_of_named(name: str, confidence: str, rules: Mapping[str, CauseRule]) -> tuple[int, bool]:
+    """Return the sorting key: of two equally likely causes, a fault stands before a natural limit."""
+    return confidence_rank(confidence), not rules[name].cause.is_fault
 
 
 def score_cause(rule: CauseRule, evidence: TrialEvidence) -> float | None:
@@ -165,12 +200,16 @@ def _count_demotions(
     trial_scores: Sequence[float],
     rules: Mapping[str, CauseRule],
 ) -> int:
-    """Return the confidence steps that a cause loses: one if trials disagree, one if another cause ties."""
+    """Return the confidence steps that a cause loses: one if trials disagree, one if another cause ties.
+
+    A natural limit is no rival of a fault: all runs have one.
+    """
     agreement = sum(score >= scores[name] / 2 for score in trial_scores) / len(trial_scores)
     rivals = [
         other
         for other in ranked
         if other != name
+        and (rules[other].cause.is_fault or not rules[name].cause.is_fault)
         and scores[other] > scores[name] - _SCORE_TIE_MARGIN
         and other not in rules[name].explains
         and name not in rules[other].explains

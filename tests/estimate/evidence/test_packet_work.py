@@ -9,6 +9,7 @@ from tests.estimate.evidence.fixtures import (
     uniform_trial,
     with_counters,
     with_observation,
+    with_stream_details,
     with_totals,
 )
 from tests.estimate.evidence.test_links import port
@@ -37,3 +38,20 @@ def test_work_in_filters_grows_with_the_rules() -> None:
     # 20,000 packets per second, 10 ns per rule: 0.2 of the 1.5 CPUs that the load uses.
     assert filter_work_percent(1000) == pytest.approx(100 * 0.2 / 1.5)
     assert filter_work_percent(100_000) == 100
+
+
+def test_a_filter_of_traffic_control_costs_as_much_as_three_firewall_rules() -> None:
+    trial = trial_with_threads((1.0, 0.0), (0.5, 0.0), busy_cpu(1.0), busy_cpu(0.5))
+    trial = with_counters(with_counters(trial, "a1", tx_packets=1000), "b1", rx_packets=500)
+    work = [
+        trial_evidence(with_totals(trial, "a1", path_state=state(**counts)))["filter_work_percent"]
+        for counts in ({"netfilter_rules": 300}, {"tc_filters": 100})
+    ]
+    assert work[0] == pytest.approx(work[1])
+    assert work[0] > 0
+
+
+@pytest.mark.parametrize(("mss_bytes", "percent"), [(1448, 100), (720, 50), (88, 100 * 88 / 1440)])
+def test_segments_are_compared_with_what_the_mtu_permits(mss_bytes: int, percent: float) -> None:
+    trial = with_stream_details(uniform_trial(mtu=1500), "a1", mss_bytes=mss_bytes, busy_s=0.05)
+    assert trial_evidence(trial)["segment_share_of_mtu_percent"] == pytest.approx(percent)

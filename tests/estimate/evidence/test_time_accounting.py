@@ -18,7 +18,7 @@ from tests.estimate.evidence.fixtures import (
     with_stream_details,
     with_totals,
 )
-from vnetbench.results.records import HOST, Histogram, TrialRecord
+from vnetbench.results.records import HOST, EndpointRecord, Histogram, TrialRecord
 
 SAMPLE_S = 0.05
 """Length of each sample of `uniform_trial`."""
@@ -166,6 +166,48 @@ def test_a_load_that_sends_at_its_rate_pauses() -> None:
     pacing = {"pacing": {"due": 1000, "sent": 1000}}
     assert shares(with_totals(trial, "a1", instrument=pacing))["load_pause"] > 70
     assert "load_pause" not in shares(trial)
+
+
+def with_late_samples(
+    trial: TrialRecord, endpoint: str, is_realtime: bool, late_s: float = 0.03
+) -> TrialRecord:
+    """Return the trial with every second sample of an endpoint late, and the next one shorter by as much."""
+
+    def delay(record: EndpointRecord) -> EndpointRecord:
+        lengths = [SAMPLE_S + late_s, SAMPLE_S - late_s] * (len(record.samples) // 2)
+        samples = (replace(x, interval_s=length) for x, length in zip(record.samples, lengths, strict=True))
+        return replace(record, samples=tuple(samples))
+
+    instrument = {"sampler_realtime": is_realtime}
+    return with_totals(change_endpoint(trial, endpoint, delay), endpoint, instrument=instrument)
+
+
+@pytest.mark.parametrize("is_realtime", [True, False])
+def test_an_agent_whose_samples_are_late_while_its_cpus_are_idle_was_stopped(is_realtime: bool) -> None:
+    trial = trial_with_threads((0.4, 0.0), (0.0, 0.0), busy_cpu(0.4))
+    got = shares(with_late_samples(trial, "a1", is_realtime))
+    # 30 ms of each 100 ms.
+    assert got["sender_stopped"] == pytest.approx(30, abs=1)
+    assert "sender_stopped" not in shares(trial)
+
+
+def test_a_full_cpu_delays_only_samples_without_real_time_priority() -> None:
+    trial = trial_with_threads((0.5, 0.5), (0.0, 0.0), busy_cpu(1.0))
+    assert "sender_stopped" not in shares(with_late_samples(trial, "a1", is_realtime=False))
+
+
+def test_what_delays_the_observer_too_does_not_stop_the_process() -> None:
+    trial = trial_with_threads((0.4, 0.0), (0.0, 0.0), busy_cpu(0.4))
+    for name in ("a1", HOST):
+        trial = with_late_samples(trial, name, is_realtime=True)
+    assert "sender_stopped" not in shares(trial)
+
+
+def test_a_stopped_receiver_takes_the_time_for_which_it_makes_the_sender_wait() -> None:
+    trial = trial_with_threads((0.1, 0.0), (0.3, 0.0), busy_cpu(0.2), busy_cpu(0.2))
+    got = shares(with_late_samples(trial, "b1", is_realtime=True))
+    assert got["receiver_stopped"] > 25
+    assert sum(got.values()) == pytest.approx(100)
 
 
 @given(

@@ -8,6 +8,10 @@ from vnetbench.estimate.evidence.calls import CALL_EVIDENCE_METRICS, send_call_a
 from vnetbench.estimate.evidence.cpu import CPU_EVIDENCE_METRICS, cpu_evidence
 from vnetbench.estimate.evidence.cpu_sets import CPU_SET_EVIDENCE_METRICS, cpu_set_evidence
 from vnetbench.estimate.evidence.duplicates import DUPLICATE_EVIDENCE_METRICS, duplicate_evidence
+from vnetbench.estimate.evidence.foreign_packets import (
+    FOREIGN_PACKET_EVIDENCE_METRICS,
+    foreign_packet_evidence,
+)
 from vnetbench.estimate.evidence.frames import FRAME_EVIDENCE_METRICS, frame_evidence
 from vnetbench.estimate.evidence.instrument import INSTRUMENT_EVIDENCE_METRICS, instrument_evidence
 from vnetbench.estimate.evidence.links import LINK_EVIDENCE_METRICS, link_evidence
@@ -34,7 +38,11 @@ METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "time": TIME_EVIDENCE_METRICS,
     "cpu": (*CPU_EVIDENCE_METRICS, *CPU_SET_EVIDENCE_METRICS, *PROGRAM_EVIDENCE_METRICS),
     "window": (*WINDOW_EVIDENCE_METRICS, *CALL_EVIDENCE_METRICS, *STALL_EVIDENCE_METRICS),
-    "packets": (*PACKET_EVIDENCE_METRICS, *PACKET_WORK_EVIDENCE_METRICS),
+    "packets": (
+        *PACKET_EVIDENCE_METRICS,
+        *PACKET_WORK_EVIDENCE_METRICS,
+        *FOREIGN_PACKET_EVIDENCE_METRICS,
+    ),
     "links": (
         *LINK_EVIDENCE_METRICS,
         *DUPLICATE_EVIDENCE_METRICS,
@@ -53,21 +61,22 @@ EVIDENCE_METRICS: dict[str, EvidenceMetric] = {
 
 def collect_evidence(data: TrialData) -> dict[str, float]:
     """Return all evidence metrics of a trial whose counters are known."""
-    time, path_state = time_evidence(data), path_state_evidence(data)
+    time, path_state, packets = time_evidence(data), path_state_evidence(data), packet_evidence(data)
     values = {
         **time,
         **cpu_evidence(data),
         **cpu_set_evidence(data),
         **window_evidence(data),
         **send_call_and_request_evidence(data),
-        **packet_evidence(data),
+        **packets,
         **link_evidence(data),
         **duplicate_evidence(data),
         **queue_direction_evidence(data),
         **shaper_evidence(data),
         **stall_evidence(data),
         **path_state,
-        **packet_work_evidence(data, {**time, **path_state}),
+        **packet_work_evidence(data, {**time, **path_state, **packets}),
+        **foreign_packet_evidence(data),
         **frame_evidence(data),
         **placement_evidence(data),
         **instrument_evidence(data),

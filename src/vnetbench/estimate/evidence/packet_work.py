@@ -8,6 +8,7 @@ from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
     counter_rate_per_s,
     largest,
+    percent,
     ratio,
     sum_known_values,
     total_of_counter,
@@ -18,17 +19,29 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import Sample
 
 _SECONDS_PER_RULE = 10e-9
-"""Rough CPU time of one rule that does not match: 5 to 20 ns on CPUs of the last ten years."""
+"""Rough CPU time of one firewall rule that does not match: 5 to 20 ns on CPUs of the last ten years."""
+_SECONDS_PER_FILTER = 3 * _SECONDS_PER_RULE
+"""Rough CPU time of one filter of traffic control that does not match: each is an indirect call."""
+_IP_AND_TCP_HEADER_BYTES = 60
+"""IPv6 and TCP without options. With IPv4, segments can be 20 bytes larger."""
 
 PACKET_WORK_EVIDENCE_METRICS = (
     EvidenceMetric(
         "filter_work_percent",
         "% of work",
         "estimated work in firewall rules and filters",
-        "packets per second of the busiest endpoint, times the number of firewall rules and filters of "
-        "traffic control, times 10 ns, as a share of the CPU time of the load and of its packets. It is an "
+        "packets per second of the busiest endpoint, times 10 ns for each firewall rule and 30 ns for each "
+        "filter of traffic control, as a share of the CPU time of the load and of its packets. It is an "
         "upper limit, because a packet that an early rule accepts does not pass the others. At most 100 %",
         ("rx_packets", "tx_packets", "path_state.netfilter_rules", "path_state.tc_filters", "cpu"),
+    ),
+    EvidenceMetric(
+        "segment_share_of_mtu_percent",
+        "% of the MTU",
+        "size of TCP segments",
+        "maximum segment size as a share of what the MTU of the endpoints' interfaces permits. It is small "
+        "if a firewall clamps it, or if the route or a hop has a smaller MTU. At most 100 %",
+        ("mss", "mss_bytes", "mtu"),
     ),
     EvidenceMetric(
         "split_at_port_ratio",
@@ -46,9 +59,13 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
 
     Args:
         data: The data of the trial.
-        known: Values of PATH_STATE_EVIDENCE_METRICS and TIME_EVIDENCE_METRICS.
+        known: Values of PATH_STATE_EVIDENCE_METRICS, PACKET_EVIDENCE_METRICS and TIME_EVIDENCE_METRICS.
     """
-    rules = sum_known_values(known.get("netfilter_rules"), known.get("tc_filters"))
+    rules, filters = known.get("netfilter_rules"), known.get("tc_filters")
+    seconds_per_packet = sum_known_values(
+        None if rules is None else rules * _SECONDS_PER_RULE,
+        None if filters is None else filters * _SECONDS_PER_FILTER,
+    )
     work_percent = sum_known_values(
         known.get("load_cpus_load_percent"), known.get("load_cpus_packets_percent")
     )
@@ -56,10 +73,21 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
         counter_rate_per_s(samples, "rx_packets", "tx_packets") for _, samples in data.steady_part.endpoints
     )
     filter_work_percent = None
-    if rules is not None and packets_per_s is not None and work_percent and known.get("load_cpus"):
+    if (
+        seconds_per_packet is not None
+        and packets_per_s is not None
+        and work_percent
+        and known.get("load_cpus")
+    ):
         work_cpus = (known["load_cpus"] or 0.0) * work_percent / 100
-        filter_work_percent = min(100.0, 100 * rules * packets_per_s * _SECONDS_PER_RULE / work_cpus)
-    return {"filter_work_percent": filter_work_percent, "split_at_port_ratio": _split_at_port_ratio(data)}
+        filter_work_percent = min(100.0, 100 * seconds_per_packet * packets_per_s / work_cpus)
+    mss_bytes, mtu_bytes = known.get("mss_bytes"), known.get("mtu_bytes")
+    segment_percent = percent(mss_bytes, None if mtu_bytes is None else mtu_bytes - _IP_AND_TCP_HEADER_BYTES)
+    return {
+        "filter_work_percent": filter_work_percent,
+        "segment_share_of_mtu_percent": None if segment_percent is None else min(100.0, segment_percent),
+        "split_at_port_ratio": _split_at_port_ratio(data),
+    }
 
 
 def _split_at_port_ratio(data: TrialData) -> float | None:

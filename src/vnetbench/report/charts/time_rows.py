@@ -20,8 +20,8 @@ _DARK_TEXT, _LIGHT_TEXT = "dark", "light"
 
 # One hue per part. Each colour is readable on light and dark pages, and differs from its neighbours.
 _THREAD_COLOURS = {
-    SENDER: ("#08519c", "#3f8fd0", "#86bce8", "#5b6bb8", "#b3cdea", "#9a9fd6"),
-    RECEIVER: ("#a63603", "#e6702e", "#f9a663", "#b5651d", "#f7c79a", "#d98c5f"),
+    SENDER: ("#08519c", "#3f8fd0", "#86bce8", "#5b6bb8", "#b3cdea", "#9a9fd6", "#34407f"),
+    RECEIVER: ("#a63603", "#e6702e", "#f9a663", "#b5651d", "#f7c79a", "#d98c5f", "#7d3a20"),
 }
 _NETWORK_COLOURS = (
     "#1b5e3a", "#3b8f5a", "#12776f", "#7fbf8c", "#4fa79c", "#8fcdc4", "#5f7f2e", "#9dbb5b", "#c3d98f",

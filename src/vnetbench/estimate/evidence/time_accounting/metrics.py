@@ -49,6 +49,7 @@ TIME_EVIDENCE_METRICS = (
             ("packets", "packet processing", "CPUs process packets outside of the load's threads"),
             ("quota", "stopped by a CPU quota", "a CPU quota stops a thread"),
             ("hypervisor", "waiting for the hypervisor", "the hypervisor runs other work on a thread's CPU"),
+            ("stopped", "stopped processes", "something stops a process of the load"),
         )
     ),
     EvidenceMetric(
@@ -136,7 +137,7 @@ def _sums_over_parts(shares: TimeShares) -> TimeShares:
     return {
         "cpu_work": sums[RUNNING] + sums["load"] + packets,
         "packets": packets,
-        **{reason: sums[reason] for reason in ("programs", "quota", "hypervisor")},
+        **{reason: sums[reason] for reason in ("programs", "quota", "hypervisor", "stopped")},
     }
 
 

@@ -14,7 +14,8 @@ from vnetbench.estimate.evidence.time_accounting.cpu_use import (
     measure_cpu_use,
     vcpu_host_cpus,
 )
-from vnetbench.estimate.evidence.time_accounting.time_uses import WAIT_REASONS
+from vnetbench.estimate.evidence.time_accounting.stops import stopped_share
+from vnetbench.estimate.evidence.time_accounting.time_uses import STOPPED, WAIT_REASONS
 from vnetbench.estimate.guests import split_owner_and_thread_kind
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
@@ -27,12 +28,12 @@ class ThreadTime:
 
     running: float
     waiting: Mapping[str, float]
-    """Reason (`WAIT_REASONS`) to the share of the time in which a thread is ready and waits for a CPU."""
+    """Reason (`WAIT_REASONS`) to the share of the time in which a thread has work and does not run."""
     thread_count: float
 
     @property
     def active(self) -> float:
-        """Share of the time in which a thread has work: it runs or waits for a CPU."""
+        """Share of the time in which a thread has work: it runs, waits for a CPU or is stopped."""
         return min(1.0, self.running + sum(self.waiting.values()))
 
     @property
@@ -127,6 +128,8 @@ def _endpoint_thread_time(
     # A thread's own time contains what the hypervisor took from its CPU.
     taken = running * use.hypervisor / (use.occupied or 1.0) if use.hypervisor else 0.0
     by_reason["hypervisor"] += taken
+    stopped = stopped_share(endpoint, samples, kernel, waiting, use.idle)
+    by_reason[STOPPED] = min(1 - running - waiting, stopped)
     return ThreadTime(running - taken, by_reason, count)
 
 

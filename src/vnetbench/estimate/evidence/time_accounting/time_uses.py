@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 SENDER, RECEIVER = "sender", "receiver"
 RUNNING = "running"
-WAIT_REASONS = ("load", "programs", "packets", "quota", "hypervisor")
-"""Reasons why a runnable thread waits. `_WAIT_TEXTS` has their labels."""
+STOPPED = "stopped"
+WAIT_REASONS = ("load", "programs", "packets", "quota", "hypervisor", STOPPED)
+"""Reasons why a thread that has work does not run."""
 
 _WAIT_TEXTS = {
     "load": ("waits for a CPU: the load itself", "other threads of the load use its CPUs"),
@@ -45,7 +46,12 @@ def _thread_time_uses(part: str) -> tuple[TimeUse, ...]:
         )
         for reason, (label, meaning) in _WAIT_TEXTS.items()
     )
-    return (running, *waiting)
+    stopped = TimeUse(
+        f"{part}_{STOPPED}", part, f"{part} is stopped",
+        f"a signal, a debugger or a frozen control group stops the {part}'s process. It is a lower bound, "
+        "from the delay of the agent's samples",
+    )  # fmt: skip
+    return (running, *waiting, stopped)
 
 
 TIME_USES: dict[str, TimeUse] = {
