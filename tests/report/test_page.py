@@ -79,6 +79,8 @@ def test_the_page_loads_no_external_resource(page: Page) -> None:
     policy = next(meta["content"] for meta in metas if meta.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None and policy.startswith("default-src 'none'")
     assert "http" not in policy
+    # These two have no default: default-src does not cover them.
+    assert "base-uri 'none'" in policy and "form-action 'none'" in policy
 
 
 def test_the_page_contains_all_texts_without_scripts(page: Page) -> None:
