@@ -1,6 +1,6 @@
-"""Run all fuzz targets for a time each: python -m tools.fuzz SECONDS [WORD...]
+"""Run all fuzz targets for a time each: python -m tools.fuzz SECONDS [WORD...].
 
-Targets are the tests in tests/fuzz (hypothesis) and the agent's tests whose name contains `mutated` (proptest).
+Targets are the tests in tests/fuzz (hypothesis) and the agent's tests that have `mutated` in their name.
 Each runs in batches with new random examples until its time is over. With words, only targets whose name
 contains one of them run. A failure prints its example; the other targets still run. Exit status 1: a target
 failed, or there is none.

@@ -1,4 +1,4 @@
-"""Profiles of the fuzz targets: few fixed examples in `make test`, new ones for a settable time in `make fuzz`."""
+"""Profiles of the fuzz targets: few fixed examples in `make test`, new ones in `make fuzz`."""
 
 from __future__ import annotations
 

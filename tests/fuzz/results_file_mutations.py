@@ -1,4 +1,4 @@
-"""Mutate results files as a stranger could: cells, JSON, tables, versions, bytes and journals."""
+"""Mutate results files as an attacker could: cells, JSON, tables, versions, bytes and journals."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def _mutate_document(draw: random.Random, document: Any) -> None:
 
 
 def _ignore_errors(db: sqlite3.Connection, statement: str, *values: Any) -> None:
-    """Execute a statement; SQLite may refuse it, because constraints hold for strangers too."""
+    """Execute a statement; SQLite may refuse it, because constraints hold here too."""
     try:
         db.execute("PRAGMA foreign_keys = OFF")
         db.execute("PRAGMA ignore_check_constraints = ON")

@@ -1,4 +1,4 @@
-"""Fuzz target: a results file that a stranger changed is read and printed, or refused with a fix."""
+"""Fuzz target: a results file that an attacker changed is read and printed, or refused with a fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fuzz target: a study that a stranger wrote loads and plans, or gives problems with lines and fixes."""
+"""Fuzz target: a study that an attacker wrote loads and plans, or gives problems with lines and fixes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exports of a campaign whose texts a stranger wrote contain no control character and no formula."""
+"""Exports of a campaign whose texts an attacker wrote contain no control character and no formula."""
 
 from __future__ import annotations
 

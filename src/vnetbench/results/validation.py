@@ -1,4 +1,4 @@
-"""Validate what a results file stores: a file from a stranger can contain any value in any place.
+"""Validate what a results file stores: a file from an attacker can contain any value in any place.
 
 SQLite checks the types of columns (STRICT tables). This module checks what SQLite cannot: JSON, ranges of
 numbers, and references between tables.
