@@ -16,7 +16,7 @@ help:
 	@echo "make demo             run studies/jumbo-frames.toml on this machine (three minutes)"
 	@echo "make demo-adapters    compare virtio-net, vmxnet3, e1000e and e1000 in QEMU guests (five minutes)"
 	@echo "make test             run linters, type checks and all tests"
-	@echo "make fuzz             send a million mutated messages to the parsers of the iperf3 protocol"
+	@echo "make fuzz             give each parser of foreign data mutated input for FUZZ_SECONDS=60"
 	@echo "make bench            compare the instrument with other tools, interleaved (12 to 20 minutes)"
 	@echo "make bench-estimates  test the estimates on simulated campaigns: coverage and time saved"
 	@echo "make bench-search     compare throughput searches on simulated devices: trial time, wrong answers"
@@ -92,9 +92,12 @@ test-real: install test-peers
 test-peers:
 	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server ethtool iptables nftables
 
-fuzz:
+# Seconds of each fuzz target.
+FUZZ_SECONDS ?= 60
+
+fuzz: install
 	PYTHON=$(PYTHON) tools/prepare
-	PROPTEST_CASES=1000000 cargo test --locked --release --quiet --package vnetbench-iperf3 mutated_messages
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 bench: install
 	PYTHON=$(PYTHON) tools/prepare iperf3 nuttcp sockperf netsniff-ng qemu

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -222,11 +223,21 @@ def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_new_import_replaces_the_remains_of_a_killed_one(tmp_path: Path) -> None:
-    (tmp_path / "a.vnb.part").write_text("half of it")
-
+def test_a_new_import_removes_the_remains_of_a_killed_one(tmp_path: Path) -> None:
+    (tmp_path / ".a.vnb.0123456789abcdef.part").write_text("half of it")
     import_logs(tmp_path / "a.vnb", {"a.log": format_run(800)})
     assert [path.name for path in tmp_path.iterdir()] == ["a.vnb"]
+
+
+def test_an_import_leaves_files_of_others_and_running_imports_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.vnb.part").write_text("precious")
+    (tmp_path / ".a.vnb.link.part").symlink_to(tmp_path / "a.vnb.part")
+    running = tmp_path / ".a.vnb.fedcba9876543210.part"
+    file, _ = fixtures.create_results_file(running)
+    with closing(file):
+        import_logs(tmp_path / "a.vnb", {"a.log": format_run(800)})
+        assert running.exists()
+    assert (tmp_path / "a.vnb.part").read_text() == "precious"
 
 
 def test_many_intervals_are_joined_into_samples(tmp_path: Path) -> None:

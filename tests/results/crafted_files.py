@@ -1,4 +1,4 @@
-"""Results files that a stranger crafted, for tests of the checks at opening."""
+"""Results files that an attacker crafted, for tests of the checks at opening."""
 
 from __future__ import annotations
 

@@ -332,5 +332,8 @@ def test_text_that_is_no_json_object_is_kept(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE testbed SET description = '[1, 2]'")
         db.execute("UPDATE trial SET notes = '[]'")
-    with closing(ResultsFile.open_to_read(path)) as file:
-        assert str(file.testbeds()["bridge pairs=1"]) == "[1, 2]"
+    with closing(ResultsFile.open_to_read(path)) as file, pytest.raises(BenchError, match="no object"):
+        file.testbeds()
+    resume_and_close(path)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT description FROM testbed").fetchone() == ("[1, 2]",)

@@ -21,7 +21,7 @@ from vnetbench.results.schema_checks import check_for_code, check_tables
 SCHEMA_VERSION = 5
 
 _MAX_CELL_BYTES = 1 << 28
-"""Maximum length of a text or blob: a stranger's expression cannot make a longer one."""
+"""Maximum length of a text or blob: a crafted expression cannot make a longer one."""
 _CHECK_TIME_LIMIT_S = 120.0
 """Time limit of the checks at opening, which read the whole file once."""
 _INSTRUCTIONS_BETWEEN_LIMIT_CHECKS = 100_000
@@ -38,7 +38,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     db.execute("PRAGMA cell_size_check = ON")
     db.execute("PRAGMA foreign_keys = ON")
     if mode == "ro":
-        db.execute("PRAGMA ignore_check_constraints = ON")  # quick_check would run a stranger's expressions
+        db.execute("PRAGMA ignore_check_constraints = ON")  # quick_check would run crafted expressions
     else:
         # A trial is durable before it is announced. FULL would not sync the folder after a commit has removed
         # the journal: after a power loss the journal could be back and undo the trial.

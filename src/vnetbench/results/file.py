@@ -32,6 +32,14 @@ from vnetbench.results.records import (
     TrialRecord,
 )
 from vnetbench.results.schema_checks import check_tables
+from vnetbench.results.validation import (
+    check_campaign,
+    check_objects,
+    check_step,
+    check_treatment,
+    check_trial,
+    translate_value_errors,
+)
 from vnetbench.results.writer_lock import WriterLock, is_locked_by_writer
 from vnetbench.study.model import Plan, Study
 
@@ -223,6 +231,8 @@ class ResultsFile:
                 " (SELECT vnetbench_version FROM session ORDER BY id DESC LIMIT 1) FROM session"
             ).fetchone()
         title, text, path, overrides, seed, started_at, status, writer = row
+        with translate_value_errors(self.path, "campaign"):
+            parsed_overrides = check_campaign(json.loads(overrides), elapsed_s)
         is_running = self._has_other_writer or (writer and is_process_alive(writer))
         if status == RUNNING and not is_running:
             status = INTERRUPTED
@@ -230,7 +240,7 @@ class ResultsFile:
             title,
             text,
             path,
-            tuple(json.loads(overrides)),
+            parsed_overrides,
             seed,
             started_at,
             status,
@@ -242,7 +252,11 @@ class ResultsFile:
         """Return all treatments of the plan, in its order."""
         with translate_errors(self.path):
             rows = self._db.execute("SELECT id, factors, state, reason FROM treatment ORDER BY id").fetchall()
-        return tuple(TreatmentRecord(i, json.loads(f), state, reason) for i, f, state, reason in rows)
+        with translate_value_errors(self.path, "treatments"):
+            return tuple(
+                check_treatment(TreatmentRecord(i, json.loads(f), state, reason))
+                for i, f, state, reason in rows
+            )
 
     def trials(self, *, with_counters: bool = True) -> Iterator[TrialRecord]:
         """Yield all trials in the order in which they ran, one in memory at a time.
@@ -254,18 +268,22 @@ class ResultsFile:
                 "SELECT id, treatment_id, block, testbed_shape, started_s, duration_s, setup_s, failure,"
                 " effective, notes, idle_s FROM trial ORDER BY id"
             ).fetchall()
+            treatment_ids = {row[0] for row in self._db.execute("SELECT id FROM treatment")}
             for i, treatment, block, shape, started, duration, setup, failure, effective, notes, idle in rows:
-                yield TrialRecord(
-                    treatment, block, shape, started, duration, setup, json.loads(effective),
-                    tuple(read_endpoints(self._db, i, with_counters)), failure,
-                    tuple(json.loads(notes)), i, idle,
-                    step_table.read_steps(self._db, treatment, block),
-                )  # fmt: skip
+                with translate_value_errors(self.path, f"trial {i}"):
+                    trial = TrialRecord(
+                        treatment, block, shape, started, duration, setup, json.loads(effective),
+                        tuple(read_endpoints(self._db, i, with_counters)), failure,
+                        tuple(json.loads(notes)), i, idle,
+                        step_table.read_steps(self._db, treatment, block),
+                    )  # fmt: skip
+                    check_trial(trial, treatment_ids)
+                yield trial
 
     def steps(self, treatment: int, block: int) -> tuple[StepRecord, ...]:
         """Return the steps of a trial in order; the trial may be running."""
-        with translate_errors(self.path):
-            return step_table.read_steps(self._db, treatment, block)
+        with translate_errors(self.path), translate_value_errors(self.path, "steps"):
+            return tuple(map(check_step, step_table.read_steps(self._db, treatment, block)))
 
     def facts(self) -> dict[str, dict[str, object]]:
         """Return the latest facts of all sessions: subject to name to value."""
@@ -278,18 +296,23 @@ class ResultsFile:
     def session_facts(self) -> list[dict[str, dict[str, object]]]:
         """Return the facts of each session, oldest first: subject to name to value."""
         sessions: dict[int, dict[str, dict[str, object]]] = {}
-        with translate_errors(self.path):
+        with translate_errors(self.path), translate_value_errors(self.path, "facts"):
             for session, subject, name, value in self._db.execute(
                 "SELECT session_id, subject, name, value FROM fact ORDER BY session_id"
             ):
                 sessions.setdefault(session, {}).setdefault(subject, {})[name] = json.loads(value)
+            for facts in sessions.values():
+                check_objects(facts, "facts")
         return list(sessions.values())
 
     def testbeds(self) -> dict[str, dict[str, object]]:
         """Return the descriptions of testbeds by shape."""
         with translate_errors(self.path):
             rows = self._db.execute("SELECT shape, description FROM testbed ORDER BY shape").fetchall()
-        return {shape: json.loads(text) for shape, text in rows}
+        with translate_value_errors(self.path, "testbeds"):
+            testbeds = {shape: json.loads(text) for shape, text in rows}
+            check_objects(testbeds, "testbeds")
+            return testbeds
 
     @staticmethod
     def _become_only_writer(path: Path, db: sqlite3.Connection, lock: WriterLock) -> int:

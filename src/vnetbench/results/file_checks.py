@@ -1,4 +1,4 @@
-"""Check a results file and its journals before SQLite opens them: SQLite would act on what a stranger wrote.
+"""Check a results file and its journals before SQLite opens them: SQLite would act on what an attacker wrote.
 
 A rollback journal may name a super-journal, which SQLite removes after the rollback, wherever it is. A
 write-ahead log makes SQLite create files, also for a reader. Opening a pipe waits for ever.

@@ -1,4 +1,4 @@
-"""Check the schema of a results file: a stranger's schema can contain code that SQLite runs for a reader."""
+"""Check the schema of a results file: an attacker's schema can contain code that SQLite runs for a reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Column = tuple[str, str, int, int]
 def check_for_code(path: Path, db: sqlite3.Connection) -> None:
     """Raise BenchError if the schema has views, triggers, virtual tables or generated columns.
 
-    They run expressions of whoever wrote the file, for example an endless query in place of a table.
+    They run expressions of the file's author, for example an endless query in place of a table.
     """
     found = [
         f"a {kind} ({name})"

@@ -170,6 +170,7 @@ class GuestLauncher:
                 backends,
                 files,
                 awaits_snapshot=snapshot_path is not None,
+                is_sandboxed=self._software.qemu.has_sandbox,
             )
             command = ["ip", "netns", "exec", topology.switch_namespace, *command]
             opened = [descriptor for plug in backends for descriptor in plug.file_descriptors]
