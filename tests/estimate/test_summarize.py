@@ -44,6 +44,9 @@ def test_a_killed_campaign_is_interrupted_and_an_active_one_is_running(tmp_path:
     assert fixtures.read_summary(path).treatments[0].state == "running"
     file._db.execute("UPDATE campaign SET writer = '4194300:gone:1'")
     file._db.commit()
+    assert fixtures.read_summary(path).status == "running"
+    assert file._lock is not None
+    file._lock.close()  # The kernel does this when a process ends.
     assert fixtures.read_summary(path).status == "interrupted"
     file.close()
 
