@@ -47,6 +47,7 @@ def test_a_killed_campaign_is_interrupted_and_an_active_one_is_running(tmp_path:
     assert fixtures.read_summary(path).status == "running"
     assert file._lock is not None
     file._lock.close()  # The kernel does this when a process ends.
+    file._lock = None
     assert fixtures.read_summary(path).status == "interrupted"
     file.close()
 
