@@ -28,6 +28,8 @@ mod journal;
 mod knob_requests;
 mod knobs;
 mod lines;
+#[cfg(test)]
+mod mutated_requests;
 mod outbox;
 mod path;
 mod rpc;

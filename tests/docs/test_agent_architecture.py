@@ -14,7 +14,10 @@ from tests.docs.rust_modules import Module, between_siblings, find_cycle, uses
 pytestmark = pytest.mark.pure
 
 AGENT = ROOT / "agent"
-CRATES = ("system", "interfaces", "counters", "streams", "frames", "traffic", "delay-line", "iperf3", "agent")
+CRATES = (
+    "mutations", "system", "interfaces", "counters", "streams", "frames", "traffic", "delay-line", "iperf3",
+    "agent",
+)  # fmt: skip
 """In the order of the page: a crate depends only on those before it."""
 
 

@@ -17,6 +17,7 @@
 //! | `filter` | the streams that an endpoint sends and counts |
 //! | `frame_class`, `foreign` | frames at the port that belong to no stream: their classes, their counts |
 //! | [`template`] | the headers of a frame, built with `etherparse` |
+//! | `mutated_frames` (tests) | the properties of the parsers of frames, with mutated frames |
 //! | `bpf_programs` | loading BPF programs and sharing memory with them |
 //! | `port` | the interface that frames leave and arrive by |
 //!
@@ -36,6 +37,8 @@ mod foreign;
 mod frame_class;
 mod generate;
 mod generator_state;
+#[cfg(test)]
+mod mutated_frames;
 mod packet;
 mod parameters;
 mod port;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
-use proptest::test_runner::TestRunner;
+use proptest::sample::select;
 use serde_json::{Value, json};
+use vnetbench_mutations::{any_mutations, check_mutants};
 
 use crate::client_messages::{ClientControlMessage, ClientMessageDecoder};
 use crate::limits::{
@@ -27,10 +27,6 @@ use crate::udp::{
 use crate::wire::{
     MAX_CLIENT_RESULTS_BYTES, MAX_SERVER_RESULTS_BYTES, encode_document, encode_server_error,
 };
-
-/// Number of cases under `cargo test`; `make fuzz` sets a larger number with the variable.
-const DEFAULT_CASE_COUNT: u32 = 20_000;
-const CASES_VARIABLE: &str = "PROPTEST_CASES";
 
 fn sample_parameters() -> [Value; 4] {
     let plain = TestParameters::default();
@@ -78,25 +74,6 @@ fn build_client_bytes() -> Vec<u8> {
     .concat()
 }
 
-const SPECIAL_BYTES: [&[u8]; 16] = [
-    b"null",
-    b"-1",
-    b"1e308",
-    b"1e999",
-    b"0.5",
-    b"[]",
-    b"{}",
-    b"true",
-    b"18446744073709551615",
-    b"99999999999999999999",
-    b"\\ud800",
-    b"\xff\xff\xff\xff",
-    b"\0\0\0\0",
-    b"\0\0\0\x01",
-    b"\xfe",
-    b"\x0c",
-];
-
 /// Returns the messages of a server; with `refused_at`, an error follows after this number of bytes.
 fn build_server_bytes(refused_at: Option<usize>) -> Vec<u8> {
     let mut bytes = vec![9, 10, 1, 2, 13];
@@ -131,57 +108,6 @@ fn valid_messages() -> impl Strategy<Value = (MutatedMessageSet, Vec<u8>)> {
     ]
 }
 
-/// A change of the bytes at one position.
-#[derive(Debug, Clone)]
-enum Mutation {
-    /// Sets the byte.
-    Set(u8),
-    /// Flips this bit of the byte.
-    FlipBit(u8),
-    /// Removes this number of bytes.
-    Remove(usize),
-    /// Repeats this number of bytes.
-    Duplicate(usize),
-    /// Replaces this number of bytes.
-    Replace(usize, &'static [u8]),
-    /// Removes all bytes to the end.
-    Truncate,
-}
-
-/// Generates mutations.
-fn any_mutation() -> impl Strategy<Value = Mutation> {
-    prop_oneof![
-        any::<u8>().prop_map(Mutation::Set),
-        (0..8_u8).prop_map(Mutation::FlipBit),
-        (1..13_usize).prop_map(Mutation::Remove),
-        (1..13_usize).prop_map(Mutation::Duplicate),
-        (1..13_usize, select(&SPECIAL_BYTES[..]))
-            .prop_map(|(length, bytes)| Mutation::Replace(length, bytes)),
-        Just(Mutation::Truncate),
-    ]
-}
-
-fn mutate(bytes: &mut Vec<u8>, position: &Index, mutation: &Mutation) {
-    if bytes.is_empty() {
-        bytes.push(0);
-    }
-    let at = position.index(bytes.len());
-    let end_of = |length: usize| (at + length).min(bytes.len());
-    match *mutation {
-        Mutation::Set(byte) => bytes[at] = byte,
-        Mutation::FlipBit(bit) => bytes[at] ^= 1 << bit,
-        Mutation::Remove(length) => drop(bytes.drain(at..end_of(length))),
-        Mutation::Duplicate(length) => {
-            let copy = bytes[at..end_of(length)].to_vec();
-            bytes.splice(at..at, copy);
-        }
-        Mutation::Replace(length, special) => {
-            drop(bytes.splice(at..end_of(length), special.iter().copied()));
-        }
-        Mutation::Truncate => bytes.truncate(at),
-    }
-}
-
 /// A mutant of valid messages, and the lengths of the pieces that a decoder gets.
 #[derive(Debug, Clone)]
 struct MutatedMessages {
@@ -192,13 +118,10 @@ struct MutatedMessages {
 
 /// Generates mutants of valid messages; a fourth of them stay valid.
 fn any_mutated_messages() -> impl Strategy<Value = MutatedMessages> {
-    let mutations = vec((any::<Index>(), any_mutation()), 0..4);
     let piece_lengths = vec(1..65_usize, 1..16);
-    (valid_messages(), mutations, piece_lengths).prop_map(
+    (valid_messages(), any_mutations(), piece_lengths).prop_map(
         |((source, mut bytes), mutations, piece_lengths)| {
-            for (position, mutation) in &mutations {
-                mutate(&mut bytes, position, mutation);
-            }
+            mutations.apply(&mut bytes);
             MutatedMessages {
                 source,
                 bytes,
@@ -351,38 +274,26 @@ fn check_datagrams(bytes: &[u8]) {
 
 #[test]
 fn mutated_messages_decode_the_same_in_any_pieces_and_stay_within_their_limits() {
-    let cases = std::env::var(CASES_VARIABLE).map_or(DEFAULT_CASE_COUNT, |count| {
-        count.parse().expect("a number of cases")
-    });
-    let config = ProptestConfig {
-        // A failure prints its smallest input, which can become a test.
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(cases)
-    };
-    let accepted_count = Cell::new(0);
-    TestRunner::new(config)
-        .run(
-            &any_mutated_messages(),
-            |MutatedMessages {
-                 source,
-                 bytes,
-                 piece_lengths,
-             }| {
-                match source {
-                    MutatedMessageSet::Parameters => accepted_count
-                        .set(accepted_count.get() + u32::from(check_parameters(&bytes))),
-                    MutatedMessageSet::Client => check_client_messages(&bytes, &piece_lengths),
-                    MutatedMessageSet::Server => check_server_messages(&bytes, &piece_lengths),
+    let (accepted_count, case_count) = (Cell::new(0), Cell::new(0));
+    check_mutants(
+        &any_mutated_messages(),
+        |MutatedMessages {
+             source,
+             bytes,
+             piece_lengths,
+         }| {
+            match source {
+                MutatedMessageSet::Parameters => {
+                    accepted_count.set(accepted_count.get() + u32::from(check_parameters(&bytes)));
                 }
-                check_datagrams(&bytes);
-                Ok(())
-            },
-        )
-        .unwrap_or_else(|error| panic!("{error}"));
-    // Enough mutants are valid, so that the checks of values run.
-    assert!(
-        accepted_count.get() > cases / 20,
-        "{} of {cases}",
-        accepted_count.get()
+                MutatedMessageSet::Client => check_client_messages(&bytes, &piece_lengths),
+                MutatedMessageSet::Server => check_server_messages(&bytes, &piece_lengths),
+            }
+            check_datagrams(&bytes);
+            case_count.set(case_count.get() + 1);
+        },
     );
+    // Enough mutants are valid, so that the checks of values run.
+    let (accepted, cases) = (accepted_count.get(), case_count.get());
+    assert!(accepted > cases / 20, "{accepted} of {cases}");
 }

@@ -185,7 +185,7 @@ fn read_notification(socket: BorrowedFd<'_>) -> Option<Option<libc::sock_extende
         );
         // SAFETY: the macro computes a size.
         let needed = unsafe { libc::CMSG_LEN(size_of::<libc::sock_extended_err>() as _) };
-        if has_error && length as usize >= needed as usize {
+        if has_error && length >= needed as _ {
             // SAFETY: the data has the length of a `sock_extended_err` (linux/errqueue.h) at least; it is read unaligned.
             return Some(Some(unsafe {
                 libc::CMSG_DATA(message)
