@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.results.crafted_files import create_results_file, execute, write_journal_naming
+from vnetbench.commands.summaries import read_summary_with_experiments
 from vnetbench.errors import BenchError
 from vnetbench.results.file import ResultsFile
 
@@ -60,6 +61,14 @@ def test_a_journal_beside_the_target_of_a_link_is_checked_too(tmp_path: Path) ->
     link.symlink_to(path)
     with pytest.raises(BenchError, match="names another file"):
         open_to_read(link)
+    assert other.exists()
+
+
+def test_a_journal_of_a_proof_file_that_names_another_file_deletes_nothing(tmp_path: Path) -> None:
+    path = create_results_file(tmp_path / "r.vnb")
+    other = tmp_path / "precious"
+    write_journal_naming(create_results_file(tmp_path / "r.proof.vnb"), other)
+    assert "names another file" in read_summary_with_experiments(path).proof_file_note
     assert other.exists()
 
 
