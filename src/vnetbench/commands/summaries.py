@@ -8,7 +8,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import estimate_experiments, has_same_study, short_study_hash
 from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
-from vnetbench.estimate.summarize import summarize
+from vnetbench.estimate.stored_summary import read_or_compute_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.interventions.measured_cpu_ratios import with_measured_cpu_ratios
 from vnetbench.results.file import ResultsFile
@@ -52,7 +52,7 @@ def read_summary_without_experiments(path: Path) -> CampaignSummary:
     """Return the estimates of a results file without the experiments of its proof file; raises BenchError."""
     file = ResultsFile.open_to_read(path)
     try:
-        return summarize(file)
+        return read_or_compute_summary(file)
     finally:
         file.close()
 
