@@ -9,7 +9,7 @@ NOW := $(shell date +%Y%m%d-%H%M%S)
 DEMO := out/jumbo-frames-$(NOW)
 DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz lint bench bench-estimates bench-search corpus bench-explain soak words docs clean
+.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz lint bench bench-estimates bench-search bench-large corpus bench-explain soak words docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
@@ -20,6 +20,7 @@ help:
 	@echo "make bench            compare the instrument with other tools, interleaved (12 to 20 minutes)"
 	@echo "make bench-estimates  test the estimates on simulated campaigns: coverage and time saved"
 	@echo "make bench-search     compare throughput searches on simulated devices: trial time, wrong answers"
+	@echo "make bench-large      measure show, explain and report of large results files, and long campaigns"
 	@echo "make corpus           run campaigns with a known cause, in out/corpus (two to three hours, resumable)"
 	@echo "make bench-explain    score the explanations of the corpus against the known causes"
 	@echo "make soak             disturb a long campaign at random; nothing may be lost or left behind (SOAK_TRIALS=3000)"
@@ -108,6 +109,9 @@ bench-estimates: install
 
 bench-search: install
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.search
+
+bench-large: install
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.large_files
 
 corpus: install
 	PYTHON=$(PYTHON) tools/prepare qemu

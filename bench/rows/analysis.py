@@ -8,6 +8,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,10 @@ from bench.comparison import ComparisonSpec, Competitor, Measure, RunValues
 from bench.testbed import PeerTestbed
 from tests import fixtures
 from tests.explain.comparisons.simulated import simulated
-from vnetbench.commands.summaries import read_summary_without_experiments
+from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.text.narrative import build_narrative
+from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import FINISHED
 from vnetbench.study.model import Level
 
@@ -87,7 +89,8 @@ def _write_large_file(path: Path) -> None:
 
 
 def _estimate(path: Path) -> None:
-    assert sum(each.trial_count for each in read_summary_without_experiments(path).treatments) == _TRIALS
+    with closing(ResultsFile.open_to_read(path)) as file:
+        assert sum(each.trial_count for each in summarize(file).treatments) == _TRIALS
 
 
 def _read(path: Path) -> None:

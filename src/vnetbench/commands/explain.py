@@ -14,7 +14,7 @@ from vnetbench.results.records import INTERRUPTED
 
 if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
-    from vnetbench.report.text.narrative import Narrative
+    from vnetbench.report.text.narrative_model import Narrative
 
 RESULTS_PATH_TYPE = click.Path(path_type=Path, dir_okay=False)
 
@@ -70,9 +70,9 @@ def _select_findings(summary: CampaignSummary, chosen: Sequence[int]) -> Narrati
     """Return the narrative, limited to the chosen treatments and to what affects every treatment."""
     from dataclasses import replace
 
-    from vnetbench.report.text.narrative import build_narrative
+    from vnetbench.report.text.stored_narrative import read_or_build_narrative
 
-    narrative = build_narrative(summary)
+    narrative = read_or_build_narrative(summary)
     if not chosen:
         return narrative
     # Effects of factors name no treatment either, but instability of all trials affects each of them.

@@ -8,7 +8,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import estimate_experiments, has_same_study, short_study_hash
 from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
-from vnetbench.estimate.summarize import summarize
+from vnetbench.estimate.stored_summary import read_or_compute_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.interventions.measured_cpu_ratios import with_measured_cpu_ratios
 from vnetbench.results.file import ResultsFile
@@ -56,7 +56,7 @@ def read_summary_without_experiments(path: Path) -> CampaignSummary:
     try:
         # The file's reader checks each value. What several values mean together, only their use shows.
         with translate_value_errors(path):
-            return summarize(file)
+            return read_or_compute_summary(file)
     finally:
         file.close()
 

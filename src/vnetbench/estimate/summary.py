@@ -141,6 +141,8 @@ class CampaignSummary:
     """Whether the file of experiments is used, and why; empty without such a file."""
     study_path: str | None = None
     """Path of the study file; None for a study made by a program."""
+    change_counter: int | None = field(default=None, compare=False)
+    """Number of changes of the results file that contains this summary; None if it contains none."""
 
     @property
     def is_imported(self) -> bool:

@@ -22,7 +22,7 @@ from vnetbench.report.charts.time_charts import time_chart
 from vnetbench.report.one_at_a_time import merge_sparse_design_into_one_factor
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.evidence_text import split_headline
-from vnetbench.report.text.narrative import build_narrative
+from vnetbench.report.text.stored_narrative import read_or_build_narrative
 
 _MAX_CAPTION_CHARS, _MAX_TITLE_CHARS = 100, 75
 """Line lengths of captions and titles."""
@@ -58,7 +58,7 @@ def render_svg(chart: Chart) -> str:
 
 def _write_campaign_pngs(summary: CampaignSummary, directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
-    findings = build_narrative(summary).findings
+    findings = read_or_build_narrative(summary).findings
     summary = merge_sparse_design_into_one_factor(summary)
     charts = [*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)]
     if time := time_chart(summary):

@@ -19,7 +19,8 @@ from vnetbench.report.tables.published_comparison import (
     compare_with_published,
 )
 from vnetbench.report.text.emulation_warning import find_accelerator
-from vnetbench.report.text.narrative import Narrative, build_narrative
+from vnetbench.report.text.narrative_model import Narrative
+from vnetbench.report.text.stored_narrative import read_or_build_narrative
 from vnetbench.study.factors.registry import FACTORS
 
 VERSION = 2
@@ -30,7 +31,7 @@ _NOT_PRINTABLE_ASCII = re.compile(r"[^\x20-\x7e\n]")
 
 def campaign_json(summary: CampaignSummary) -> str:
     """Return the whole summary as JSON, with numbers in base units: bytes, bit/s, seconds."""
-    narrative = build_narrative(summary)
+    narrative = read_or_build_narrative(summary)
     fields: JsonObject = {
         "version": VERSION,
         "title": summary.title,

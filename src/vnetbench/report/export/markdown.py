@@ -21,8 +21,9 @@ from vnetbench.report.tables.published_comparison import (
     measured_and_published_columns,
 )
 from vnetbench.report.text.evidence_text import format_evidence
-from vnetbench.report.text.narrative import Narrative, build_narrative
+from vnetbench.report.text.narrative_model import Narrative
 from vnetbench.report.text.notes import campaign_notes, legend
+from vnetbench.report.text.stored_narrative import read_or_build_narrative
 
 _MAX_METRIC_COLUMNS = 6
 _MARKDOWN_SPECIAL_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>|#~])")
@@ -30,7 +31,7 @@ _MARKDOWN_SPECIAL_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 def campaign_markdown(summary: CampaignSummary) -> str:
     """Return the title, the answer, the findings, the table with its first metrics, and the notes."""
-    narrative = build_narrative(summary)
+    narrative = read_or_build_narrative(summary)
     summary = merge_sparse_design_into_one_factor(summary)
     source = summary.reference_table
     lines = [f"# {_escape_markdown(summary.title)}", ""]

@@ -42,8 +42,9 @@ from vnetbench.report.text.evidence_text import (
 )
 from vnetbench.report.text.intervention_text import advice_with_outcome, setting_verdict_label
 from vnetbench.report.text.method import describe_method
-from vnetbench.report.text.narrative import Narrative, build_narrative
+from vnetbench.report.text.narrative_model import Narrative
 from vnetbench.report.text.notes import campaign_notes, legend
+from vnetbench.report.text.stored_narrative import read_or_build_narrative
 from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
@@ -135,7 +136,7 @@ def build_section(section_id: str, summary: CampaignSummary) -> CampaignSection:
     merged = merge_sparse_design_into_one_factor(summary)
     if summary.reference_table is not None:
         return _published_table_section(section_id, merged, summary.reference_table)
-    return _measured_section(section_id, merged, build_narrative(summary))
+    return _measured_section(section_id, merged, read_or_build_narrative(summary))
 
 
 def limit_other_charts(section: CampaignSection, count: int) -> CampaignSection:

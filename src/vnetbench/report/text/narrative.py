@@ -1,37 +1,15 @@
-"""The sentences about a campaign in reading order: answer, findings, measurements, effects and caveats."""
+"""Build the sentences about a campaign from its estimates and its explanation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
-from vnetbench.explain.model import Explanation, Finding
+from vnetbench.explain.model import Explanation
 from vnetbench.report.one_at_a_time import merge_sparse_design_into_one_factor
 from vnetbench.report.text.answer import answer_question
 from vnetbench.report.text.effect_text import choose_headline_effect
 from vnetbench.report.text.first_sentence import build_first_sentence
-
-
-@dataclass(frozen=True)
-class Narrative:
-    """All sentences about a campaign, one or two sentences per string. No sentence appears twice."""
-
-    question: str
-    answer: tuple[str, ...]
-    """The answer: the effect, the best treatment, and what limits it."""
-    findings: tuple[Finding, ...]
-    further_results: tuple[str, ...]
-    """Treatments tied with the best, latency under load, and cycle costs, unless a finding reports them."""
-    effects_without_finding: tuple[str, ...]
-    """The effects of the factors, unless a finding reports them."""
-    caveats: tuple[str, ...]
-    """The precision reached, and the results that are missing."""
-
-    @property
-    def findings_as_explanation(self) -> Explanation:
-        """The findings with the answer, as an explanation."""
-        return Explanation(self.answer, self.findings)
+from vnetbench.report.text.narrative_model import Narrative
 
 
 def build_narrative(summary: CampaignSummary) -> Narrative:

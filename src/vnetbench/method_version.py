@@ -1,0 +1,27 @@
+"""The version of the code that computes estimates and explanations from trials."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+_OTHER_FOLDERS = {"agents", "campaign", "commands", "importers", "lab", "__pycache__"}
+"""Folders without influence on what follows from the trials of a file."""
+_SUFFIXES = {".py", ".toml", ".csv"}
+_LIBRARIES = ("numpy", "scipy", "ruptures")
+
+
+@cache
+def method_version() -> str:
+    """Return a hash of all code and data from which estimates and explanations follow."""
+    digest = hashlib.sha256(f"{sys.version_info[:2]} {[version(name) for name in _LIBRARIES]}".encode())
+    for path in sorted(_PACKAGE.rglob("*")):
+        name = path.relative_to(_PACKAGE)
+        if path.suffix in _SUFFIXES and name.parts[0] not in _OTHER_FOLDERS:
+            content = path.read_bytes()
+            digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()

@@ -1,0 +1,118 @@
+"""Results that follow from the trials, kept in the results file: a cache that any change invalidates.
+
+SQLite counts the changes of a file in its header (https://www.sqlite.org/fileformat2.html, 1.3.6). A cached
+value counts only if this number is that of the transaction which stored it, if the method is the same, and if
+this user stored it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import sqlite3
+import stat
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from vnetbench.process import is_process_alive
+from vnetbench.results.cache_key import read_or_create_key, seal
+from vnetbench.results.connection import SCHEMA_VERSION
+from vnetbench.results.sample_columns import MalformedColumns, compress_json, decompress_json
+
+_CHANGE_COUNTER_AT, _ROLLBACK_JOURNAL_VERSION = 24, 1
+_CREATE_TABLE = """
+CREATE TABLE cache (
+    name             TEXT    PRIMARY KEY,
+    method           TEXT    NOT NULL,           -- identifies the code that computed it
+    change_counter   INTEGER NOT NULL,           -- of the file after this row was written
+    json_bytes       INTEGER NOT NULL,           -- length of the JSON text
+    data             BLOB    NOT NULL,           -- JSON, compressed with zlib
+    seal             BLOB    NOT NULL            -- HMAC-SHA-256 of the other columns with the user's key
+) STRICT
+"""
+_StoredValues = dict[str, tuple[int, bytes]]
+"""Length of the JSON text and compressed text by name."""
+
+
+def read_change_counter(path: Path) -> int | None:
+    """Return the number of changes of a file; None if its header does not count them (WAL)."""
+    with path.open("rb") as file:
+        header = file.read(28)
+    if header[18:20] != bytes([_ROLLBACK_JOURNAL_VERSION] * 2):
+        return None
+    return int.from_bytes(header[_CHANGE_COUNTER_AT:], "big")
+
+
+def read_cached_values(path: Path, method: str, name_pattern: str = "*") -> dict[str, Any]:
+    """Return the valid cached values of a file by name; empty if there are none or they cannot be read.
+
+    Args:
+        path: The results file.
+        method: The method that the values must be from.
+        name_pattern: The names of the values, as a pattern of SQLite's GLOB.
+    """
+    key = read_or_create_key()
+    with suppress(sqlite3.Error, OSError, MalformedColumns):
+        if key is not None:
+            with closing(_connect(path, "ro")) as db:
+                db.execute("BEGIN")  # from the first read on, no other process writes
+                db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+                stored = _select_valid(db, key, method, read_change_counter(path), name_pattern)
+            return {name: decompress_json(*value) for name, value in stored.items()}
+    return {}
+
+
+def store_cached_values(path: Path, method: str, counter: int, values: Mapping[str, object]) -> bool:
+    """Store values that were computed from the file, and drop invalid ones; return whether they are stored.
+
+    Nothing is written to a read-only file, to one that a campaign writes, or to one that has changed since
+    its change counter was `counter`.
+    """
+    key, new = read_or_create_key(), {name: compress_json(value) for name, value in values.items()}
+    with suppress(sqlite3.Error, OSError):
+        if key is None or not path.stat().st_mode & stat.S_IWUSR:
+            return False
+        with closing(_connect(path, "rw")) as db, db:
+            db.execute("BEGIN IMMEDIATE")
+            (writer,) = db.execute("SELECT writer FROM campaign").fetchone()
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            is_changed = version != SCHEMA_VERSION or read_change_counter(path) != counter
+            if is_changed or (writer and is_process_alive(writer)):
+                return False
+            kept: _StoredValues = {}
+            with suppress(sqlite3.OperationalError):  # no table, or one of another form
+                kept = _select_valid(db, key, method, counter, "*")
+            db.execute("DROP TABLE IF EXISTS cache")
+            db.execute(_CREATE_TABLE)
+            db.executemany(
+                "INSERT INTO cache VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (name, method, counter + 1, *value, seal(key, name, method, counter + 1, *value))
+                    for name, value in (kept | new).items()
+                ],
+            )
+        return True
+    return False
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=0)
+    db.execute("PRAGMA trusted_schema = OFF")
+    return db
+
+
+def _select_valid(
+    db: sqlite3.Connection, key: bytes, method: str, counter: int | None, name_pattern: str
+) -> _StoredValues:
+    rows = db.execute(
+        "SELECT name, json_bytes, data, seal FROM cache"
+        " WHERE method = ? AND change_counter = ? AND name GLOB ?",
+        (method, counter, name_pattern),
+    ).fetchall()
+    return {
+        name: (length, data)
+        for name, length, data, stored_seal in rows
+        if isinstance(stored_seal, bytes)
+        and hmac.compare_digest(stored_seal, seal(key, name, method, int(counter or 0), length, data))
+    }
