@@ -128,12 +128,13 @@ def main() -> None:
     parser.add_argument(
         "--first-seed", type=int, default=FIRST_SEED, help="seed of the first device of each type"
     )
+    parser.add_argument("--device-type", action="append", choices=DEVICE_TYPES, help="default: all types")
     parser.add_argument("--processes", type=int, help="number of processes; the CPUs by default")
     options = parser.parse_args()
     tasks = [
         (device_type, options.first_seed + number)
         for number in range(options.devices)
-        for device_type in DEVICE_TYPES
+        for device_type in options.device_type or DEVICE_TYPES
     ]
     with ProcessPoolExecutor(options.processes) as pool:
         running = pool.map(compare_methods, *zip(*tasks, strict=True))
@@ -252,7 +253,7 @@ def _print_by_device_type(
 ) -> None:
     """Print a table with a row per device type and a column per method."""
     print("| device type | " + " | ".join(by_method) + " |\n|---|" + "---|" * len(by_method))
-    for device_type in DEVICE_TYPES:
+    for device_type in dict.fromkeys(each.device_type for each in next(iter(by_method.values()))):
         cells = [
             format_cell([each for each in outcomes if each.device_type == device_type])
             for outcomes in by_method.values()
@@ -266,7 +267,7 @@ def _print_early_stops(outcomes: Sequence[Outcome]) -> None:
     names = [f"at {moment:.0%}" if moment else "at random times" for moment in moments]
     print("| device type | truth within low..high | " + " | ".join(names) + " | all |")
     print("|---|---|" + "---|" * (len(moments) + 1))
-    for device_type in (*DEVICE_TYPES, None):
+    for device_type in (*dict.fromkeys(each.device_type for each in outcomes), None):
         chosen = [each for each in outcomes if device_type in (None, each.device_type) and each.early_stops]
         random_stops = [[stop for stop in each.early_stops if stop.at_share is None] for each in chosen]
         cells = [_format_share([[flag for stop in stops for flag in stop.covered] for stops in random_stops])]

@@ -105,4 +105,7 @@ def describe_stopped_search(stopped_search: Mapping[str, Any]) -> Iterator[str]:
         if result.change != "none":
             yield f"the throughput was not constant during the search ({result.change})"
         if result.lossy_load_fps is not None:
-            yield format_lossy_load(result.lossy_load_fps)
+            yield (
+                f"for a loss of at most {format_exact_share(result.goal)}, "
+                f"{format_lossy_load(result.lossy_load_fps)}"
+            )

@@ -25,7 +25,7 @@ _INTERVAL_WIDTHS_PER_SPREAD = 4.0
 _GRADUAL_LOSS_CHANCES = (0.35, 0.7)
 """Probabilities of a gradual rise from which the divisor begins to apply, and from which it applies fully. A
 narrow interval of a sharp limit leaves a probability near the first."""
-_GRADUAL_LOSS_TAIL_DIVISOR = 2.2
+_GRADUAL_LOSS_TAIL_DIVISOR = 1.8
 """Divisor of the probability outside the interval if the loss rises gradually. Such an interval narrows by
 many steps, each of little weight. A search that ends as soon as it is narrow enough then prefers lucky
 streaks, and the shape of the curve is known only roughly."""

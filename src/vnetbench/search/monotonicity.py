@@ -19,7 +19,7 @@ from vnetbench.search.step_log import time_beside_load_s
 
 _MIN_CHECKED_THROUGHPUT_SHARE = 0.3
 """The check covers loads from this share of the throughput."""
-_MIN_NEIGHBOUR_LOAD_RATIO, MAX_NEIGHBOUR_LOAD_RATIO = 1.06, 1.12
+_MIN_NEIGHBOUR_LOAD_RATIO, MAX_NEIGHBOUR_LOAD_RATIO = 1.07, 1.12
 """Range of the ratio between neighbouring measured loads. A range of lossy loads below it can be missed."""
 _MAX_FULL_STEPS_OF_TIME = 4
 """The check takes at most the time of this many full steps, unless `MAX_NEIGHBOUR_LOAD_RATIO` needs more."""
