@@ -82,6 +82,7 @@ REORDERED: Evidence = {
     "spurious_retransmit_percent": 80.0,
     "retransmitted_percent": 0.3,
     "reordered_percent": 0.4,
+    "in_flight_over_window": 1.0,
     "path_loss_percent": 0.1,
     "qdisc_drops_per_s": 0.0,
 }
@@ -123,6 +124,14 @@ def test_late_segments_are_reordering_although_a_shaper_delays_some_of_them(shap
     assert first_cause({**REORDERED, **shaped}) == "reordering"
 
 
+@pytest.mark.parametrize(
+    "unlimited", [{"in_flight_over_window": 0.1}, {"stalled_percent": 60.0}, {"cpu_work_time_percent": 97.0}]
+)
+def test_reordering_that_does_not_hold_back_the_sender_is_no_limit(unlimited: Evidence) -> None:
+    ranking = rank_causes([{**REORDERED, **unlimited}] * 6, load_rules(), TCP_STREAM)
+    assert "reordering" not in [each.cause.name for each in ranking.candidates]
+
+
 def test_a_full_link_stands_before_the_reordering_on_it() -> None:
     full = {"overlimits_per_s": 5000.0, "shaper_rate_share_percent": 98.0, "shaper_delays_per_s": 5000.0}
     assert first_cause({**REORDERED, **full}) == "link_full"
@@ -162,3 +171,21 @@ def test_a_stall_with_a_retransmission_is_a_loss_although_no_timer_expired() -> 
 def test_a_stall_without_any_retransmission_is_no_loss() -> None:
     stalling: Evidence = {"request_stall_percent": 90.0, "timeouts_per_s": 0.0, "retransmits_per_stall": 0.0}
     assert not rank_causes([stalling] * 6, load_rules(), TCP_RR).candidates
+
+
+@pytest.mark.parametrize(
+    ("evidence", "workload"),
+    [
+        ({"path_loss_percent": 0.5, "spurious_retransmit_percent": 0.0}, TCP_STREAM),
+        ({"path_loss_percent": 60.0}, UDP_STREAM),
+        ({**STALLING, "retransmits_per_stall": 1.0}, TCP_CRR),
+    ],
+)
+def test_loss_at_the_rate_of_a_firewall_rule_is_a_policer(evidence: Evidence, workload: str) -> None:
+    at_rate = {**evidence, "policer_drops_per_s": 0.0, "rate_limit_share_percent": 90.0}
+    assert first_cause(at_rate, workload) == "policer"
+    assert first_cause({**at_rate, "rate_limit_share_percent": 10.0}, workload) == "path_loss"
+
+
+def test_a_rate_limit_without_loss_is_no_policer() -> None:
+    assert first_cause({**BUSY, "rate_limit_share_percent": 90.0, "path_loss_percent": 0.0}) == "cpus_full"
