@@ -99,6 +99,7 @@ REORDERED: Evidence = {
     "spurious_retransmit_percent": 80.0,
     "retransmitted_percent": 0.3,
     "reordered_percent": 0.4,
+    "in_flight_over_window": 1.0,
     "path_loss_percent": 0.1,
     "qdisc_drops_per_s": 0.0,
 }
@@ -138,6 +139,14 @@ def test_a_link_that_is_full_for_a_part_of_the_time_is_named() -> None:
 @pytest.mark.parametrize("shaped", [{}, {"overlimits_per_s": 20_000.0, "shaper_rate_share_percent": 60.0}])
 def test_late_segments_are_reordering_although_a_shaper_delays_some_of_them(shaped: Evidence) -> None:
     assert first_cause({**REORDERED, **shaped}) == "reordering"
+
+
+@pytest.mark.parametrize(
+    "unlimited", [{"in_flight_over_window": 0.1}, {"stalled_percent": 60.0}, {"cpu_work_time_percent": 97.0}]
+)
+def test_reordering_that_does_not_hold_back_the_sender_is_no_limit(unlimited: Evidence) -> None:
+    ranking = rank_causes([{**REORDERED, **unlimited}] * 6, load_rules(), TCP_STREAM)
+    assert "reordering" not in [each.cause.name for each in ranking.candidates]
 
 
 def test_a_full_link_stands_before_the_reordering_on_it() -> None:
@@ -204,3 +213,21 @@ def test_work_for_each_segment_costs_nothing_where_the_time_is_not_cpu_work() ->
 
 def test_a_small_window_with_a_full_receive_queue_is_no_window_limit() -> None:
     assert first_cause({**BUSY, **SMALL_WINDOW, "receive_queue_percent": 95}) == "cpus_full"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "workload"),
+    [
+        ({"path_loss_percent": 0.5, "spurious_retransmit_percent": 0.0}, TCP_STREAM),
+        ({"path_loss_percent": 60.0}, UDP_STREAM),
+        ({**STALLING, "retransmits_per_stall": 1.0}, TCP_CRR),
+    ],
+)
+def test_loss_at_the_rate_of_a_firewall_rule_is_a_policer(evidence: Evidence, workload: str) -> None:
+    at_rate = {**evidence, "policer_drops_per_s": 0.0, "rate_limit_share_percent": 90.0}
+    assert first_cause(at_rate, workload) == "policer"
+    assert first_cause({**at_rate, "rate_limit_share_percent": 10.0}, workload) == "path_loss"
+
+
+def test_a_rate_limit_without_loss_is_no_policer() -> None:
+    assert first_cause({**BUSY, "rate_limit_share_percent": 90.0, "path_loss_percent": 0.0}) == "cpus_full"

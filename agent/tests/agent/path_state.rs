@@ -91,6 +91,22 @@ fn rules_of_nftables_are_counted() {
 }
 
 #[test]
+fn rate_limits_of_nftables_are_listed() {
+    if !has_program("nft") {
+        return;
+    }
+    let rules = "nft add table inet t && nft 'add chain inet t c { type filter hook input priority 0; }' && \
+        nft add rule inet t c limit rate over 2 mbytes/second drop && \
+        nft add rule inet t c limit rate 90/minute accept && \
+        nft add rule inet t c limit rate 5/minute counter";
+    let state = path_state_after(rules);
+    assert_eq!(
+        state["rate_limits"],
+        json!([{"unit": "bytes", "per_s": 2_097_152.0}, {"unit": "packets", "per_s": 1.5}])
+    );
+}
+
+#[test]
 fn rules_of_the_older_iptables_are_counted() {
     if !has_program("iptables-legacy") {
         return;

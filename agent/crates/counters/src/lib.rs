@@ -13,7 +13,7 @@
 //! - of a socket: [`tcp_info`], [`mptcp_info`], [`socket_memory`];
 //! - of threads: [`load_thread`] (threads that carry the load), [`thread_time`] and `thread_cpu`, `kvm_exits`;
 //! - of other programs: [`processes`] and `process_table`, which the agent also reads only at the start and the end;
-//! - of a network namespace: [`path_state`] with `netfilter`, `traffic_control` and `packet_taps`, read like those;
+//! - of a network namespace: [`path_state`] with `netfilter`, `rate_limits`, `traffic_control` and `packet_taps`, read like those;
 //! - [`observer`]: what an observer reads in addition to the system.
 //!
 //! `reading` has the types that the sources fill, `sources` opens the sources, `namespace` enters another network
@@ -48,6 +48,7 @@ mod process_table;
 pub mod processes;
 mod qdisc;
 mod queues;
+mod rate_limits;
 mod reading;
 mod snmp;
 pub mod socket_memory;

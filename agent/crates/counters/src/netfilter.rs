@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use netlink_packet_core::NLM_F_DUMP;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
+use crate::rate_limits::{RateLimit, parse_rate_limit};
 use vnetbench_interfaces::netlink::{NetlinkSocket, RawRequest};
 use vnetbench_system::socket_option::{self, PlainOldData};
 
@@ -26,6 +27,9 @@ const TABLE_NAME_BYTES: usize = 32;
 const NFTABLES_SYMBOL: &str = "nf_tables_newrule";
 const CONNECTION_COUNT_FILE: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
 const BRIDGE_CALLS_FILE: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+
+/// Maximum number of rate limits in a result.
+const MAX_RATE_LIMITS: usize = 64;
 
 /// The versions of iptables: the file with the names of its tables, address family, and level of its socket options.
 const IPTABLES_VERSIONS: [(&str, AddressFamily, i32); 2] = [
@@ -48,9 +52,19 @@ struct TableInfo {
 // SAFETY: the structure has only integers, and no padding: 32 bytes and then 13 words.
 unsafe impl PlainOldData for TableInfo {}
 
-/// Returns the number of rules; `None` if the kernel does not permit the question.
-pub fn count_rules() -> Option<u64> {
-    Some(count_nftables_rules()? + count_iptables_rules()?)
+/// The rules of a namespace.
+#[derive(Debug, Default, PartialEq)]
+pub struct Rules {
+    pub count: u64,
+    /// Those of nftables that limit a rate.
+    pub rate_limits: Vec<RateLimit>,
+}
+
+/// Returns the rules; `None` if the kernel does not permit the question.
+pub fn read_rules() -> Option<Rules> {
+    let mut rules = read_nftables_rules()?;
+    rules.count += count_iptables_rules()?;
+    Some(rules)
 }
 
 /// Returns the number of tracked connections; 0 if the kernel has no connection tracking.
@@ -69,15 +83,18 @@ pub fn has_bridge_calls() -> Option<bool> {
     }
 }
 
-fn count_nftables_rules() -> Option<u64> {
+fn read_nftables_rules() -> Option<Rules> {
     if !has_nftables() {
-        return Some(0);
+        return Some(Rules::default());
     }
     let mut socket = NetlinkSocket::open_netfilter().ok()?;
     let request = RawRequest(ALL_FAMILIES.into());
-    let mut rules = 0;
-    let result = socket.request(GET_NFTABLES_RULES, NLM_F_DUMP, &request, |_| {
-        rules += 1;
+    let mut rules = Rules::default();
+    let result = socket.request(GET_NFTABLES_RULES, NLM_F_DUMP, &request, |message| {
+        rules.count += 1;
+        if rules.rate_limits.len() < MAX_RATE_LIMITS {
+            rules.rate_limits.extend(parse_rate_limit(message));
+        }
         Ok(())
     });
     result.ok().map(|()| rules)

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::namespace::run_in_namespace;
 use crate::netfilter;
 use crate::packet_taps::{AgentHandles, Link, read_links, read_packet_sockets};
+use crate::rate_limits::RateLimit;
 use crate::traffic_control::{
     EntryKey, FilterCounts, TrafficControlEntry, format_handle, read_entries, read_filters,
 };
@@ -27,6 +28,7 @@ pub struct PathStateReader {
 /// The state of a namespace at one moment.
 pub struct PathStateReading {
     counts: StateCounts,
+    rate_limits: Option<Vec<RateLimit>>,
     traffic_control: Option<TrafficControl>,
 }
 
@@ -52,6 +54,8 @@ struct StateCounts {
 pub struct PathState {
     #[serde(flatten)]
     counts: StateCounts,
+    /// The rate limits of the firewall at the end; those of the start if there are none at the end.
+    rate_limits: Option<Vec<RateLimit>>,
     policer_drops: Option<u64>,
     qdiscs: Option<Vec<QdiscChange>>,
 }
@@ -115,6 +119,10 @@ impl PathStateReader {
             .unzip();
         Ok(PathState {
             counts: now.counts.or_larger(&earlier.counts),
+            rate_limits: now
+                .rate_limits
+                .filter(|limits| !limits.is_empty())
+                .or_else(|| earlier.rate_limits.clone()),
             policer_drops,
             qdiscs,
         })
@@ -142,9 +150,10 @@ fn read_state() -> PathStateReading {
         let ids = links.iter().filter_map(|link| link.xdp_program);
         ids.filter(|id| !is_own_program(id)).count() as u64
     };
+    let rules = netfilter::read_rules();
     PathStateReading {
         counts: StateCounts {
-            netfilter_rules: netfilter::count_rules(),
+            netfilter_rules: rules.as_ref().map(|rules| rules.count),
             conntrack_entries: netfilter::count_connections(),
             bridge_netfilter: netfilter::has_bridge_calls(),
             packet_sockets: sockets.map(|sockets| {
@@ -156,6 +165,7 @@ fn read_state() -> PathStateReading {
                 .as_ref()
                 .map(|control| control.filters.filters),
         },
+        rate_limits: rules.map(|rules| rules.rate_limits),
         traffic_control,
     }
 }

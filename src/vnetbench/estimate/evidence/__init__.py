@@ -28,6 +28,7 @@ from vnetbench.estimate.evidence.queue_directions import (
     QUEUE_DIRECTION_EVIDENCE_METRICS,
     queue_direction_evidence,
 )
+from vnetbench.estimate.evidence.rate_limits import RATE_LIMIT_EVIDENCE_METRICS, rate_limit_evidence
 from vnetbench.estimate.evidence.shapers import SHAPER_EVIDENCE_METRICS, shaper_evidence
 from vnetbench.estimate.evidence.stalls import STALL_EVIDENCE_METRICS, stall_evidence
 from vnetbench.estimate.evidence.time_accounting.metrics import TIME_EVIDENCE_METRICS, time_evidence
@@ -49,6 +50,7 @@ METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
         *QUEUE_DIRECTION_EVIDENCE_METRICS,
         *PATH_STATE_EVIDENCE_METRICS,
         *SHAPER_EVIDENCE_METRICS,
+        *RATE_LIMIT_EVIDENCE_METRICS,
     ),
     "frames": FRAME_EVIDENCE_METRICS,
     "placement": PLACEMENT_EVIDENCE_METRICS,
@@ -73,6 +75,7 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
         **duplicate_evidence(data),
         **queue_direction_evidence(data),
         **shaper_evidence(data),
+        **rate_limit_evidence(data),
         **stall_evidence(data),
         **path_state,
         **packet_work_evidence(data, {**time, **path_state, **packets}),

@@ -1,0 +1,62 @@
+"""Evidence of rate limits that a firewall sets: how close the load comes to one of them.
+
+A firewall does not count what such a rule drops. But a load that it limits runs at the rule's rate, and most
+rules of this kind, such as those for ICMP or for logins, have another rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vnetbench.estimate.evidence.aggregation import (
+    EvidenceValues,
+    counter_rate_per_s,
+    largest,
+    percent,
+    sum_known_values,
+    to_number,
+)
+from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.shapers import endpoints_on_path
+from vnetbench.estimate.evidence.trial_data import TrialData
+from vnetbench.results.records import mapping_or_empty
+
+_COUNTER_BY_UNIT = {"bytes": "rx_bytes", "packets": "rx_packets"}
+_MOST_OF_RATE_PERCENT = 150.0
+"""A load that a rate limits stays below it, except for a burst at its start."""
+
+RATE_LIMIT_EVIDENCE_METRICS = (
+    EvidenceMetric(
+        "rate_limit_share_percent",
+        "% of its rate",
+        "traffic as a share of a firewall's rate limit",
+        "what arrives at the receivers, as a share of the rate of a firewall rule that drops the excess, of "
+        "the rule whose rate is closest above. Rules far below the load's rate cannot limit it and are left "
+        "out; 0 without such a rule",
+        ("path_state.rate_limits", "rx_bytes", "rx_packets"),
+    ),
+)
+
+
+def rate_limit_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of RATE_LIMIT_EVIDENCE_METRICS."""
+    states = [mapping_or_empty(each.totals.get("path_state")) for each in endpoints_on_path(data.steady_part)]
+    lists = [state["rate_limits"] for state in states if isinstance(state.get("rate_limits"), list)]
+    if not lists:
+        return {}
+    limits = [mapping_or_empty(each) for limits in lists for each in limits]
+    shares = (_share_percent(data, str(limit.get("unit")), to_number(limit.get("per_s"))) for limit in limits)
+    possible = (share for share in shares if share is not None and share <= _MOST_OF_RATE_PERCENT)
+    return {"rate_limit_share_percent": largest((0.0, *possible))}
+
+
+def _share_percent(data: TrialData, unit: str, limit_per_s: float | None) -> float | None:
+    counter = _COUNTER_BY_UNIT.get(unit)
+    if counter is None:
+        return None
+    return percent(sum_known_values(*_receive_rates(data, counter)), limit_per_s)
+
+
+def _receive_rates(data: TrialData, counter: str) -> Iterator[float | None]:
+    for _, samples in data.steady_part.receivers:
+        yield counter_rate_per_s(samples, counter)
