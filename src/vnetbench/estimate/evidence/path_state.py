@@ -45,7 +45,8 @@ PATH_STATE_EVIDENCE_METRICS = (
         "foreign_packet_sockets",
         "1",
         "packet captures",
-        f"number of packet sockets of other programs, {_WORST_NAMESPACE}",
+        "number of packet sockets of other programs, without those of the testbed's virtual switch, "
+        f"{_WORST_NAMESPACE}",
         ("path_state.packet_sockets",),
     ),
     EvidenceMetric(
@@ -108,7 +109,8 @@ PROGRAM_EVIDENCE_METRICS = (
 def path_state_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of PATH_STATE_EVIDENCE_METRICS and PROGRAM_EVIDENCE_METRICS."""
     part = data.steady_part
-    states = [mapping_or_empty(each.totals.get("path_state")) for each in _endpoints_on_path(part)]
+    endpoints = _endpoints_on_path(part)
+    states = [mapping_or_empty(each.totals.get("path_state")) for each in endpoints]
     trial_s = part.trial.idle_s + part.trial.duration_s
 
     def worst(key: str) -> float | None:
@@ -118,7 +120,10 @@ def path_state_evidence(data: TrialData) -> EvidenceValues:
     return {
         "netfilter_rules": worst("netfilter_rules"),
         "conntrack_entries": worst("conntrack_entries"),
-        "foreign_packet_sockets": worst("packet_sockets"),
+        "foreign_packet_sockets": largest(
+            _foreign_packet_sockets(data, endpoint, state)
+            for endpoint, state in zip(endpoints, states, strict=True)
+        ),
         "tc_filters": worst("tc_filters"),
         "foreign_xdp_programs": worst("xdp_programs"),
         "policer_drops_per_s": ratio(policer_drops, trial_s),
@@ -136,6 +141,15 @@ def _endpoints_on_path(part: SteadyPart) -> list[EndpointRecord]:
     """
     watches_interfaces = any(x.observation and x.observation.interface_counters for x in part.host_samples)
     return [each for each in part.trial.endpoints if each.name != HOST or watches_interfaces]
+
+
+def _foreign_packet_sockets(
+    data: TrialData, endpoint: EndpointRecord, state: Mapping[str, Any]
+) -> float | None:
+    """Return the packet sockets in an endpoint's namespace that the virtual switch does not use itself."""
+    count = to_number(state.get("packet_sockets"))
+    own = data.switch_packet_sockets if endpoint.name == HOST else 0
+    return None if count is None else max(0.0, count - own)
 
 
 def _shaper_rate_share_percent(states: Sequence[Mapping[str, Any]], trial_s: float) -> float | None:

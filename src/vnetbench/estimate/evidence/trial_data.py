@@ -35,6 +35,8 @@ class TrialData:
     ports: Sequence[Port]
     frame_losses: FrameLosses | None
     """Where frames were lost; None without frames."""
+    switch_packet_sockets: int = 0
+    """Packet sockets of the testbed's own virtual switch."""
 
 
 def build_trial_data(
@@ -61,4 +63,14 @@ def build_trial_data(
         collect_kernels(part),
         collect_ports(part, testbed),
         locate_frame_losses(part.trial, testbed),
+        _count_switch_packet_sockets(testbed),
     )
+
+
+def _count_switch_packet_sockets(testbed: Mapping[str, Any]) -> int:
+    """Return the packet sockets of Open vSwitch's userspace datapath: one to receive per port, one to send.
+
+    See lib/netdev-linux.c of Open vSwitch, netdev_linux_rxq_construct and af_packet_sock. Other virtual
+    switches have none.
+    """
+    return len(testbed.get("observed_interfaces") or ()) + 1 if testbed.get("open_vswitch") else 0
