@@ -9,19 +9,20 @@ NOW := $(shell date +%Y%m%d-%H%M%S)
 DEMO := out/jumbo-frames-$(NOW)
 DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz lint bench bench-estimates bench-search corpus bench-explain words docs clean
+.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz lint bench bench-estimates bench-search corpus bench-explain soak words docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
 	@echo "make demo             run studies/jumbo-frames.toml on this machine (three minutes)"
 	@echo "make demo-adapters    compare virtio-net, vmxnet3, e1000e and e1000 in QEMU guests (five minutes)"
 	@echo "make test             run linters, type checks and all tests"
-	@echo "make fuzz             send a million mutated messages to the parsers of the iperf3 protocol"
+	@echo "make fuzz             give each parser of foreign data mutated input for FUZZ_SECONDS=60"
 	@echo "make bench            compare the instrument with other tools, interleaved (12 to 20 minutes)"
 	@echo "make bench-estimates  test the estimates on simulated campaigns: coverage and time saved"
 	@echo "make bench-search     compare throughput searches on simulated devices: trial time, wrong answers"
 	@echo "make corpus           run campaigns with a known cause, in out/corpus (two to three hours, resumable)"
 	@echo "make bench-explain    score the explanations of the corpus against the known causes"
+	@echo "make soak             disturb a long campaign at random; nothing may be lost or left behind (SOAK_TRIALS=3000)"
 	@echo "make words            print every sentence that a user can see, by module"
 	@echo "make docs             generate the study reference, its JSON Schema, causes and evidence"
 
@@ -53,8 +54,7 @@ demo-adapters: install
 	$(BIN)/vnetbench report $(DEMO_ADAPTERS).vnb -o $(DEMO_ADAPTERS).html --png $(DEMO_ADAPTERS)
 
 # Tests with real traffic mostly wait, and other traffic would disturb them. Linters and tests that only compute run meanwhile at
-# low priority. Their output follows when they end. The agent's tests send traffic too, so they run last. A test with real traffic
-# that fails must then pass twice, alone: a host may take CPUs away during any of them.
+# low priority. Their output follows when they end. The agent's tests send traffic too, so they run last.
 test: install test-peers
 	$(MAKE) --jobs=2 --keep-going test-real test-computed
 	$(MAKE) test-agent
@@ -73,7 +73,7 @@ lint: install
 	cargo clippy --locked --quiet --all-targets -- -D warnings
 
 test-agent: install
-	$(PYTHON) -m tools.rerun_failed cargo cargo test --locked --quiet
+	cargo test --locked --quiet --no-fail-fast
 
 test-agent-built: install
 	cargo test --locked --quiet --no-run
@@ -84,16 +84,20 @@ test-bench: test-pure test-real
 test-pure: install
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/pytest -m pure -n auto --dist worksteal
 
+# A test runs once. Tests that need a quiet machine skip on a busy one (tests/quiet.py), but few may.
 test-real: install test-peers
-	$(PYTHON) -m tools.rerun_failed pytest tools/in-lab $(BIN)/pytest -m "not pure"
+	tools/in-lab $(BIN)/pytest -m "not pure" --max-skipped-percent=2
 
 # Programs that only the tests need.
 test-peers:
 	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server ethtool iptables nftables
 
-fuzz:
+# Seconds of each fuzz target.
+FUZZ_SECONDS ?= 60
+
+fuzz: install
 	PYTHON=$(PYTHON) tools/prepare
-	PROPTEST_CASES=1000000 cargo test --locked --release --quiet --package vnetbench-iperf3 mutated_messages
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 bench: install
 	PYTHON=$(PYTHON) tools/prepare iperf3 nuttcp sockperf netsniff-ng qemu
@@ -111,6 +115,12 @@ corpus: install
 
 bench-explain: install
 	$(BIN)/python -m bench.explain
+
+SOAK_TRIALS := 3000
+
+soak: install
+	PYTHON=$(PYTHON) tools/prepare
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/python -m bench.soak --trials $(SOAK_TRIALS)
 
 words: install
 	$(BIN)/python -m tools.user_sentences

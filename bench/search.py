@@ -51,13 +51,17 @@ METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] =
 }
 
 
-EARLY_STOPS_PER_SEARCH = 2
+RANDOM_STOPS_PER_SEARCH = 2
+STOPS_AT_SHARES = (0.25, 0.5, 0.75)
+"""Shares of the duration of a search after which its time left is compared with the actual one."""
 
 
 @dataclass(frozen=True)
 class EarlyStop:
-    """The answer and the time left of a search that is stopped at a random time."""
+    """The answer and the time left of a search that is stopped early."""
 
+    at_share: float | None
+    """Share of the search's duration, one of `STOPS_AT_SHARES`; None if the time is random."""
     covered: tuple[bool, ...]
     """Whether the true throughput is between low and high, for each goal."""
     expected_s: float
@@ -85,7 +89,7 @@ class Outcome:
     covered: tuple[bool, ...]
     """Whether the true throughput is between low and high."""
     early_stops: tuple[EarlyStop, ...] = ()
-    """What the search would have answered at random earlier times; for `vnetbench` only."""
+    """What the search would have answered earlier; for `vnetbench` only."""
 
 
 def compare_methods(
@@ -124,13 +128,14 @@ def main() -> None:
     parser.add_argument(
         "--first-seed", type=int, default=FIRST_SEED, help="seed of the first device of each type"
     )
+    parser.add_argument("--processes", type=int, help="number of processes; the CPUs by default")
     options = parser.parse_args()
     tasks = [
         (device_type, options.first_seed + number)
         for number in range(options.devices)
         for device_type in DEVICE_TYPES
     ]
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(options.processes) as pool:
         running = pool.map(compare_methods, *zip(*tasks, strict=True))
         outcomes = list(track(running, description="searching", total=len(tasks), transient=True))
     by_method = {name: [device[number] for device in outcomes] for number, name in enumerate(METHODS)}
@@ -147,7 +152,7 @@ def main() -> None:
     _print_by_device_type(by_method, _format_wrong_share)
     print("\nTruth within low..high\n")
     _print_by_device_type(by_method, _format_coverage)
-    print("\nvnetbench stopped at a random time\n")
+    print("\nvnetbench stopped early: truth within low..high at random times; time left in a factor of two\n")
     _print_early_stops(by_method["vnetbench"])
 
 
@@ -157,19 +162,34 @@ def _stop_early(
     parameters: SearchParameters,
     true_throughputs: Callable[[float], list[float]],
 ) -> tuple[EarlyStop, ...]:
-    """Return what a `vnetbench` search would have answered at random times, uniform over its duration."""
+    """Return what a `vnetbench` search would have answered earlier.
+
+    Args:
+        result: The result of the uninterrupted search.
+        seed: The seed of the device.
+        parameters: The parameters of the search.
+        true_throughputs: Returns the true throughputs for a duration of the search in seconds.
+
+    Returns:
+        Stops at `STOPS_AT_SHARES` of the duration, and at random times, uniform over the duration.
+    """
     ends_s = np.cumsum([step.duration_s + parameters.settle_s for step in result.steps])
+    if len(ends_s) < 2:
+        return ()
+    random_s = np.random.default_rng([seed, 1]).uniform(ends_s[0], ends_s[-1], RANDOM_STOPS_PER_SEARCH)
+    moments: list[tuple[float | None, float]]
+    moments = [(share, max(float(ends_s[0]), share * float(ends_s[-1]))) for share in STOPS_AT_SHARES]
+    moments += [(None, float(stop_s)) for stop_s in random_s]
+    search = bayesian.BayesianSearch(parameters, seed)
     stops = []
-    for stop_s in np.random.default_rng([seed, 1]).uniform(ends_s[0], ends_s[-1], EARLY_STOPS_PER_SEARCH):
-        search = bayesian.BayesianSearch(parameters, seed)
+    for share, stop_s in sorted(moments, key=lambda moment: moment[1]):
         finished = int(np.searchsorted(ends_s, stop_s, side="right"))
-        for step in result.steps[:finished]:
+        for step in result.steps[len(search.steps) : finished]:
             search.add_step(step)
-        search.plan_step()
-        true_fps = true_throughputs(float(stop_s))
         stops.append(
             EarlyStop(
-                _are_covered(search.final_goal_results(), true_fps),
+                share,
+                _are_covered(search.final_goal_results(), true_throughputs(stop_s)),
                 search.remaining_s(),
                 float(ends_s[-1] - ends_s[finished - 1]),
             )
@@ -241,13 +261,24 @@ def _print_by_device_type(
 
 
 def _print_early_stops(outcomes: Sequence[Outcome]) -> None:
-    """Print the coverage at random earlier stops, and how often the time left is believable."""
-    print("| device type | truth within low..high | time left within a factor of two |\n|---|---|---|")
+    """Print the coverage at random earlier stops, and how often the time left is within a factor of two."""
+    moments: tuple[float | None, ...] = (*STOPS_AT_SHARES, None)
+    names = [f"at {moment:.0%}" if moment else "at random times" for moment in moments]
+    print("| device type | truth within low..high | " + " | ".join(names) + " | all |")
+    print("|---|---|" + "---|" * (len(moments) + 1))
     for device_type in (*DEVICE_TYPES, None):
-        chosen = [each for each in outcomes if device_type in (None, each.device_type)]
-        covered = [[flag for stop in each.early_stops for flag in stop.covered] for each in chosen]
-        timely = [[stop.is_time_within_factor_two for stop in each.early_stops] for each in chosen]
-        print(f"| {device_type or 'all'} | {_format_share(covered)} | {_format_share(timely)} |")
+        chosen = [each for each in outcomes if device_type in (None, each.device_type) and each.early_stops]
+        random_stops = [[stop for stop in each.early_stops if stop.at_share is None] for each in chosen]
+        cells = [_format_share([[flag for stop in stops for flag in stop.covered] for stops in random_stops])]
+        for some in ([moment] for moment in moments):
+            cells.append(_format_share([_are_timely(each.early_stops, some) for each in chosen]))
+        cells.append(_format_share([_are_timely(each.early_stops, moments) for each in chosen]))
+        print(f"| {device_type or 'all'} | " + " | ".join(cells) + " |")
+
+
+def _are_timely(stops: Sequence[EarlyStop], moments: Sequence[float | None]) -> list[bool]:
+    """Return for each stop at these moments whether its time left is within a factor of two."""
+    return [stop.is_time_within_factor_two for stop in stops if stop.at_share in moments]
 
 
 def _format_trial_times(outcomes: Sequence[Outcome]) -> str:

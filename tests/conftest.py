@@ -12,6 +12,8 @@ from hypothesis import settings
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.privilege import is_in_user_namespace
 
+pytest_plugins = ("tests.skip_limit",)
+
 # The duration of an example means nothing on a machine that others use too.
 settings.register_profile("any speed", deadline=None)
 settings.load_profile("any speed")

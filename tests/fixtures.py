@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vnetbench.estimate.summarize import summarize
+from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import EndpointRecord, Histogram, Sample, StreamSample, TrialRecord
 from vnetbench.study.file.load import parse_study
@@ -37,6 +40,12 @@ def create_results_file(path: Path, study: Study | None = None) -> tuple[Results
     study = study or make_study()
     plan = make_plan(study, 1)
     return ResultsFile.create(path, study, plan), plan
+
+
+def read_summary(path: Path) -> CampaignSummary:
+    """Return the summary of a results file, and close the file."""
+    with closing(ResultsFile.open_to_read(path)) as file:
+        return summarize(file)
 
 
 def make_trial(

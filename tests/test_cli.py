@@ -259,6 +259,21 @@ def test_compare_fails_only_after_a_significant_regression(results: Path, tmp_pa
     assert '"five" is not a share' in output
 
 
+def test_compare_fails_if_every_shared_treatment_now_fails(results: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.vnb"
+    file, _ = fixtures.create_results_file(broken)
+    for treatment in range(4):
+        file.add_trial(fixtures.make_trial(treatment, 0, failure="no packet arrived"), treatment)
+        file.set_treatment_state(treatment, "failed")
+    file.close("finished")
+    code, output = bench.run("compare", results, broken, "--fail-if-worse", "5%")
+    assert code == 3
+    assert "refused or failed" in output and "4 treatments" in output
+    code, output = bench.run("compare", broken, results, "--fail-if-worse", "5%")
+    assert code == 2
+    assert "no treatment has" in output and "fix:" in output
+
+
 def test_commands_accept_a_published_table_in_place_of_a_results_file(results: Path, tmp_path: Path) -> None:
     code, output = bench.run("reference", "list")
     assert code == 0 and "ntttcp-vmxnet3-2011" in output and "44 values" in output

@@ -6,6 +6,7 @@ load, and the network libraries half a second.
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -17,7 +18,9 @@ from rich.console import Console, RenderableType
 
 from vnetbench import __version__
 from vnetbench.commands import exit_codes
+from vnetbench.commands.output_streams import ignore_closed_pipes
 from vnetbench.errors import BenchError
+from vnetbench.printable import make_printable
 from vnetbench.quantity import parse_share
 from vnetbench.results.records import FINISHED, INTERRUPTED, CampaignStatus
 from vnetbench.study.plan import SEED_BITS
@@ -36,6 +39,8 @@ _LAZY_COMMANDS = {
     "throughput": "throughput.throughput",
 }
 """Commands that are defined in a file of their own in `commands/`: module and function by command name."""
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _LazyGroup(click.Group):
@@ -56,8 +61,10 @@ class _LazyGroup(click.Group):
 
 def main() -> NoReturn:
     """Run the command line, print user errors and exit."""
+    ignore_closed_pipes()
     try:
         code = cli.main(standalone_mode=False, prog_name="vnetbench")
+        sys.stdout.flush()
     except BenchError as error:
         _print_error(str(error))
         code = exit_codes.BAD_INPUT
@@ -66,15 +73,9 @@ def main() -> NoReturn:
         code = exit_codes.BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         code = exit_codes.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has exited (`| head`), so nobody can read a message.
-        sys.stderr.close()
-        code = 0
     except OSError as error:
-        _print_error(
-            f"cannot use {error.filename or 'the output'}: {error.strerror}\n"
-            "  fix: free disk space, or choose another path"
-        )
+        fix = "free disk space, or choose another path" if error.errno in _NO_SPACE else "choose another path"
+        _print_error(f"cannot use {error.filename or 'the output'}: {error.strerror}\n  fix: {fix}")
         code = exit_codes.BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -236,11 +237,12 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     _print_renderables(comparison_table(comparison))
     if share is None:
         return 0
-    if not comparison.changes:
+    worse, lost = find_worsened_metrics(comparison, share), comparison.unmeasured_only_after
+    if not comparison.changes and not lost:
         raise BenchError(
-            "the two campaigns have no treatment in common, so --fail-if-worse cannot decide",
+            "no treatment has a ratio in the two campaigns, so --fail-if-worse cannot decide",
             where=f"{before} and {after}",
-            fix="compare two campaigns of the same study",
+            fix="compare two campaigns of the same study that both measured its deciding metric",
         )
     if comparison.published_table_conditions:
         raise BenchError(
@@ -248,7 +250,6 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
             where=f"{before} and {after}",
             fix="remove --fail-if-worse, or compare two campaigns",
         )
-    worse, lost = find_worsened_metrics(comparison, share), comparison.unmeasured_only_after
     if worse:
         click.echo(f"Worse by more than {fail_if_worse}: {format_count_with_noun(len(worse), 'treatment')}.")
     if lost:
@@ -347,4 +348,5 @@ def _make_console() -> Console:
 
 
 def _print_error(text: str) -> None:
-    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"vnetbench: {text}")
+    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    console.print("vnetbench: " + make_printable(text, keep="\n"))

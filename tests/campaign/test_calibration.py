@@ -55,6 +55,26 @@ def test_an_unsupported_mode_is_tried_once_and_stored_with_its_reason() -> None:
     assert "io_uring" not in calibration.goodputs_bps_by_mode
 
 
+@pytest.mark.parametrize("refused_trial", [2, 3, 8])
+def test_a_mode_that_is_refused_later_is_not_chosen(refused_trial: int) -> None:
+    """Trials 1 and 2 screen the modes; trials 3 to 8 compare the fastest one with `copy`."""
+    splice_trials = 0
+
+    def measure_goodput(mode: str) -> float:
+        nonlocal splice_trials
+        if mode == "splice":
+            splice_trials += 1
+            if splice_trials >= refused_trial:
+                raise TreatmentRefused("pipes are forbidden now")
+        return 3e10 if mode == "splice" else 1e10
+
+    calibration = choose_send_mode(measure_goodput)
+    assert calibration.send_mode == DEFAULT_SEND_MODE
+    assert calibration.refusal_by_mode == {"splice": "pipes are forbidden now"}
+    assert calibration.other_to_copy_ratio_interval is None
+    assert len(calibration.goodputs_bps_by_mode["splice"]) == refused_trial - 1
+
+
 def test_a_refusal_of_the_default_mode_refuses_the_treatment() -> None:
     def measure_goodput(mode: str) -> float:
         raise TreatmentRefused("packets of 9000 bytes do not pass")

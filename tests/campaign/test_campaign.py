@@ -20,8 +20,6 @@ from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.errors import BenchError
-from vnetbench.estimate.summarize import summarize
-from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.model import Level, Plan, Treatment
@@ -53,19 +51,11 @@ def run(
     return status, messages
 
 
-def read_summary(path: Path) -> CampaignSummary:
-    file = ResultsFile.open_to_read(path)
-    try:
-        return summarize(file)
-    finally:
-        file.close()
-
-
 def test_trials_repeat_until_the_interval_of_each_treatment_is_narrow_enough(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     instrument = SimulatedInstrument(noise=0.005)
     assert run(path, instrument) == ("finished", [])
-    campaign = read_summary(path)
+    campaign = fixtures.read_summary(path)
     assert [t.state for t in campaign.treatments] == ["precision"] * 4
     assert [t.trial_count for t in campaign.treatments] == [6, 6, 6, 6]
     assert campaign.treatments[0].metrics["goodput_bps"].value == pytest.approx(1e10, rel=0.02)
@@ -75,7 +65,7 @@ def test_trials_repeat_until_the_interval_of_each_treatment_is_narrow_enough(tmp
 def test_a_noisy_treatment_stops_at_the_maximum_number_of_trials(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     run(path, SimulatedInstrument(noise=0.3))
-    campaign = read_summary(path)
+    campaign = fixtures.read_summary(path)
     assert {t.state for t in campaign.treatments} == {"trial limit"}
     assert {t.trial_count for t in campaign.treatments} == {20}
 
@@ -104,7 +94,7 @@ def test_a_refusal_stops_only_its_treatment(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     status, messages = run(path, SimulatedInstrument(0.005, refuse))
     assert status == "finished"
-    assert [t.state for t in read_summary(path).treatments] == ["precision", "refused"] * 2
+    assert [t.state for t in fixtures.read_summary(path).treatments] == ["precision", "refused"] * 2
     assert len(messages) == 2
     assert "port a1: packets of 9000 bytes do not pass" in messages[0]
     assert "fix: raise its MTU" in messages[0]
@@ -128,7 +118,7 @@ def test_a_trial_without_a_sample_counts_as_failed(tmp_path: Path) -> None:
     status, messages = run(path, SimulatedInstrument(0.005, trials_without_samples=2))
     assert status == "finished"
     assert sum("no sample was taken" in message for message in messages) == 2
-    assert [t.trial_count for t in read_summary(path).treatments] == [6] * 4
+    assert [t.trial_count for t in fixtures.read_summary(path).treatments] == [6] * 4
 
 
 def test_a_treatment_that_always_fails_stops_and_the_others_continue(tmp_path: Path) -> None:
@@ -138,7 +128,7 @@ def test_a_treatment_that_always_fails_stops_and_the_others_continue(tmp_path: P
 
     path = tmp_path / "r.vnb"
     run(path, SimulatedInstrument(0.005, fail))
-    campaign = read_summary(path)
+    campaign = fixtures.read_summary(path)
     assert [t.state for t in campaign.treatments] == ["precision", "precision", "failed", "precision"]
     assert "3 trials in a row failed" in campaign.treatments[2].failures[-1]
 
@@ -148,7 +138,7 @@ def test_the_time_limit_ends_a_campaign_with_a_message(tmp_path: Path) -> None:
     slow = SimulatedInstrument(0.3, lambda number, factors: time.sleep(0.05))
     status, messages = run(path, slow, fixtures.STUDY_TEXT + 'time_limit = "1 s"\n')
     assert status == "finished"
-    assert {t.state for t in read_summary(path).treatments} == {"time limit"}
+    assert {t.state for t in fixtures.read_summary(path).treatments} == {"time limit"}
     assert any("too short" in message for message in messages)
 
 
@@ -159,7 +149,7 @@ def test_a_calibration_longer_than_the_time_limit_does_not_start(
     text = fixtures.STUDY_TEXT.replace("[precision]", 'send_mode = "auto"\n[precision]')
     _, messages = run(path, instrument, text + 'time_limit = "4 s"\n')
     assert instrument.requested_levels == []
-    assert {t.state for t in read_summary(path).treatments} == {"time limit"}
+    assert {t.state for t in fixtures.read_summary(path).treatments} == {"time limit"}
     assert "and calibrations" in messages[0]
 
 
@@ -185,8 +175,8 @@ def test_a_killed_and_resumed_campaign_measures_the_same_trials_as_an_uninterrup
             except Killed:
                 continue
         assert _measured_trials(path) == expected
-        assert [t.state for t in read_summary(path).treatments] == [
-            t.state for t in read_summary(uninterrupted).treatments
+        assert [t.state for t in fixtures.read_summary(path).treatments] == [
+            t.state for t in fixtures.read_summary(uninterrupted).treatments
         ]
 
 
@@ -198,7 +188,7 @@ def test_resuming_tries_refused_treatments_again(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     run(path, SimulatedInstrument(0.005, refuse))
     run(path, SimulatedInstrument(0.005))
-    assert [t.state for t in read_summary(path).treatments] == ["precision"] * 4
+    assert [t.state for t in fixtures.read_summary(path).treatments] == ["precision"] * 4
 
 
 def test_a_treatment_stays_refused_if_no_time_is_left_to_try_it_again(tmp_path: Path) -> None:
@@ -211,7 +201,7 @@ def test_a_treatment_stays_refused_if_no_time_is_left_to_try_it_again(tmp_path: 
     text = fixtures.STUDY_TEXT + 'time_limit = "1 s"\n'
     run(path, SimulatedInstrument(0.3, refuse), text)
     run(path, SimulatedInstrument(0.3, refuse), text)
-    campaign = read_summary(path)
+    campaign = fixtures.read_summary(path)
     assert [t.state for t in campaign.treatments] == ["time limit", "refused"] * 2
     assert campaign.treatments[1].failures == ("not now",)
 
@@ -226,7 +216,7 @@ def test_ctrl_c_ends_the_campaign_after_the_running_trial(tmp_path: Path) -> Non
     assert run(path, instrument)[0] == "interrupted"
     assert len(_measured_trials(path)) == 6
     assert instrument.closed
-    assert read_summary(path).status == "interrupted"
+    assert fixtures.read_summary(path).status == "interrupted"
     assert run(path, SimulatedInstrument(0.005))[0] == "finished"
 
 
@@ -252,7 +242,7 @@ def test_a_file_error_ends_the_campaign_and_closes_the_instrument(tmp_path: Path
     def damage_file(number: int, factors: Factors) -> None:
         if number == 3:
             with sqlite3.connect(path) as db:
-                db.execute("DROP TABLE stream_sample")
+                db.execute("DROP TABLE endpoint_data")
 
     instrument = SimulatedInstrument(0.005, damage_file)
     with pytest.raises(BenchError, match="cannot use the file"):

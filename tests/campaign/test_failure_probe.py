@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,14 +10,23 @@ import pytest
 
 from vnetbench.campaign import failure_probe
 from vnetbench.campaign.failure_probe import add_path_probe
-from vnetbench.failure_kinds import KINDS_THAT_PROBE_DECIDES, NO_CPU_TIME, PATH_PROBE_KEY, SYSTEM_REFUSED
+from vnetbench.failure_kinds import (
+    KINDS_THAT_PROBE_DECIDES,
+    NO_CPU_TIME,
+    NO_DATA,
+    PATH_PROBE_KEY,
+    SYSTEM_REFUSED,
+)
 from vnetbench.lab.errors import TrialFailed
-from vnetbench.lab.path_probe import PATH_MTU_KEY
+from vnetbench.lab.path_probe import PATH_MTU_KEY, UDP
 from vnetbench.study.factors.registry import complete_levels
 
 pytestmark = pytest.mark.pure
 
 NOTHING_PASSED = {"small_bytes": 128, "small_passed": False, "large_bytes": 1500, "large_passed": False}
+
+
+ALL_PASSED = {"small_bytes": 128, "small_passed": True, "large_bytes": 1500, "large_passed": True}
 
 
 def probed(monkeypatch: pytest.MonkeyPatch, kind: str) -> bool:
@@ -33,3 +43,26 @@ def test_every_kind_that_a_probe_decides_is_probed(monkeypatch: pytest.MonkeyPat
     assert all(probed(monkeypatch, kind) for kind in KINDS_THAT_PROBE_DECIDES)
     assert probed(monkeypatch, "interface")
     assert not probed(monkeypatch, NO_CPU_TIME)
+
+
+@pytest.mark.parametrize(
+    ("uses_tcp", "large_segments_pass", "expected"),
+    [
+        (True, False, {**ALL_PASSED, "large_passed": False, "transport": "tcp"}),
+        (True, True, ALL_PASSED),
+        (False, False, ALL_PASSED),
+    ],
+)
+def test_a_connection_decides_if_all_datagrams_pass(
+    monkeypatch: pytest.MonkeyPatch, uses_tcp: bool, large_segments_pass: bool, expected: Mapping[str, object]
+) -> None:
+    def probe(*_: object, transport: str, **__: object) -> dict[str, object]:
+        if transport == UDP:
+            return dict(ALL_PASSED)
+        return {**ALL_PASSED, "large_passed": large_segments_pass, "transport": transport}
+
+    monkeypatch.setattr(failure_probe, "probe_small_and_large_packets", probe)
+    testbed: Any = SimpleNamespace(endpoints=(), agents={})
+    failure = TrialFailed("no data arrived", kind=NO_DATA)
+    add_path_probe(failure, testbed, complete_levels({}), {PATH_MTU_KEY: 1500}, uses_tcp)
+    assert failure.evidence[PATH_PROBE_KEY] == expected

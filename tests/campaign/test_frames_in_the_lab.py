@@ -227,12 +227,16 @@ def test_a_device_that_returns_frames_to_their_sender_is_refused_as_a_loop() -> 
 
 
 def test_a_device_that_floods_frames_to_other_pairs_is_noted() -> None:
-    # Long enough that both pairs send at the same time, although they start one after the other.
-    load = replace(make_load({"pairs": 2, "frame_load": 2000.0}), duration_s=1.0)
-    with closing(LabInstrument(BrokenLab(flood_frames()), TestbedSpec())) as instrument:
-        measurement = instrument.measure(load, lambda: False).measurement
-    flooded = [note for note in measurement.notes if "The device floods unknown addresses" in note]
-    assert {name for note in flooded for name in re.findall(r"arrived at (b\d)\.", note)} == {"b1", "b2"}
+    # Both pairs must send at the same time, but they start one after the other: late on a busy machine.
+    for duration_s in (1.0, 30.0):
+        load = replace(make_load({"pairs": 2, "frame_load": 2000.0}), duration_s=duration_s)
+        with closing(LabInstrument(BrokenLab(flood_frames()), TestbedSpec())) as instrument:
+            measurement = instrument.measure(load, lambda: False).measurement
+        flooded = [note for note in measurement.notes if "The device floods unknown addresses" in note]
+        noted = {name for note in flooded for name in re.findall(r"arrived at (b\d)\.", note)}
+        if noted == {"b1", "b2"}:
+            break
+    assert noted == {"b1", "b2"}
     assert not any("foreign" in note for note in measurement.notes)
 
 

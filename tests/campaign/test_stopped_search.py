@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from bench.simulated_devices import DeviceModel, SimulatedDevice
+from tests import fixtures
 from tests.campaign.simulated_frames import SimulatedPorts
 from vnetbench.campaign.interrupts import ImmediateExit, Interrupts
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.commands.throughput import DEFAULT_STUDY_TOML
-from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.export.campaign_json import campaign_json
 from vnetbench.report.tables.throughput_table import throughput_table
@@ -62,15 +62,7 @@ def run(
         pass
     finally:
         file.close("interrupted")
-    return read_summary(path)
-
-
-def read_summary(path: Path) -> CampaignSummary:
-    file = ResultsFile.open_to_read(path)
-    try:
-        return summarize(file)
-    finally:
-        file.close()
+    return fixtures.read_summary(path)
 
 
 def format_table(summary: CampaignSummary) -> str:

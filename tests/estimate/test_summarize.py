@@ -8,17 +8,7 @@ import pytest
 
 from tests import fixtures
 from vnetbench.estimate import summarize as module
-from vnetbench.estimate.summarize import summarize
-from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.results.file import ResultsFile
-
-
-def read(path: Path) -> CampaignSummary:
-    file = ResultsFile.open_to_read(path)
-    try:
-        return summarize(file)
-    finally:
-        file.close()
 
 
 def test_the_summary_has_the_states_failures_and_trials_of_the_file(tmp_path: Path) -> None:
@@ -30,7 +20,7 @@ def test_the_summary_has_the_states_failures_and_trials_of_the_file(tmp_path: Pa
     file.set_treatment_state(0, "precision")
     file.set_treatment_state(2, "refused", "port a1: packets of 9000 bytes do not pass")
     file.close("interrupted")
-    first, second, third, fourth = read(path).treatments
+    first, second, third, fourth = fixtures.read_summary(path).treatments
     assert (first.state, first.trial_count) == ("precision", 6)
     assert first.effective == {"mtu": 1500}
     assert first.metrics["goodput_bps"].low is not None
@@ -50,11 +40,11 @@ def test_a_killed_campaign_is_interrupted_and_an_active_one_is_running(tmp_path:
     path = tmp_path / "r.vnb"
     file, _ = fixtures.create_results_file(path)
     file.add_trial(fixtures.make_trial(0, 0), 1)
-    assert read(path).status == "running"
-    assert read(path).treatments[0].state == "running"
+    assert fixtures.read_summary(path).status == "running"
+    assert fixtures.read_summary(path).treatments[0].state == "running"
     file._db.execute("UPDATE campaign SET writer = '4194300:gone:1'")
     file._db.commit()
-    assert read(path).status == "interrupted"
+    assert fixtures.read_summary(path).status == "interrupted"
     file.close()
 
 
@@ -70,9 +60,9 @@ def test_a_trial_added_during_the_reading_is_ignored(tmp_path: Path, monkeypatch
         return cuts
 
     monkeypatch.setattr(module, "_find_warmups", summarize_and_add_trial)
-    assert read(path).treatments[0].trial_count == 1
+    assert fixtures.read_summary(path).treatments[0].trial_count == 1
     monkeypatch.undo()
-    assert read(path).treatments[0].trial_count == 2
+    assert fixtures.read_summary(path).treatments[0].trial_count == 2
     file.close()
 
 
@@ -86,7 +76,7 @@ def test_a_changed_environment_gives_a_warning(tmp_path: Path) -> None:
         "host", {"kernel": {"release": "6.18"}, "perf": {"system_cycles": "estimated", "reason": "no PMU"}}
     )
     file.close("interrupted")
-    warnings = " / ".join(read(path).warnings)
+    warnings = " / ".join(fixtures.read_summary(path).warnings)
     assert "host: kernel release was 6.1, then 6.18" in warnings
     assert "host: perf system_cycles was hardware, then estimated" in warnings
     assert "CPU cycles are estimated from CPU time and clock rate (no PMU)" in warnings

@@ -26,7 +26,7 @@ def test_an_anomaly_needs_half_of_the_trials() -> None:
 
 def test_without_cpu_times_the_cpus_are_unseen() -> None:
     assert "the CPUs of the load" in unseen_path_parts([{"rtt_us": 1.0}])
-    assert "Not seen: the CPUs of the load" in normality_sentence([{"rtt_us": 1.0}])
+    assert "Not observed: the CPUs of the load" in normality_sentence([{"rtt_us": 1.0}])
 
 
 def test_a_natural_limit_beside_an_anomaly_is_neither_normal_nor_very_likely() -> None:

@@ -102,6 +102,16 @@ def test_a_black_hole_has_a_command_that_tests_it() -> None:
     assert "mtu=" in finding.candidates[0].command
 
 
+def test_a_black_hole_for_tcp_alone_says_what_else_passed() -> None:
+    failed = FailedTrials("no_data", "no data", path_probe={**SMALL_ONLY, "transport": "tcp"})
+    finding = explain(campaign_with(failed)).findings[0]
+    assert finding.details["cause"] == "mtu_black_hole"
+    assert (
+        "TCP segments in packets of 128 bytes passed, but none of 9000 bytes, although UDP datagrams of both "
+        "sizes passed"
+    ) in finding.text
+
+
 def test_a_failure_of_an_older_file_is_counted_without_a_cause() -> None:
     finding = explain(campaign_with(FailedTrials("", "something broke"))).findings[0]
     assert finding.candidates == ()

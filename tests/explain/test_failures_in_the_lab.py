@@ -52,6 +52,15 @@ def shrink_port_mtu(namespaces: dict[str, str]) -> None:
     run_in(namespaces["sw"], "ip", "link", "set", "b1", "mtu", "700")
 
 
+def drop_large_tcp_packets(namespaces: dict[str, str]) -> None:
+    """Datagrams of the same size pass, so only a probe through a connection meets this filter."""
+    run_in(namespaces["sw"], "nft", "add", "table", "bridge", "outsider")
+    hook = "{ type filter hook forward priority 0; policy accept; }"
+    run_in(namespaces["sw"], "nft", "add", "chain", "bridge", "outsider", "drop_large", hook)
+    rule = ("ip", "protocol", "tcp", "meta", "length", ">", "900", "drop")
+    run_in(namespaces["sw"], "nft", "add", "rule", "bridge", "outsider", "drop_large", *rule)
+
+
 def measure(folder: Path, fault: Fault, faulty_trials: set[int], levels: str = "") -> CampaignSummary:
     return measure_with_fault(folder, STUDY.format(levels=levels), fault, faulty_trials)
 
@@ -61,6 +70,7 @@ def measure(folder: Path, fault: Fault, faulty_trials: set[int], levels: str = "
     [
         (flap_port, "link_down", ""),
         (drop_all_packets, "path_blocked", ""),
+        (drop_large_tcp_packets, "mtu_black_hole", ""),
         # With segmentation offload a bridge forwards packets that are larger than the MTU of its port.
         (shrink_port_mtu, "mtu_black_hole", 'tso = "off"\ngso = "off"'),
     ],

@@ -86,6 +86,101 @@ def test_a_queue_that_is_mostly_empty_is_no_limit() -> None:
     assert first_cause(evidence) == "cpus_full"
 
 
+INGRESS_SHAPER: Evidence = {
+    **BUSY,
+    "cpu_work_time_percent": 5.0,
+    "shaper_rate_share_percent": 92.0,
+    "shaper_delays_per_s": 3000.0,
+    "shaper_delays_per_packet": 2.0,
+    "path_loss_percent": 0.0,
+}
+REORDERED: Evidence = {
+    "reordering_events_per_s": 400.0,
+    "spurious_retransmit_percent": 80.0,
+    "retransmitted_percent": 0.3,
+    "reordered_percent": 0.4,
+    "path_loss_percent": 0.1,
+    "qdisc_drops_per_s": 0.0,
+}
+SHORT_QUEUE: Evidence = {
+    "shaper_drops_per_s": 100.0,
+    "shaper_rate_share_percent": 5.0,
+    "shaper_delays_per_s": 400.0,
+    "stalled_percent": 80.0,
+    "path_loss_percent": 0.0,
+    "time_link_queue_percent": 0.0,
+}
+DUPLICATED: Evidence = {**BUSY, "duplicated_percent": 15.0, "path_loss_percent": 0.0}
+
+
+@pytest.mark.parametrize("loss_percent", [0.0, 0.8])
+def test_a_shaper_at_the_ingress_limits_although_no_sample_sees_its_queue(loss_percent: float) -> None:
+    assert first_cause({**INGRESS_SHAPER, "path_loss_percent": loss_percent}) == "link_full"
+
+
+@pytest.mark.parametrize(
+    "rarely_full",
+    [
+        {"shaper_rate_share_percent": 20.0},
+        {"shaper_delays_per_s": 0.0},
+        {"shaper_rate_share_percent": 50.0, "shaper_delays_per_packet": 0.05},
+    ],
+)
+def test_a_shaper_that_has_room_is_no_limit(rarely_full: Evidence) -> None:
+    assert first_cause({**INGRESS_SHAPER, **BUSY, **rarely_full}) == "cpus_full"
+
+
+def test_a_link_that_is_full_for_a_part_of_the_time_is_named() -> None:
+    """The median of the samples does not show it, but the time accounting does."""
+    assert first_cause({"overlimits_per_s": 0, "time_link_queue_percent": 35}) == "link_full"
+
+
+@pytest.mark.parametrize("shaped", [{}, {"overlimits_per_s": 20_000.0, "shaper_rate_share_percent": 60.0}])
+def test_late_segments_are_reordering_although_a_shaper_delays_some_of_them(shaped: Evidence) -> None:
+    assert first_cause({**REORDERED, **shaped}) == "reordering"
+
+
+def test_a_full_link_stands_before_the_reordering_on_it() -> None:
+    full = {"overlimits_per_s": 5000.0, "shaper_rate_share_percent": 98.0, "shaper_delays_per_s": 5000.0}
+    assert first_cause({**REORDERED, **full}) == "link_full"
+
+
+@pytest.mark.parametrize(
+    "lossy",
+    [
+        {"reordering_events_per_s": 0.0, "spurious_retransmit_percent": 5.0},
+        {"spurious_retransmit_percent": 5.0},
+    ],
+)
+def test_a_loss_is_no_reordering(lossy: Evidence) -> None:
+    assert first_cause({**REORDERED, "reordered_percent": 0.2, **lossy}) == "path_loss"
+
+
+def test_a_queue_that_drops_although_its_link_has_room_is_too_short() -> None:
+    assert first_cause(SHORT_QUEUE) == "overflow"
+    assert first_cause({**SHORT_QUEUE, "shaper_rate_share_percent": 95.0}) == "link_full"
+
+
+@pytest.mark.parametrize("workload", [TCP_STREAM, UDP_STREAM, TCP_CRR])
+def test_packets_that_arrive_twice_are_named(workload: str) -> None:
+    assert first_cause(DUPLICATED, workload) == "duplicates"
+
+
+def test_a_few_duplicates_are_no_limit() -> None:
+    assert first_cause({**DUPLICATED, "duplicated_percent": 0.1}) == "cpus_full"
+
+
+def test_a_stall_with_a_retransmission_is_a_loss_although_no_timer_expired() -> None:
+    """A tail loss probe repeats the segment before the retransmission timer expires."""
+    stalling: Evidence = {"request_stall_percent": 90.0, "timeouts_per_s": 0.0, "retransmits_per_stall": 1.0}
+    assert first_cause(stalling, TCP_CRR) == "path_loss"
+
+
+def test_a_stall_without_any_retransmission_is_no_loss() -> None:
+    stalling: Evidence = {"request_stall_percent": 90.0, "timeouts_per_s": 0.0, "retransmits_per_stall": 0.0}
+    assert not rank_causes([stalling] * 6, load_rules(), TCP_RR).candidates
+
+
 def test_packets_that_a_tunnel_processes_twice_are_not_foreign() -> None:
     evidence = {**BUSY, "foreign_packet_work_percent": 20, "foreign_packets_percent": 50}
     assert first_cause(evidence) == "cpus_full"

@@ -81,10 +81,46 @@ def add_rules(namespaces: dict[str, str]) -> None:
     subprocess.run(command, input=text, text=True, check=True)
 
 
+def shape_what_arrives(namespaces: dict[str, str]) -> None:
+    """Redirect what arrives at the receiver to an interface with a shaper, which no sample reads."""
+    receiver = namespaces["b1"]
+    for command in (
+        "ip link add shaped0 type ifb",
+        "ip link set shaped0 up",
+        "tc qdisc add dev shaped0 root tbf rate 300mbit burst 64k latency 20ms",
+        "tc qdisc add dev eth0 ingress",
+        "tc filter add dev eth0 ingress protocol all u32 match u32 0 0 "
+        "action mirred egress redirect dev shaped0",
+    ):
+        run_in(receiver, *command.split())
+
+
+def shorten_queue(namespaces: dict[str, str]) -> None:
+    shaper = "tc qdisc add dev eth0 root tbf rate 1gbit burst 66kb limit 4000"
+    run_in(namespaces["a1"], *shaper.split())
+
+
+def duplicate_packets(namespaces: dict[str, str]) -> None:
+    """Send a copy of every second packet to its receiver."""
+    sender = namespaces["a1"]
+    address = subprocess.run(
+        ["ip", "netns", "exec", namespaces["b1"], "ip", "-4", "-o", "address", "show", "dev", "eth0"],
+        capture_output=True, text=True, check=True,
+    ).stdout.split()[3].partition("/")[0]  # fmt: skip
+    run_in(sender, "nft", "add", "table", "ip", "outsider")
+    hook = "{ type filter hook postrouting priority 0; policy accept; }"
+    run_in(sender, "nft", "add", "chain", "ip", "outsider", "copy", hook)
+    rule = f"meta l4proto tcp numgen random mod 2 == 0 dup to {address} device eth0"
+    run_in(sender, "nft", "add", "rule", "ip", "outsider", "copy", *rule.split())
+
+
 CASES = [
     ("tcp_stream", "streams = 1", "1 s", shape_acks, "ack_path_limited"),
     ("tcp_stream", "streams = 1", "1 s", shape_acks_at_port, "ack_path_limited"),
     ("tcp_stream", "streams = 1", "1 s", shape_data_at_port, "link_full"),
+    ("tcp_stream", "streams = 1", "1 s", shape_what_arrives, "link_full"),
+    ("tcp_stream", "streams = 4", "1 s", shorten_queue, "overflow"),
+    ("tcp_stream", "streams = 1", "1 s", duplicate_packets, "duplicates"),
     ("tcp_stream", "streams = 1", "1 s", split_packets_at_port, "offload_off_on_path"),
     ("tcp_stream", "streams = 1", "1 s", add_rules, "packet_filtering"),
     ("udp_stream", 'rate = "2 k/s"\ndatagram_size = "1000 B"', "2 s", lose_datagrams, "path_loss"),
@@ -104,5 +140,7 @@ def test_the_cause_of_a_fault_from_outside_is_named_first(
     assert finding.details["cause"] == cause, finding.text
     if fault is shape_acks_at_port:
         assert "port a1 towards a1, which carries the acknowledgements, tbf" in finding.text
+    if fault is shape_what_arrives:
+        assert "interface shaped0 of b1, tbf" in finding.text
     if fault is shape_data_at_port:
         assert "port b1 towards b1, which carries the data, tbf" in finding.text

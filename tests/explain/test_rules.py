@@ -66,6 +66,7 @@ NAMES = (
     "other_load",
     "path_loss",
     "reordering",
+    "duplicates",
     "two_modes",
     "drift",
     "warm_up",

@@ -33,6 +33,8 @@ half_width = "0.1 %"
 min_trials = {BLOCKS}
 max_trials = {BLOCKS}
 """
+ENDLESS_STUDY = STUDY.replace(f"_trials = {BLOCKS}", "_trials = 2000")
+"""A campaign that lasts for hours. A bench that a test starts beside it may take its time."""
 PATIENCE_S = 300.0
 """Time limit for anything that does not hang, also on a busy machine."""
 

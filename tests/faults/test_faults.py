@@ -86,15 +86,17 @@ def test_lab_clean_removes_everything_of_a_killed_bench_and_its_agents(tmp_path:
 
 
 def test_lab_clean_does_not_touch_a_running_campaign(tmp_path: Path) -> None:
-    study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
+    study, results = bench.write_study(tmp_path, bench.ENDLESS_STUDY), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     bench.wait_for_trials(results, 2)
     code, output = bench.run("lab", "clean")
     assert code == 0
     assert "Kept the testbed run-" in output
+    finished = len(bench.trials(results))
+    bench.wait_for_trials(results, finished + 2)
+    process.send_signal(signal.SIGINT)
     process.communicate(timeout=bench.PATIENCE_S)
-    assert process.returncode == 0
-    bench.assert_complete(results)
+    assert process.returncode == 130
     assert bench.failures(results) == []
 
 
@@ -198,7 +200,7 @@ def test_every_command_reports_an_unusable_file(tmp_path: Path, command: str) ->
 
 
 def test_a_file_in_use_by_another_bench_is_refused(tmp_path: Path) -> None:
-    study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
+    study, results = bench.write_study(tmp_path, bench.ENDLESS_STUDY), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     bench.wait_for_trials(results, 1)
     try:
@@ -206,6 +208,7 @@ def test_a_file_in_use_by_another_bench_is_refused(tmp_path: Path) -> None:
         assert code == 2
         assert f"process {process.pid}" in output
         assert bench.run("show", results)[0] == 0
+        assert process.poll() is None
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=bench.PATIENCE_S)

@@ -74,6 +74,18 @@ def test_a_log_is_read_as_a_careful_person_reads_it(expectation: Path) -> None:
         check_run(run, each)
 
 
+@pytest.mark.parametrize("expectation", EXPECTATIONS, ids=expectation_id)
+def test_intervals_after_a_warm_up_start_where_it_ends(expectation: Path) -> None:
+    for run in parse_file(find_log(expectation)):
+        if isinstance(run, Run):
+            omitted_end_s = max((each.end_s for each in run.intervals if each.is_omitted), default=0.0)
+            starts_s = [each.start_s for each in run.intervals if not each.is_omitted]
+            assert all(start_s >= omitted_end_s - 1e-6 for start_s in starts_s)
+            assert (
+                not run.omitted_s or not omitted_end_s or run.omitted_s == pytest.approx(omitted_end_s, 0.1)
+            )
+
+
 def test_every_log_has_an_expectation_and_every_expectation_a_log() -> None:
     logs = {
         path for path in LOGS.glob("*/*") if not path.name.endswith(EXPECTED_SUFFIX) and path.suffix != ".md"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests import fixtures
 from tests.importers.toy_tool import TOY
 from vnetbench.errors import BenchError
-from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.importers.log_parser import parse_log
 from vnetbench.importers.results_writer import TOOL_LABEL_FACTOR, write_results
@@ -59,11 +60,7 @@ def import_logs(
 ) -> CampaignSummary:
     path.unlink(missing_ok=True)
     write_results(store_logs(logs, factors), workload, path, "Imported: some logs")
-    file = ResultsFile.open_to_read(path)
-    try:
-        return summarize(file)
-    finally:
-        file.close()
+    return fixtures.read_summary(path)
 
 
 def test_runs_of_the_same_factors_are_trials_of_one_treatment(tmp_path: Path) -> None:
@@ -226,11 +223,21 @@ def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_new_import_replaces_the_remains_of_a_killed_one(tmp_path: Path) -> None:
-    (tmp_path / "a.vnb.part").write_text("half of it")
-
+def test_a_new_import_removes_the_remains_of_a_killed_one(tmp_path: Path) -> None:
+    (tmp_path / ".a.vnb.0123456789abcdef.part").write_text("half of it")
     import_logs(tmp_path / "a.vnb", {"a.log": format_run(800)})
     assert [path.name for path in tmp_path.iterdir()] == ["a.vnb"]
+
+
+def test_an_import_leaves_files_of_others_and_running_imports_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.vnb.part").write_text("precious")
+    (tmp_path / ".a.vnb.link.part").symlink_to(tmp_path / "a.vnb.part")
+    running = tmp_path / ".a.vnb.fedcba9876543210.part"
+    file, _ = fixtures.create_results_file(running)
+    with closing(file):
+        import_logs(tmp_path / "a.vnb", {"a.log": format_run(800)})
+        assert running.exists()
+    assert (tmp_path / "a.vnb.part").read_text() == "precious"
 
 
 def test_many_intervals_are_joined_into_samples(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ UDP_OPTIONS = (
 SUFFIX_FACTORS = {"K": 1 << 10, "M": 1 << 20}
 SLACK_BYTES = 1 << 20
 """Number of bytes that a stock client may send beyond -n: a block of each stream."""
+MAX_RATE_DIFFERENCE = 0.5
+"""A sender that has waited for a CPU catches up, and may do so in the omitted time of one host only."""
 MAX_DELAY_S = 5.0
 """Maximum delay of the end on a busy machine; without -t a test takes 10 s."""
 
@@ -115,7 +117,7 @@ def check_outcome(options: OptionSet, outcome: Iperf3Outcome, *, is_our_server: 
     _check_bytes(options, client["end"], server["end"], is_our_server)
     if options.has("--bidir"):
         _check_bidirectional_bytes(options, client["end"], server["end"], is_our_server)
-    _check_end(options, client["end"])
+    _check_end(options, client["end"], client["intervals"])
     ours = server if is_our_server else client
     _check_intervals(options, client)
     _check_intervals(options, ours)
@@ -137,8 +139,9 @@ def _check_bytes(options: OptionSet, client: Document, server: Document, is_our_
         local = server["sum_sent" if is_reverse else "sum_received"]["bytes"]
         assert local == (sent if is_reverse else received)
     if options.has("-O"):
-        # Each host omits by its own clock.
-        assert math.isclose(sent, received, rel_tol=0.25)
+        # Each host omits by its own clock, perhaps late, so only their rates are alike.
+        rates = [client[name]["bytes"] / client[name]["seconds"] for name in ("sum_sent", "sum_received")]
+        assert math.isclose(*rates, rel_tol=MAX_RATE_DIFFERENCE)
         return
     assert received <= sent
     if not options.has("-u") and is_our_server and not is_reverse and not options.has("--bidir"):
@@ -157,12 +160,15 @@ def _check_bidirectional_bytes(
         assert server["sum_received_bidir_reverse"]["bytes"] == received
 
 
-def _check_end(options: OptionSet, client: Document) -> None:
+def _check_end(options: OptionSet, client: Document, intervals: list[Document]) -> None:
     """Check that the test ends at its end condition."""
     local = client["sum_received" if options.has("-R") else "sum_sent"]
     if options.has("-t"):
         duration_s = float(options.value("-t"))
-        assert duration_s * 0.9 <= local["seconds"] <= duration_s + MAX_DELAY_S
+        # A late end of the omitted time leaves less for the rest.
+        omitted_s = sum(each["sum"]["seconds"] for each in intervals if each["sum"]["omitted"])
+        late_s = max(0.0, omitted_s - float(options.value("-O")))
+        assert duration_s * 0.9 - late_s <= local["seconds"] <= duration_s + MAX_DELAY_S
         return
     block = options.byte_count("-l") or (131_072 if not options.has("-u") else 0)
     expected_bytes = options.byte_count("-n") or options.byte_count("-k") * block
@@ -191,7 +197,10 @@ def _check_intervals(options: OptionSet, document: Document) -> None:
     if options.has("-t") and document["start"].get("connecting_to"):
         interval_s = float(options.value("-i", "1"))
         interval_count = round(float(options.value("-t")) / interval_s)
-        assert interval_count <= len(kept) <= interval_count + 1
+        assert len(kept) <= interval_count + 1
+        # Interval ends are missing only if the machine was too busy for them.
+        longest_s = max(interval["seconds"] for interval in kept)
+        assert len(kept) >= interval_count or longest_s > 1.25 * interval_s
     if options.has("-u") and is_sender:
         sizes = {round(i["bytes"] / i["packets"]) for i in kept if i["packets"]}
         assert len(sizes) == 1
@@ -218,9 +227,6 @@ def _check_loss(options: OptionSet, end: Document) -> None:
     assert total["packets"] > 0
     assert 0 <= total["lost_packets"] <= total["packets"]
     assert 0 <= total["jitter_ms"] < 1000
-    sent, received = end["sum_sent"], end["sum_received"]
-    for counts in (sent, received):
+    for counts in (end["sum_sent"], end["sum_received"]):
         assert counts["packets"] > 0
-    if options.has("-O"):
-        assert math.isclose(sent["packets"], received["packets"], rel_tol=0.25)
     assert math.isclose(total["lost_percent"], 100 * total["lost_packets"] / total["packets"], abs_tol=0.01)

@@ -79,6 +79,17 @@ def test_the_page_loads_no_external_resource(page: Page) -> None:
     policy = next(meta["content"] for meta in metas if meta.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None and policy.startswith("default-src 'none'")
     assert "http" not in policy
+    # These two have no default: default-src does not cover them.
+    assert "base-uri 'none'" in policy and "form-action 'none'" in policy
+
+
+def test_a_link_that_another_user_prepared_is_not_followed(tmp_path: Path, single: CampaignSummary) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / ".page.html.part").symlink_to(tmp_path / "precious")
+    html.write_html([single], tmp_path / "page.html")
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert sorted(each.name for each in tmp_path.iterdir()) == [".page.html.part", "page.html", "precious"]
+    assert not (tmp_path / "page.html").is_symlink()
 
 
 def test_the_page_contains_all_texts_without_scripts(page: Page) -> None:

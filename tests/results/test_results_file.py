@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import fixtures
+from tests.results.old_files import convert_to_schema_4
 from vnetbench.errors import BenchError
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.file import ResultsFile
@@ -52,6 +53,20 @@ def test_histograms_are_read_back_unchanged(tmp_path: Path) -> None:
     file.add_trial(replace(written, endpoints=(replace(source, samples=(timed, *later)), *others)), 1)
     (trial,) = file.trials()
     assert trial.endpoints[0].samples == (timed, *later)
+
+
+def test_the_running_time_of_a_campaign_counts_each_session_once(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = fixtures.create_results_file(path)
+    elapsed_s = 0.0
+    for block in range(4):
+        elapsed_s += 2.0
+        file.add_trial(fixtures.make_trial(0, block), elapsed_s - 1)
+        file.add_trial(fixtures.make_trial(1, block), elapsed_s)
+        file.close("interrupted")
+        file = ResultsFile.open_to_write(path)
+        assert file.campaign().elapsed_s == elapsed_s
+    file.close("finished")
 
 
 def test_steps_are_readable_before_and_after_their_trial_is_stored(tmp_path: Path) -> None:
@@ -104,6 +119,7 @@ def test_an_observation_without_stored_wait_times_has_none(tmp_path: Path) -> No
     observed = replace(host, samples=(replace(host.samples[0], observation=observation),))
     file.add_trial(replace(written, endpoints=(*ends, observed)), 1)
     file.close("finished")
+    convert_to_schema_4(path)
     db = sqlite3.connect(path)
     db.executescript("UPDATE sample SET counters = json_remove(counters, '$.observation.thread_wait_s');")
     db.close()

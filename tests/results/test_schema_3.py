@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests import fixtures
-from tests.results.old_files import SCHEMA_3_FILES, set_json, unpack_recorded_file
+from tests.results.old_files import SCHEMA_3_FILES, convert_to_schema_4, set_json, unpack_recorded_file
 from vnetbench.campaign.frame_counts import sum_step_counts
 from vnetbench.campaign.load_checks import sum_zero_copy_counts
-from vnetbench.estimate.summarize import summarize
-from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.file.load import parse_study
@@ -47,24 +45,26 @@ def json_keys(value: object) -> Iterator[str]:
             yield from json_keys(each)
 
 
-def keys_in(path: Path, column: str) -> set[str]:
+def stored_objects(path: Path, column: str) -> list[object]:
+    """Return the JSON values that the file stores in this column of schema versions 3 and 4."""
     table, _, name = column.partition(".")
     with closing(sqlite3.connect(path)) as db:
-        return {
-            key
-            for (text,) in db.execute(f"SELECT {name} FROM {table}")
-            for key in json_keys(json.loads(text))
-        }
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version < 5 or table not in ("endpoint", "stream_sample"):
+            return [json.loads(text) for (text,) in db.execute(f"SELECT {name} FROM {table}")]
+    endpoints = [each for trial in read_trials(path) for each in trial.endpoints]
+    if table == "endpoint":
+        return [dict(each.totals) for each in endpoints]
+    return [dict(y.details) for each in endpoints for x in each.samples for y in x.streams]
+
+
+def keys_in(path: Path, column: str) -> set[str]:
+    return {key for value in stored_objects(path, column) for key in json_keys(value)}
 
 
 def migrate(path: Path) -> Path:
     ResultsFile.open_to_write(path).close()
     return path
-
-
-def read_summary(path: Path) -> CampaignSummary:
-    with closing(ResultsFile.open_to_read(path)) as file:
-        return summarize(file)
 
 
 def read_trials(path: Path) -> list[TrialRecord]:
@@ -105,12 +105,11 @@ def test_keys_of_rare_events_get_their_new_names(
     file, _ = fixtures.create_results_file(path)
     file.add_trial(fixtures.make_trial(0, 0), 1.0)
     file.close("interrupted")
+    convert_to_schema_4(path)
     set_json(path, table, column, old)
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 3")
-    migrate(path)
-    with closing(sqlite3.connect(path)) as db:
-        assert json.loads(db.execute(f"SELECT {column} FROM {table}").fetchone()[0]) == new
+    assert stored_objects(migrate(path), f"{table}.{column}")[0] == new
 
 
 @pytest.mark.parametrize("name", SCHEMA_3_FILES)
@@ -132,7 +131,7 @@ def test_the_overrides_of_a_campaign_have_the_new_keys(tmp_path: Path) -> None:
 
 
 def test_the_connection_times_of_a_migrated_file_are_estimated(tmp_path: Path) -> None:
-    (treatment,) = read_summary(unpack_recorded_file("connections", tmp_path)).treatments
+    (treatment,) = fixtures.read_summary(unpack_recorded_file("connections", tmp_path)).treatments
     assert 0 < treatment.metrics["connect_p50_us"].value < 1e6
 
 

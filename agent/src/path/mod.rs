@@ -1,8 +1,10 @@
-//! Path probes: unfragmented datagrams of a given size, sent to the other endpoint and back.
+//! Path probes: unfragmented datagrams of a given size, or messages of a TCP connection, sent to the other endpoint and back.
 
+mod connection;
 mod prober;
 mod responder;
 mod socket;
+mod transport;
 mod wire;
 
 pub use prober::probe_path;

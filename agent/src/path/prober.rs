@@ -11,7 +11,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use socket2::{SockAddr, Socket};
 
+use super::connection;
 use super::socket::{MAX_PACKET_BYTES, ip_udp_header_bytes, open_unfragmented};
+use super::transport::Transport;
 use super::wire::{
     self, HEADER_BYTES, PROBE_MAGIC, PROBE_SIZED_ANSWER_MAGIC, SMALL_ANSWER_BYTES,
     SMALL_ANSWER_MAGIC, Token,
@@ -32,6 +34,8 @@ pub struct PathProbeRequest {
     packet_bytes: usize,
     attempts: u32,
     timeout_s: f64,
+    #[serde(default)]
+    transport: Transport,
 }
 
 #[derive(Default)]
@@ -42,9 +46,37 @@ struct ProbeResult {
     reason: String,
 }
 
-/// Sends all probes, and keeps the shortest round-trip time: the first probe may include neighbour discovery.
+/// Probes the path with datagrams, or through a connection.
 pub fn probe_path(request: PathProbeRequest) -> Result<Value> {
     let payload_bytes = checked_payload_bytes(&request)?;
+    let result = match request.transport {
+        Transport::Udp => probe_with_datagrams(&request, payload_bytes)?,
+        Transport::Tcp => probe_through_connection(&request)?,
+    };
+    Ok(json!({
+        "forward": result.forward_works,
+        "reverse": result.reverse_works,
+        "reason": result.reason,
+        "rtt_us": result.shortest_rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
+    }))
+}
+
+/// Opens one connection: the kernel itself repeats what is lost, so all attempts together are its patience.
+fn probe_through_connection(request: &PathProbeRequest) -> Result<ProbeResult> {
+    let patience = Duration::from_secs_f64(request.timeout_s * f64::from(request.attempts));
+    let to = SocketAddr::new(request.to, request.port);
+    let length = connection::payload_bytes(request.packet_bytes);
+    let done = connection::probe(request.from, to, length, patience)?;
+    Ok(ProbeResult {
+        forward_works: done.forward_works,
+        reverse_works: done.reverse_works,
+        shortest_rtt: done.rtt,
+        reason: done.reason,
+    })
+}
+
+/// Sends all probes, and keeps the shortest round-trip time: the first probe may include neighbour discovery.
+fn probe_with_datagrams(request: &PathProbeRequest, payload_bytes: usize) -> Result<ProbeResult> {
     let socket = open_unfragmented(request.from, 0)?;
     let waker = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
     let mut result = ProbeResult::default();
@@ -83,12 +115,7 @@ pub fn probe_path(request: PathProbeRequest) -> Result<Value> {
     } else if result.reason.is_empty() {
         result.reason = "no answer".into();
     }
-    Ok(json!({
-        "forward": result.forward_works,
-        "reverse": result.reverse_works,
-        "reason": result.reason,
-        "rtt_us": result.shortest_rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
-    }))
+    Ok(result)
 }
 
 /// Checks the request, and returns the payload length that gives the requested packet size.

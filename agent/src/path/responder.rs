@@ -1,8 +1,8 @@
-//! The responder: answers each probe with a datagram of the same length and with a small one.
+//! The responder: answers each probe with a message of the same length and with a small one.
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use socket2::Socket;
 
+use super::connection;
 use super::socket::{MAX_PACKET_BYTES, open_unfragmented};
+use super::transport::Transport;
 use super::wire::{
     self, PROBE_MAGIC, PROBE_SIZED_ANSWER_MAGIC, SMALL_ANSWER_BYTES, SMALL_ANSWER_MAGIC,
 };
@@ -28,6 +30,41 @@ const MAX_RESPONDERS: usize = 256;
 #[serde(deny_unknown_fields)]
 pub struct PathListenRequest {
     address: IpAddr,
+    #[serde(default)]
+    transport: Transport,
+}
+
+/// The socket of a responder.
+enum ResponderSocket {
+    Udp(Socket),
+    Tcp(TcpListener),
+}
+
+impl ResponderSocket {
+    fn open(request: &PathListenRequest, port: u16) -> Result<Self> {
+        match request.transport {
+            Transport::Udp => open_unfragmented(request.address, port).map(Self::Udp),
+            Transport::Tcp => connection::listen(request.address, port).map(Self::Tcp),
+        }
+    }
+
+    fn port(&self) -> io::Result<u16> {
+        match self {
+            Self::Udp(socket) => Ok(socket
+                .local_addr()?
+                .as_socket()
+                .ok_or(io::ErrorKind::Other)?
+                .port()),
+            Self::Tcp(listener) => Ok(listener.local_addr()?.port()),
+        }
+    }
+
+    fn answer_until_woken(&self, waker: &Waker) {
+        match self {
+            Self::Udp(socket) => answer_until_woken(socket, waker),
+            Self::Tcp(listener) => connection::answer_until_woken(listener, waker),
+        }
+    }
 }
 
 /// The request `path.close`.
@@ -56,18 +93,15 @@ impl PathResponders {
                 "{MAX_RESPONDERS} paths are already open, which is the maximum. Close one of them first"
             )));
         }
-        let socket = ports::try_ports(|port| open_unfragmented(request.address, port))?;
+        let socket = ports::try_ports(|port| ResponderSocket::open(&request, port))?;
         let start = || {
-            let address = socket
-                .local_addr()?
-                .as_socket()
-                .ok_or(io::ErrorKind::Other)?;
+            let port = socket.port()?;
             let waker = Arc::new(Waker::new()?);
             let thread_waker = Arc::clone(&waker);
             std::thread::Builder::new()
                 .name("path".into())
-                .spawn(move || answer_until_woken(&socket, &thread_waker))?;
-            Ok((address.port(), waker))
+                .spawn(move || socket.answer_until_woken(&thread_waker))?;
+            Ok((port, waker))
         };
         let (port, waker) = start().map_err(|e: io::Error| Error::system("answer probes", e))?;
         open.created_count += 1;

@@ -80,11 +80,43 @@ fn the_backlog_of_an_observed_link_is_counted() {
     assert_eq!(shaped["tx_bytes"], WIRE_BYTES);
     assert_eq!(plain["rx_bytes"], WIRE_BYTES);
     // A veth delivers packets at once.
-    assert_eq!(plain.get("qdisc"), None);
+    assert_eq!(
+        plain["qdisc"],
+        json!({"kind": "noqueue", "drops": 0, "overlimits": 0, "requeues": 0, "backlog_bytes": 0, "backlog_packets": 0})
+    );
     assert!(
         samples
             .iter()
             .all(|sample| sample["interfaces"][0]["qdisc"]["kind"] == "tbf")
+    );
+}
+
+#[test]
+fn a_shaper_that_comes_and_goes_is_counted() {
+    let mut agent = Agent::start_in_new_network(SHAPED);
+    let observe = json!({"trial": "t", "workload": "observe", "interval_s": 0.05,
+        "interface": "vnb0", "watch": {"interfaces": ["vnb0"]}});
+    agent.expect_result("agent.hello", json!({}));
+    agent.run_in_network("tc qdisc del dev vnb0 root");
+    agent.expect_result("trial.prepare", observe);
+    agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 3600}));
+    // Each shaper passes one probe, queues two and drops one.
+    for _ in 0..2 {
+        agent.run_in_network("tc qdisc add dev vnb0 root tbf rate 8bit burst 2000 limit 4000");
+        send_probes(&mut agent);
+        let is_read = |sample: &Value| sample["counters"]["qdisc_backlog_packets"] == 2;
+        while !is_read(&agent.wait_for_event("trial.sample", "t")) {}
+        agent.run_in_network("tc qdisc del dev vnb0 root");
+        let is_empty = |sample: &Value| sample["counters"]["qdisc_backlog_packets"] == 0;
+        while !is_empty(&agent.wait_for_event("trial.sample", "t")) {}
+    }
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let (_, end) = agent.wait_for_end("t");
+    assert_eq!(end["counters"]["qdisc_drops"], 2, "{end}");
+    let observed = &end["interfaces"][0]["qdisc"];
+    assert_eq!(
+        (&observed["kind"], &observed["drops"]),
+        (&json!("noqueue"), &json!(2))
     );
 }
 
@@ -118,17 +150,16 @@ fn short_samples_contain_the_backlog_every_50_ms() {
 }
 
 #[test]
-fn an_interface_without_a_queue_has_no_queue_counters() {
+fn an_interface_without_a_queue_has_an_empty_one() {
     let mut agent = Agent::start();
     let observe = json!({"trial": "t", "workload": "observe", "interface": "lo"});
     agent.expect_result("trial.prepare", observe);
     agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 0.1}));
     let (_, end) = agent.wait_for_end("t");
     let counters = end["counters"].as_object().expect("an object");
-    assert!(
-        !counters.keys().any(|name| name.starts_with("qdisc")),
-        "{end}"
-    );
+    for name in ["qdisc_drops", "qdisc_overlimits", "qdisc_backlog_bytes"] {
+        assert_eq!(counters[name], 0, "{end}");
+    }
     assert!(counters.contains_key("tcp_timeouts"));
 }
 

@@ -179,6 +179,10 @@ fn a_shaper_is_listed_with_its_rate_and_what_it_did() {
         sent > Some(0) && sent <= Some(2 * PROBES * 1414),
         "{shaper}"
     );
+    assert_eq!(
+        shaper["sent_packets"].as_u64(),
+        sent.map(|bytes| bytes / 1414)
+    );
     assert!(drops >= Some(1) && drops < Some(2 * PROBES), "{shaper}");
     assert_eq!(
         state["policer_drops"], 0,

@@ -156,7 +156,7 @@ CAUSES = (
     _loss("duplicates", "a share of the packets arrives twice", "iptables TEE at the receiver's address",
           commands(("a1", "iptables -w -t mangle -A POSTROUTING -p tcp " + RANDOM
                     + " -j TEE --gateway {b1}")),
-          intensities=(0.02, 0.2, 1.0), accepted=("missing:duplicates", "reordering"),
+          intensities=(0.02, 0.2, 1.0), accepted=("duplicates", "reordering"),
           loads=(tcp(1), rr(1), tcp(4))),
     _loss("relay-delay", "a longer path", "a program relays frames N s later", _relay("{v}", "1"),
           intensities=(0.002, 0.01, 0.04), accepted=("missing:path_delay", "request_response"),

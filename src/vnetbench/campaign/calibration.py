@@ -71,16 +71,38 @@ def choose_send_mode(measure_goodput: MeasureGoodput) -> Calibration:
                 refusals[mode] = refusal.what
             else:
                 goodput_bps.setdefault(mode, []).append(mode_bps)
-    best = max(goodput_bps, key=lambda mode: statistics.median(goodput_bps[mode]))
+    candidates = [mode for mode in goodput_bps if mode not in refusals]
+    best = max(candidates, key=lambda mode: statistics.median(goodput_bps[mode]))
     ratio_interval = None
     if best != DEFAULT_SEND_MODE:
-        ratios = []
-        for _ in range(COMPARISON_ROUNDS):
-            for mode in (DEFAULT_SEND_MODE, best):
-                goodput_bps[mode].append(measure_goodput(mode))
-            ratios.append(goodput_bps[best][-1] / max(goodput_bps[DEFAULT_SEND_MODE][-1], 1.0))
-        ratio_interval = median_interval(ratios, CONFIDENCE)
+        try:
+            ratio_interval = median_interval(_compare(measure_goodput, best, goodput_bps), CONFIDENCE)
+        except _ModeRefused as refusal:
+            refusals[best] = refusal.what
     chosen = best if ratio_interval is not None and ratio_interval[0] > 1 else DEFAULT_SEND_MODE
     return Calibration(
         chosen, {mode: tuple(values) for mode, values in goodput_bps.items()}, ratio_interval, refusals
     )
+
+
+class _ModeRefused(TreatmentRefused):
+    """The kernel refuses a mode that it has supported before; `copy` still works."""
+
+
+def _compare(measure_goodput: MeasureGoodput, mode: str, goodput_bps: dict[str, list[float]]) -> list[float]:
+    """Return the ratios of a mode's goodput to that of `copy`, and add the goodputs.
+
+    Raises:
+        _ModeRefused: the kernel refuses the mode.
+        TreatmentRefused: the kernel refuses `copy`.
+    """
+    ratios = []
+    for _ in range(COMPARISON_ROUNDS):
+        copy_bps = measure_goodput(DEFAULT_SEND_MODE)
+        goodput_bps[DEFAULT_SEND_MODE].append(copy_bps)
+        try:
+            goodput_bps[mode].append(measure_goodput(mode))
+        except TreatmentRefused as refusal:
+            raise _ModeRefused(refusal.what) from refusal
+        ratios.append(goodput_bps[mode][-1] / max(copy_bps, 1.0))
+    return ratios

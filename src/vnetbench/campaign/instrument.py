@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, choose_send_mode
@@ -175,7 +176,9 @@ class LabInstrument:
             try:
                 return measure_trial(testbed, self._get_or_start_observer(), load, should_abandon)
             except TrialFailed as failure:
-                add_path_probe(failure, testbed, load.factors, effective)
+                workload = WORKLOADS[load.workload]
+                uses_tcp = workload.carrier == "sockets" and not workload.has_datagrams
+                add_path_probe(failure, testbed, load.factors, effective, uses_tcp)
                 raise
 
         return run_step_series(load, load.step_series, run_once) if load.step_series else run_once(load)
@@ -187,10 +190,15 @@ class LabInstrument:
 
     def close(self) -> None:
         """See Instrument. Also removes testbeds whose creation was interrupted."""
-        while self._testbeds:
-            self._testbeds.popitem()[1].close()
-        self._lab.remove_unfinished_testbeds(f"{self._label}-")
-        self._close_observer()
+        testbeds = list(reversed(self._testbeds.values()))
+        self._testbeds.clear()
+        cleanup.run_all(
+            (
+                *(testbed.close for testbed in testbeds),
+                lambda: self._lab.remove_unfinished_testbeds(f"{self._label}-"),
+                self._close_observer,
+            )
+        )
 
     def _get_or_create_testbed(self, shape: Hashable) -> Testbed:
         if shape not in self._testbeds:
@@ -216,9 +224,8 @@ class LabInstrument:
 
     def _close_testbed_and_observer(self, shape: Hashable) -> None:
         """Close the testbed of this shape and the observer, so that the next trial gets new ones."""
-        if testbed := self._testbeds.pop(shape, None):
-            testbed.close()
-        self._close_observer()
+        testbed = self._testbeds.pop(shape, None)
+        cleanup.run_all((*([testbed.close] if testbed else []), self._close_observer))
 
     def _close_observer(self) -> None:
         if self._observer is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_local_agent, start_observer
 from vnetbench.campaign.agent_parameters import common_prepare_parameters, list_streams
@@ -103,10 +104,9 @@ class Iperf3Instrument:
 
     def close(self) -> None:
         """See Instrument."""
-        for agent in (self._agent, self._observer):
-            if agent is not None:
-                agent.close()
+        agents = (self._agent, self._observer)
         self._agent = self._observer = None
+        cleanup.run_all(agent.close for agent in agents if agent is not None)
 
     def _open_testbed_and_agents(self) -> tuple[iperf3_server.Iperf3Testbed, AgentClient, AgentClient]:
         """Return the testbed and the agents on this machine; start them and record their facts once."""

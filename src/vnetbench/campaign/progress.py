@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vnetbench.campaign import schedule
 from vnetbench.campaign.agent_parameters import needs_throughput_search
+from vnetbench.campaign.running_median import RunningMedian
 from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.median import estimate_median
-from vnetbench.estimate.model import Estimate
+from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.time_series import TimeSeries, find_warmups
 from vnetbench.estimate.trial_length import PastTrial
+from vnetbench.estimate.warmup import find_warmup
 from vnetbench.results.records import StepRecord
 from vnetbench.search.interface import SearchEstimate
 from vnetbench.study.factors.registry import complete_levels
@@ -19,6 +22,10 @@ from vnetbench.study.model import Plan, SearchSpec, Study, Treatment
 from vnetbench.study.workloads import SEARCH_METRIC_NAMES, choose_deciding_metric
 
 OPEN_STATE = "open"
+MAX_TRIALS_UPDATED_EACH = 100
+"""Up to this number of trials, each trial updates the estimate of its treatment at once."""
+UPDATE_GROWTH = 0.02
+"""Above that number, this share of new trials updates it: an update reads all trials of the treatment."""
 OVERDUE_REMAINDER_SHARE_OF_ELAPSED = 0.25
 """Share of its elapsed time that a step series is expected to take longer, once it is overdue."""
 
@@ -30,12 +37,15 @@ class TreatmentProgress:
     treatment: Treatment
     time_series: dict[int, TimeSeries] = field(default_factory=dict)
     """Time series of the deciding metric in each finished trial, by block."""
+    own_warmups: dict[int, Warmup] = field(default_factory=dict)
+    """Warm-up of each finished trial by its own samples only, by block."""
     deciding_values: list[float] = field(default_factory=list)
-    """Deciding metric of each finished trial without its warm-up, in the order of blocks."""
+    """Deciding metric of each finished trial without its warm-up, in the order of blocks.
+
+    With many trials, the latest trials may be absent until `CampaignProgress.update_estimate`."""
     next_duration_s: float = 0.0
     """Duration of the load in its next trial."""
-    setup_time_per_trial_s: list[float] = field(default_factory=list)
-    steps_time_per_trial_s: list[float] = field(default_factory=list)
+    steps_time_s: RunningMedian = field(default_factory=RunningMedian)
     """Total duration of the steps of each trial."""
     state: str = OPEN_STATE
     """`open`, or the reason why no further trial is measured."""
@@ -50,9 +60,13 @@ class TreatmentProgress:
         """Number of finished trials."""
         return len(self.time_series)
 
-    def values_by_block(self) -> dict[int, float]:
-        """Return the deciding metric of each finished trial without its warm-up, by block."""
-        return dict(zip(sorted(self.time_series), self.deciding_values, strict=True))
+    @property
+    def needs_update(self) -> bool:
+        """Whether the estimate lacks so many trials that they may change it noticeably."""
+        missing = self.trial_count - len(self.deciding_values)
+        return missing > 0 and (
+            self.trial_count <= MAX_TRIALS_UPDATED_EACH or missing >= UPDATE_GROWTH * self.trial_count
+        )
 
 
 @dataclass
@@ -81,6 +95,8 @@ class CampaignProgress:
     is_removing_testbeds: bool = False
     """Whether measuring has ended and the testbeds are being removed."""
     session_start_monotonic_s: float = field(default_factory=time.monotonic)
+    _setup_time_s: RunningMedian = field(default_factory=RunningMedian)
+    _steps_time_s: RunningMedian = field(default_factory=RunningMedian)
 
     def __post_init__(self) -> None:
         self.treatments = [TreatmentProgress(t) for t in self.plan.treatments]
@@ -104,20 +120,42 @@ class CampaignProgress:
     def add_finished_trial(
         self, index: int, block: int, time_series: TimeSeries, setup_s: float, steps_time_s: float = 0.0
     ) -> None:
-        """Add a finished trial and update the estimates."""
+        """Add a finished trial and update the estimate, with many trials only now and then."""
+        self.add_stored_trial(index, block, time_series, setup_s, steps_time_s)
+        if self.treatments[index].needs_update:
+            self.update_estimate(index)
+
+    def add_stored_trial(
+        self, index: int, block: int, time_series: TimeSeries, setup_s: float, steps_time_s: float = 0.0
+    ) -> None:
+        """Add a finished trial; `update_estimate` follows."""
         treatment = self.treatments[index]
         treatment.time_series[block] = time_series
-        treatment.setup_time_per_trial_s.append(setup_s)
-        treatment.steps_time_per_trial_s.append(steps_time_s)
+        if self.study.timing.warmup_s is None:
+            treatment.own_warmups[block] = find_warmup(time_series.values)
+        self._setup_time_s.add(setup_s)
+        self._steps_time_s.add(steps_time_s)
+        treatment.steps_time_s.add(steps_time_s)
         treatment.last_campaign_trial_number = self.trial_count
-        by_block = [treatment.time_series[number] for number in sorted(treatment.time_series)]
-        warmups = find_warmups(by_block, self.study.timing)
+
+    def update_estimate(self, index: int) -> None:
+        """Update the estimate of a treatment and the duration of its next trial, if it has new trials."""
+        treatment = self.treatments[index]
+        if len(treatment.deciding_values) == treatment.trial_count:
+            return
+        blocks = sorted(treatment.time_series)
+        by_block = [treatment.time_series[block] for block in blocks]
+        own_warmups = [treatment.own_warmups[block] for block in blocks if block in treatment.own_warmups]
+        warmups = find_warmups(by_block, self.study.timing, own_warmups)
         treatment.deciding_values = [
             trial.steady_value(warmup.samples) for trial, warmup in zip(by_block, warmups, strict=True)
         ]
         precision = self.study.precision
         treatment.estimate = estimate_median(
-            treatment.deciding_values, precision.confidence, interim_analysis_trial_counts(precision)
+            treatment.deciding_values,
+            precision.confidence,
+            interim_analysis_trial_counts(precision),
+            with_outliers=False,
         )
         interval_s = self.study.timing.interval_s
         past = [
@@ -125,6 +163,15 @@ class CampaignProgress:
             for trial, warmup in zip(by_block, warmups, strict=True)
         ]
         treatment.next_duration_s = self._next_trial_duration_s(past)
+
+    def deciding_values(self, index: int) -> Sequence[float]:
+        """Return the deciding metric of all finished trials of a treatment, in the order of blocks."""
+        self.update_estimate(index)
+        return self.treatments[index].deciding_values
+
+    def values_by_block(self, index: int) -> dict[int, float]:
+        """Return the deciding metric of all finished trials of a treatment, by block."""
+        return dict(zip(sorted(self.treatments[index].time_series), self.deciding_values(index), strict=True))
 
     def set_search_estimate(self, estimate: SearchEstimate) -> None:
         """Set what the running search knows after a step."""
@@ -139,6 +186,7 @@ class CampaignProgress:
             remaining = schedule.estimate_remaining_trials(
                 treatment.deciding_values, treatment.estimate, self.study.precision
             )
+            remaining = max(0, remaining - (treatment.trial_count - len(treatment.deciding_values)))
             trials += remaining
             seconds += remaining * self.expected_trial_s(index)
         limit = self.study.precision.campaign_time_limit_s
@@ -170,14 +218,15 @@ class CampaignProgress:
 
     def expected_steps_s(self, index: int) -> float:
         """Return the expected duration of the steps before its load in seconds."""
-        all_times_s = [spent for each in self.treatments for spent in each.steps_time_per_trial_s]
-        return schedule.median_trial_steps_s(
-            self.treatments[index].steps_time_per_trial_s or all_times_s, self.search_spec(index)
-        )
+        search = self.search_spec(index)
+        if search is None:
+            return 0.0
+        default_s = self._steps_time_s.value_or(schedule.expected_steps_s(search))
+        return self.treatments[index].steps_time_s.value_or(default_s)
 
     def expected_setup_s(self) -> float:
         """Return the median duration of a trial without its load so far, in seconds."""
-        return schedule.median_setup_s([cost for t in self.treatments for cost in t.setup_time_per_trial_s])
+        return self._setup_time_s.value_or(schedule.DEFAULT_SETUP_S)
 
     def search_spec(self, index: int) -> SearchSpec | None:
         """Return the search of a treatment's trials with its time limit; None if they have no step series."""

@@ -13,8 +13,8 @@ from vnetbench.campaign.instrument import CompletedTrial, Instrument
 from vnetbench.campaign.interrupts import ImmediateExit, Interrupts
 from vnetbench.campaign.progress import OPEN_STATE, CampaignProgress
 from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialFailedUnderLoad, TrialLoad
-from vnetbench.estimate.stopping_rule import decide_stopping
-from vnetbench.estimate.time_series import metric_time_series
+from vnetbench.estimate.stopping_rule import decide_stopping, is_analysis_due
+from vnetbench.estimate.time_series import TimeSeries, metric_time_series
 from vnetbench.failure_kinds import NO_CPU_TIME, PATH_REFUSAL_KINDS, failure_fields
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
@@ -113,12 +113,16 @@ class CampaignSession:
             if record.state in ("refused", "failed"):
                 self.progress.treatments[record.index].reason = record.reason
                 self._earlier_states[record.index] = record.state
-        for trial in self._file.trials():
+        for trial in self._file.trials(with_counters=False):
             if not trial.failure:
-                self._add_to_progress(trial)
+                self._add_to_progress(trial, self.progress.add_stored_trial)
+        for index in range(len(self.progress.treatments)):
+            self.progress.update_estimate(index)
 
-    def _add_to_progress(self, trial: TrialRecord) -> None:
-        self.progress.add_finished_trial(
+    def _add_to_progress(
+        self, trial: TrialRecord, add_trial: Callable[[int, int, TimeSeries, float, float], None]
+    ) -> None:
+        add_trial(
             trial.treatment,
             trial.block,
             metric_time_series(trial, choose_deciding_metric(self._study)),
@@ -139,8 +143,12 @@ class CampaignSession:
         if self._choose_treatments is None or not open_treatments:
             return open_treatments
         values = {
-            index: {earlier: value for earlier, value in each.values_by_block().items() if earlier < block}
-            for index, each in enumerate(self.progress.treatments)
+            index: {
+                earlier: value
+                for earlier, value in self.progress.values_by_block(index).items()
+                if earlier < block
+            }
+            for index in range(len(self.progress.treatments))
         }
         chosen = self._choose_treatments(block, values, open_treatments)
         if not chosen:
@@ -184,7 +192,9 @@ class CampaignSession:
             treatment = self.progress.treatments[index]
             if any(later > block for later in treatment.time_series):
                 continue
-            decision = decide_stopping(treatment.deciding_values, self._study.precision)
+            if not is_analysis_due(treatment.trial_count, self._study.precision):
+                continue
+            decision = decide_stopping(self.progress.deciding_values(index), self._study.precision)
             if decision.stop:
                 self._close_treatment(index, decision.reason)
 
@@ -313,7 +323,7 @@ class CampaignSession:
             self._file.set_treatment_state(trial.treatment, OPEN_STATE)
             self.progress.treatments[trial.treatment].reason = ""
         if not trial.failure:
-            self._add_to_progress(trial)
+            self._add_to_progress(trial, self.progress.add_finished_trial)
 
     def _warn_if_time_limit_short(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)

@@ -97,17 +97,8 @@ def limit_search_time(search: SearchSpec, precision: Precision, treatment_count:
     return replace(search, time_limit_s=limit_s)
 
 
-def median_setup_s(measured_s: Sequence[float]) -> float:
-    """Return the median duration of a trial without its load in seconds."""
-    return statistics.median(measured_s) if measured_s else DEFAULT_SETUP_S
-
-
-def median_trial_steps_s(measured_s: Sequence[float], search: SearchSpec | None) -> float:
-    """Return the median duration of a trial's steps in seconds; 0 if trials have no steps."""
-    if search is None:
-        return 0.0
-    if measured_s:
-        return statistics.median(measured_s)
+def expected_steps_s(search: SearchSpec) -> float:
+    """Return the expected duration of a trial's steps in seconds, before any was measured."""
     return min(
         search.time_limit_s or MAX_SEARCH_S,
         DEFAULT_STEP_COUNT * (search.step_s + search.residual_frames_wait_s + DEFAULT_SETUP_S),

@@ -19,6 +19,7 @@ from vnetbench.estimate.search_steps import (
     MAX_RELIABLE_PACED_SHARE,
     StepResult,
     derive_search_parameters,
+    format_lossy_load,
     mark_generator_limit,
 )
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
@@ -213,3 +214,5 @@ def _search_notes(goal_results: Sequence[GoalResult], steps: Sequence[StepRecord
             )
         elif result.limited_by == "time":
             yield f"{goal}, the search stopped at its time limit between {low} and {high} in each direction"
+        if result.lossy_load_fps is not None:
+            yield f"{goal}, {format_lossy_load(result.lossy_load_fps)}"

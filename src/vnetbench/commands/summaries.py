@@ -12,6 +12,7 @@ from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.interventions.measured_cpu_ratios import with_measured_cpu_ratios
 from vnetbench.results.file import ResultsFile
+from vnetbench.results.validation import translate_value_errors
 
 
 def read_summary_with_experiments(path: Path) -> CampaignSummary:
@@ -34,7 +35,8 @@ def read_summary_with_experiments(path: Path) -> CampaignSummary:
             summary, proof_file_note=f"the proof file {proof_file.name} is not used, because {error.what}"
         )
     if has_same_study(proof, summary):
-        experiments = with_measured_cpu_ratios(estimate_experiments(proof), proof)
+        with translate_value_errors(proof_file):
+            experiments = with_measured_cpu_ratios(estimate_experiments(proof), proof)
         outcome = "is included" if experiments else "has nothing to compare"
         note = (
             f"the proof file {proof_file.name} belongs to this study (SHA-256 {short_study_hash(proof)}…) "
@@ -52,7 +54,9 @@ def read_summary_without_experiments(path: Path) -> CampaignSummary:
     """Return the estimates of a results file without the experiments of its proof file; raises BenchError."""
     file = ResultsFile.open_to_read(path)
     try:
-        return summarize(file)
+        # The file's reader checks each value. What several values mean together, only their use shows.
+        with translate_value_errors(path):
+            return summarize(file)
     finally:
         file.close()
 

@@ -22,8 +22,8 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
+from vnetbench.deferred_module import DeferredModule
 from vnetbench.estimate.paired_ratios import (
     PairedRatio,
     degrees_of_freedom,
@@ -31,6 +31,8 @@ from vnetbench.estimate.paired_ratios import (
     min_blocks_for_paired_ratio,
     untrimmed_block_count,
 )
+
+special = DeferredModule("scipy.special")
 
 MAX_RIVALS = 24
 """Treatments with the best medians that all others are compared with. A smaller number excludes fewer."""

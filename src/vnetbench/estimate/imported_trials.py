@@ -82,7 +82,7 @@ def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
         lengths_s = tuple(map(_interval_length_s, intervals))
         return TimeSeries(tuple(each.value for each in values), lengths_s, tool_omitted_sample_count=omitted)
     single = _reported_values(trial).get(metric)
-    return TimeSeries((), ()) if single is None else TimeSeries((single.value,), (trial.duration_s or 1.0,))
+    return TimeSeries((), ()) if single is None else TimeSeries((single.value,), (trial.duration_s,))
 
 
 def find_imported_warmups(time_series: Sequence[TimeSeries], timing: Timing) -> tuple[Warmup, ...]:
@@ -125,7 +125,7 @@ def trial_point(
         trial_id=trial.id,
         block=trial.block,
         since_campaign_start_s=trial.since_campaign_start_s,
-        duration_s=sum(time_series.interval_lengths_s) or trial.duration_s,
+        duration_s=_load_duration_s(trial, time_series),
         warmup_s=warmup_s,
         has_steady_state=warmup.has_steady_state,
         values=values,
@@ -137,6 +137,15 @@ def trial_point(
             trial, warmup.samples, values, time_series.values[warmup.samples :], levels
         ),
     )
+
+
+def _load_duration_s(trial: TrialRecord, time_series: TimeSeries) -> float:
+    """Return how long the load lasted, with the part that its tool omitted; 0 if the log does not say.
+
+    Intervals may cover a part of the load only, so the tool's own duration comes first.
+    """
+    omitted_s = sum(time_series.interval_lengths_s[: time_series.tool_omitted_sample_count])
+    return omitted_s + trial.duration_s if trial.duration_s else sum(time_series.interval_lengths_s)
 
 
 def widen_intervals_by_rounding(

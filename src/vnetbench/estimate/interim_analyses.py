@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from vnetbench.study.model import Precision
 
 _TRIALS_GROWTH_PER_ANALYSIS = 1.5
@@ -134,10 +136,7 @@ def _sequential_bounds(
     covered = [1.0]
     spent = 0.0
     for index, trials in enumerate(trial_counts):
-        for _ in range(trials - (trial_counts[index - 1] if index else 0)):
-            covered = [
-                (below + above) / 2 for below, above in zip([0.0, *covered], [*covered, 0.0], strict=True)
-            ]
+        covered = _after_trials(covered, trials - (trial_counts[index - 1] if index else 0))
         rest = (error - first_error) * (index / (analysis_count - 1) if analysis_count > 1 else 0)
         current = _narrowest_bounds_within_error(covered, first_error + rest - spent)
         bounds.append(current)
@@ -146,6 +145,18 @@ def _sequential_bounds(
             spent += covered[below] * miss
             covered[below] *= 1 - miss
     return bounds
+
+
+def _after_trials(chances: Sequence[float], trials: int) -> list[float]:
+    """Return the chance of each number of trials below the median after so many further trials."""
+    now = np.asarray(chances, dtype=float)
+    for _ in range(trials):
+        following = np.zeros(len(now) + 1)
+        following[1:] = now
+        following[:-1] += now
+        now = following / 2
+    values: list[float] = now.tolist()
+    return values
 
 
 def _chance_of_missing_median(below: int, trials: int, bounds: OrderStatisticBounds) -> float:

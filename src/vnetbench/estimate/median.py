@@ -26,7 +26,9 @@ _STANDARD_DEVIATION_PER_MAD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
 
-def estimate_median(values: Sequence[float], confidence: float, analyses: Sequence[int] = ()) -> Estimate:
+def estimate_median(
+    values: Sequence[float], confidence: float, analyses: Sequence[int] = (), *, with_outliers: bool = True
+) -> Estimate:
     """Return the median of `values`, its confidence interval, the trials' modes and outliers.
 
     Args:
@@ -36,6 +38,7 @@ def estimate_median(values: Sequence[float], confidence: float, analyses: Sequen
             (`interim_analyses.py`).
             The interval then has the requested confidence whichever analysis stops a campaign. If empty, the
             number of trials must have been fixed in advance.
+        with_outliers: Whether to look for outliers. Their limit is simulated, once for each number of values.
 
     Raises:
         ValueError: There are no values, a value is not finite, or the confidence is outside 0..1.
@@ -54,7 +57,7 @@ def estimate_median(values: Sequence[float], confidence: float, analyses: Sequen
         trial_count=len(values),
         modality=search.modality,
         modes=tuple(_add_mode_intervals(values, search.modes, confidence)),
-        outliers=find_outliers(values, search.modes),
+        outliers=find_outliers(values, search.modes) if with_outliers else (),
     )
 
 
@@ -112,14 +115,14 @@ def find_outliers(values: Sequence[float], modes: Sequence[Mode] = ()) -> tuple[
     if spread == 0:
         # More than half of the values are equal: every other value is an outlier.
         return tuple(int(i) for i in np.flatnonzero(distances > 1e-9 * np.abs(centres).max()))
-    return tuple(int(i) for i in np.flatnonzero(distances > _outlier_limit_in_deviations(len(data)) * spread))
+    # Beyond 100 values the limit grows by less than a tenth, and a simulation of thousands takes long.
+    limit = _outlier_limit_in_deviations(min(len(data), 100))
+    return tuple(int(i) for i in np.flatnonzero(distances > limit * spread))
 
 
 @lru_cache(maxsize=256)
 def _outlier_limit_in_deviations(trials: int) -> float:
     """Return the 95th percentile of the largest deviation of `trials` normal values, in robust deviations."""
-    # Beyond 100 values the limit grows by less than a tenth, and a simulation of thousands takes long.
-    trials = min(trials, 100)
     sets: npt.NDArray[np.float64] = np.random.default_rng(trials).standard_normal(
         (_SIMULATED_TRIAL_SET_COUNT, trials)
     )

@@ -15,10 +15,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy import special
-
+from vnetbench.deferred_module import DeferredModule
 from vnetbench.estimate.interim_analyses import min_trials_for_interval
 from vnetbench.estimate.model import Ratio
+
+special = DeferredModule("scipy.special")
 
 _BLOCKS_TRIMMED_SHARE = 0.2
 

@@ -17,9 +17,11 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
+from vnetbench.deferred_module import DeferredModule
 from vnetbench.estimate.model import Ratio
+
+stats = DeferredModule("scipy.stats")
 
 _MAX_TRIALS_FOR_EXACT_CHANCES = 60
 """Trials on one side up to which rank distributions are exact; beyond, they are approximated as normal."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from vnetbench.quantity import format_value
 from vnetbench.results.records import SEARCH_STEP, StepRecord
 from vnetbench.search.interface import (
     GoalResult,
@@ -127,3 +128,11 @@ def mark_generator_limit(result: GoalResult, results: Sequence[StepResult]) -> G
     nearest = min(failed, key=lambda step: step.record.load_fps or 0.0)
     is_generator = nearest.is_generator_behind and nearest.record.loss_ratio <= result.goal
     return replace(result, limited_by="generator") if is_generator else result
+
+
+def format_lossy_load(load_fps: float) -> str:
+    """Return the note about a load that misses the goal although higher loads keep it."""
+    return (
+        f"the device has no single limit: it lost more at {format_value(load_fps, 'frame/s')} in each "
+        "direction, but not at higher loads. The throughput is below that load"
+    )

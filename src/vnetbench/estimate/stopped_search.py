@@ -13,6 +13,7 @@ from vnetbench.estimate.search_steps import (
     StepResult,
     collect_search_steps,
     derive_search_parameters,
+    format_lossy_load,
     mark_generator_limit,
 )
 from vnetbench.quantity import format_duration, format_exact_share, format_value
@@ -103,3 +104,5 @@ def describe_stopped_search(stopped_search: Mapping[str, Any]) -> Iterator[str]:
             yield f"{goal} between {low} and {high} in each direction{confidence}"
         if result.change != "none":
             yield f"the throughput was not constant during the search ({result.change})"
+        if result.lossy_load_fps is not None:
+            yield format_lossy_load(result.lossy_load_fps)

@@ -46,6 +46,11 @@ def decide_stopping(values: Sequence[float], precision: Precision) -> StoppingDe
     return StoppingDecision(False)
 
 
+def is_analysis_due(trial_count: int, precision: Precision) -> bool:
+    """Return whether `decide_stopping` may stop a treatment at this number of trials."""
+    return trial_count >= precision.max_trials or trial_count in interim_analysis_trial_counts(precision)
+
+
 def _is_narrow_enough(
     values: Sequence[float], bounds: tuple[float, float], relative_half_width: float
 ) -> bool:

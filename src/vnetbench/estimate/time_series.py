@@ -178,12 +178,20 @@ def merge_sample_histograms(samples: Iterable[Sample], kind: str) -> Histogram:
     return merge_histograms(x.histograms[kind] for x in samples if kind in x.histograms)
 
 
-def find_warmups(time_series: Sequence[TimeSeries], timing: Timing) -> tuple[Warmup, ...]:
-    """Return the warm-up of each trial of one treatment; at least one sample of each trial remains."""
+def find_warmups(
+    time_series: Sequence[TimeSeries], timing: Timing, own_warmups: Sequence[Warmup] | None = None
+) -> tuple[Warmup, ...]:
+    """Return the warm-up of each trial of one treatment; at least one sample of each trial remains.
+
+    Args:
+        time_series: The time series of each trial.
+        timing: The study's timing.
+        own_warmups: The result of `find_warmup` for each trial, if it is known.
+    """
     trials = [each.values for each in time_series]
     if timing.warmup_s is not None:
         return tuple(fixed_warmup(values, timing.interval_s, timing.warmup_s) for values in trials)
-    warmups = find_shared_warmups(trials, [find_warmup(values) for values in trials])
+    warmups = find_shared_warmups(trials, own_warmups or [find_warmup(values) for values in trials])
     return tuple(
         replace(warmup, samples=min(warmup.samples, len(values) - 1))
         for warmup, values in zip(warmups, trials, strict=True)

@@ -21,10 +21,12 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import ruptures
 
+from vnetbench.deferred_module import DeferredModule
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.noise import long_run_variance
+
+ruptures = DeferredModule("ruptures")
 
 Samples = npt.NDArray[np.float64]
 

@@ -34,21 +34,21 @@ class _HealthyRange:
 
 
 @dataclass(frozen=True)
-class _PathPart:
-    """A part of the path, and a metric that trials have only if they saw this part."""
+class _ObservedPart:
+    """A part of the path, and a metric that trials have only if they observed this part."""
 
     metric: str
     label: str
 
 
 @lru_cache
-def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_PathPart, ...]]:
+def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_ObservedPart, ...]]:
     """Return the healthy ranges whose metrics exist, and the parts of a path."""
     tables = tomllib.loads(files(__package__).joinpath("anomalies.toml").read_text(encoding="utf-8"))
     ranges = tuple(
         _HealthyRange(**{**each, "set_by": tuple(each.get("set_by", ()))}) for each in tables["anomalies"]
     )
-    parts = tuple(_PathPart(**each) for each in tables["parts"])
+    parts = tuple(_ObservedPart(**each) for each in tables["parts"])
     known = EVIDENCE_METRICS.keys()
     return tuple(each for each in ranges if each.metric in known), tuple(
         each for each in parts if each.metric in known
@@ -102,5 +102,5 @@ def normality_sentence(
     if unusual:
         return ""
     if unseen := unseen_path_parts(trials):
-        return f"No fault is visible. Not seen: {', '.join(unseen)}."
+        return f"No fault is visible. Not observed: {', '.join(unseen)}."
     return "This is normal for an unpaced load."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vnetbench.estimate.failures import FailedTrials
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
@@ -33,23 +34,32 @@ _UNKNOWN_CAUSE_NAME = "unknown"
 _CPU_SET_FACTORS = ("cpus", "thread_cpus", "vcpu_pin")
 _CHANGED_FACTOR_PATTERN = re.compile(r"(?:[^:=]+: )?(\w+) = .* did not take effect")
 """The factor in the text about a setting that was read back with another value (`lab/knobs.py`)."""
-_CAUSE_BY_KIND: Mapping[str, tuple[str, str]] = {
-    "interface": ("link_down", _OBSERVED),
-    MTU_BLACK_HOLE: ("mtu_black_hole", _OBSERVED),
-    PATH_BLOCKED: ("path_blocked", _OBSERVED),
-    NO_DATA: ("path_interrupted", _INFERRED),
-    "connection": ("no_connection", _OBSERVED),
-    "unreachable": ("no_connection", _OBSERVED),
-    TIMEOUT: ("no_connection", _INFERRED),
-    "stream": ("connection_broken", _OBSERVED),
-    AGENT_GONE: ("agent_gone", _OBSERVED),
-    "server": ("server_failed", _OBSERVED),
-    "broken": ("server_failed", _INFERRED),
-    NO_CPU_TIME: ("no_cpu_time", _OBSERVED),
-    COUNT_MISMATCH: ("counts_contradict", _OBSERVED),
-    SYSTEM_REFUSED: ("system_refused", _OBSERVED),
-    TESTBED_CHANGED: ("testbed_changed", _OBSERVED),
-    WRONG_LISTENER: ("wrong_listener", _OBSERVED),
+
+
+class FailureCause(NamedTuple):
+    """The cause of a failure, and whether the bench observed or inferred it."""
+
+    name: str
+    confidence: str
+
+
+_CAUSE_BY_KIND: Mapping[str, FailureCause] = {
+    "interface": FailureCause("link_down", _OBSERVED),
+    MTU_BLACK_HOLE: FailureCause("mtu_black_hole", _OBSERVED),
+    PATH_BLOCKED: FailureCause("path_blocked", _OBSERVED),
+    NO_DATA: FailureCause("path_interrupted", _INFERRED),
+    "connection": FailureCause("no_connection", _OBSERVED),
+    "unreachable": FailureCause("no_connection", _OBSERVED),
+    TIMEOUT: FailureCause("no_connection", _INFERRED),
+    "stream": FailureCause("connection_broken", _OBSERVED),
+    AGENT_GONE: FailureCause("agent_gone", _OBSERVED),
+    "server": FailureCause("server_failed", _OBSERVED),
+    "broken": FailureCause("server_failed", _INFERRED),
+    NO_CPU_TIME: FailureCause("no_cpu_time", _OBSERVED),
+    COUNT_MISMATCH: FailureCause("counts_contradict", _OBSERVED),
+    SYSTEM_REFUSED: FailureCause("system_refused", _OBSERVED),
+    TESTBED_CHANGED: FailureCause("testbed_changed", _OBSERVED),
+    WRONG_LISTENER: FailureCause("wrong_listener", _OBSERVED),
 }
 """Cause and confidence by failure kind, without a probe of the path."""
 
@@ -96,18 +106,18 @@ def count_attempts(summary: CampaignSummary) -> int:
     return finished + sum(each.count for t in summary.treatments for each in t.failed_trials)
 
 
-def cause_of_failure(failed: FailedTrials) -> tuple[str, str]:
-    """Return the cause of a failure and the confidence in it."""
-    cause = _CAUSE_BY_KIND.get(failed.kind, (_UNKNOWN_CAUSE_NAME, _INFERRED))
+def cause_of_failure(failed: FailedTrials) -> FailureCause:
+    """Return the cause of failed trials, from their kind and the probe of the path."""
+    cause = _CAUSE_BY_KIND.get(failed.kind, FailureCause(_UNKNOWN_CAUSE_NAME, _INFERRED))
     changed = _CHANGED_FACTOR_PATTERN.match(failed.text)
     if failed.kind == TESTBED_CHANGED and changed and changed[1] in _CPU_SET_FACTORS:
-        return "cpu_set_changed", _OBSERVED
+        return FailureCause("cpu_set_changed", _OBSERVED)
     small, large = (failed.path_probe.get(name) for name in ("small_passed", "large_passed"))
     if failed.kind not in KINDS_THAT_PROBE_DECIDES or small is None or large is None:
         return cause
     if small and not large:
-        return "mtu_black_hole", _OBSERVED
-    return cause if small else ("path_blocked", _OBSERVED)
+        return FailureCause("mtu_black_hole", _OBSERVED)
+    return cause if small else FailureCause("path_blocked", _OBSERVED)
 
 
 def _group_by_cause(summary: CampaignSummary) -> list[_CauseGroup]:
@@ -184,10 +194,13 @@ def _probe_phrases(probe: Mapping[str, object]) -> Iterator[str]:
     if "small_passed" not in probe:
         return
     small, large = probe["small_bytes"], probe["large_bytes"]
+    is_tcp = probe.get("transport") == "tcp"
+    packets = "TCP segments in packets" if is_tcp else "packets"
+    contrast = ", although UDP datagrams of both sizes passed" if is_tcp else ""
     if probe["small_passed"] and not probe["large_passed"]:
-        yield f"right after it, packets of {small} bytes passed, but none of {large} bytes"
+        yield f"right after it, {packets} of {small} bytes passed, but none of {large} bytes{contrast}"
     elif not probe["small_passed"]:
-        yield f"right after it, not even packets of {small} bytes passed"
+        yield f"right after it, not even {packets} of {small} bytes passed{contrast}"
     else:
         yield f"right after it, packets of {small} and of {large} bytes passed"
 

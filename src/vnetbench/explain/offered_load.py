@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from vnetbench.estimate.summary import TreatmentSummary
-from vnetbench.study.factors.stream_counts import count_streams_per_direction
+from vnetbench.study.factors.stream_counts import count_known_streams_per_direction
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS, Workload
 
@@ -50,7 +50,9 @@ class LoadDelivery:
 def measure_load_delivery(
     treatment: TreatmentSummary, factors: Mapping[str, Level], workload_name: str
 ) -> LoadDelivery | None:
-    """Return offered and delivered load, median over the trials; None for an unpaced load.
+    """Return offered and delivered load, median over the trials.
+
+    It is None for an unpaced load, and if logs do not say how many streams there were.
 
     Args:
         treatment: a treatment with trials.
@@ -60,10 +62,10 @@ def measure_load_delivery(
     workload = WORKLOADS[workload_name]
     rate = _requested_rate_per_stream(workload, factors)
     delivered = treatment.trial_values(workload.achieved_rate_metric)
-    if rate is None or not delivered:
+    pairs = factors.get("pairs", factors.get("guests", 1))
+    per_direction = count_known_streams_per_direction(factors)
+    if rate is None or not delivered or per_direction is None or isinstance(pairs, str):
         return None
-    pairs = int(factors.get("pairs", factors.get("guests", 1)))
-    per_direction = count_streams_per_direction(factors)
     # A load of frames applies to each direction, whatever its number of flows.
     streams = sum(count > 0 for count in per_direction) if workload.carries_frames else sum(per_direction)
     lost = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 from vnetbench.importers.runs import RoundedValue
 
@@ -32,6 +33,15 @@ def divide_values(dividend: RoundedValue, divisor: RoundedValue) -> RoundedValue
 def choose_more_precise(one: RoundedValue, other: RoundedValue) -> RoundedValue:
     """Return the one of two reports of the same number that was rounded less."""
     return min((one, other), key=lambda each: each.high - each.low)
+
+
+def has_observation_beyond(observation_count: int, percent: float) -> bool:
+    """Return whether at least one of these observations lies beyond this percentile.
+
+    Many tools print their maximum under the name of a percentile with fewer observations.
+    """
+    tail_percent = 100 - Fraction(str(percent))  # 100 - 99.9 is less than 0.1 as a float.
+    return observation_count * tail_percent >= 100
 
 
 def mean_value(values: Iterable[RoundedValue]) -> RoundedValue:

@@ -135,11 +135,11 @@ def _parse_time(fields: Mapping[str, str | None]) -> time | None:
         hour,
         int(fields["minute"] or 0),
         int(fields["second"] or 0),
-        tzinfo=_parse_time_zone(fields.get("zone")),
+        tzinfo=parse_time_zone(fields.get("zone")),
     )
 
 
-def _parse_time_zone(text: str | None) -> tzinfo | None:
+def parse_time_zone(text: str | None) -> tzinfo | None:
     """Return the zone of a numeric offset or of UTC. The letters of other zones are ambiguous."""
     if text in ("Z", "UTC", "GMT"):
         return UTC

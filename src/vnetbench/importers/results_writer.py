@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +19,7 @@ from vnetbench.importers.run_store import RunStore, RunSummary
 from vnetbench.importers.trial_records import TrialPosition, build_trial
 from vnetbench.results.file import ResultsFile, check_output_path
 from vnetbench.results.records import FINISHED, TrialRecord
+from vnetbench.results.writer_lock import is_locked_by_writer
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import FactorLevels, Level, Plan, Treatment
@@ -60,8 +63,9 @@ def write_results(store: RunStore, workload: str, results_path: Path, title: str
         format_study_text(title, workload, factors, store.count_runs_by_metric(workload)), None
     )
     check_output_path(results_path)
-    unfinished = results_path.with_name(f"{results_path.name}.part")
-    unfinished.unlink(missing_ok=True)
+    _remove_remains_of_killed_imports(results_path)
+    # An unforeseeable name: nobody can prepare a file there in a shared folder.
+    unfinished = results_path.with_name(f".{results_path.name}.{secrets.token_hex(8)}.part")
     file = ResultsFile.create(unfinished, study, plan)
     try:
         file.add_facts(IMPORTED_LAB, _describe_import(store, workload))
@@ -70,6 +74,7 @@ def write_results(store: RunStore, workload: str, results_path: Path, title: str
         for number in range(len(treatments)):
             file.set_treatment_state(number, IMPORTED_LAB)
         file.close(FINISHED)
+        check_output_path(results_path)  # again: another import may have written it meanwhile
         unfinished.rename(results_path)
     except BaseException:
         file.close()
@@ -77,6 +82,13 @@ def write_results(store: RunStore, workload: str, results_path: Path, title: str
         raise
     unspecified = Counter(name for run in runs for name in names if name not in run.factors)
     return ImportSummary(results_path, workload, len(runs), len(treatments), len(matches), dict(unspecified))
+
+
+def _remove_remains_of_killed_imports(results_path: Path) -> None:
+    """Remove unfinished results files of this path that no process writes to."""
+    for remains in results_path.parent.glob(f".{glob.escape(results_path.name)}.*.part"):
+        if remains.is_file() and not remains.is_symlink() and not is_locked_by_writer(remains):
+            remains.unlink(missing_ok=True)
 
 
 def _collect_runs_and_matches(

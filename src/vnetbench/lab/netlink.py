@@ -40,7 +40,7 @@ def _open_netlink_socket() -> int:
 
 @contextmanager
 def translate_errors(where: str) -> Iterator[None]:
-    """Turn errors of the kernel into BenchErrors."""
+    """Turn errors of the kernel, and missing namespaces, files and programs, into BenchErrors."""
     try:
         yield
     except NetlinkError as error:
@@ -50,8 +50,17 @@ def translate_errors(where: str) -> Iterator[None]:
             fix=FIXES_BY_ERRNO.get(error.code, "run vnetbench doctor to see what this machine allows"),
         ) from error
     except FileNotFoundError as error:
+        if error.filename is None:
+            raise
+        path = Path(os.fsdecode(error.filename))
+        if path.parent.resolve() == NETNS_DIR.resolve():
+            raise BenchError(
+                f"the namespace {path.name} does not exist", where=path.name, fix="run vnetbench lab clean"
+            ) from error
         raise BenchError(
-            f"the namespace {where} does not exist", where=where, fix="run vnetbench lab clean"
+            f"{path} is missing",
+            where=where,
+            fix="install it; vnetbench doctor shows what this machine lacks",
         ) from error
 
 

@@ -24,6 +24,10 @@ SMALL_PACKET_BYTES = 128
 """Size of the small packets. If they pass and larger ones do not, an MTU on the path is too small."""
 MAX_PROOF_ROUNDS = 3
 """2.7 s of packets in total: the kernel repeats a lost neighbour request after 1 s."""
+UDP, TCP = "udp", "tcp"
+"""Transports of probes: datagrams, or the segments of a connection."""
+PROBE_TRANSPORT_KEY = "transport"
+"""Key in the result of a probe, if it used a connection."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +92,16 @@ def probe_small_and_large_packets(
     mtu: int,
     ip_version: str,
     delay_s: float = 0.0,
+    transport: str = UDP,
 ) -> dict[str, Any]:
     """Return whether small packets and packets of `mtu` bytes pass now in both directions of all pairs."""
     timeout_s = ATTEMPT_TIMEOUT_S + 2 * delay_s
     small, large = (
-        all(map(has_passed_both_ways, probe_paths(pairs, agents, size, ip_version, timeout_s)))
+        all(map(has_passed_both_ways, probe_paths(pairs, agents, size, ip_version, timeout_s, transport)))
         for size in (SMALL_PACKET_BYTES, mtu)
     )
     return {
+        **({PROBE_TRANSPORT_KEY: TCP} if transport == TCP else {}),
         "small_bytes": SMALL_PACKET_BYTES,
         "small_passed": small,
         "large_bytes": mtu,
@@ -109,9 +115,16 @@ def probe_paths(
     packet_bytes: int,
     ip_version: str,
     timeout_s: float = ATTEMPT_TIMEOUT_S,
+    transport: str = UDP,
 ) -> list[dict[str, Any]]:
     """Send packets of this size in both directions of each pair and return the answers (`path.probe`)."""
-    listening = [(b, agents[b.name].send("path.listen", address=b.address_for(ip_version))) for _, b in pairs]
+    listening = [
+        (
+            b,
+            agents[b.name].send("path.listen", address=b.address_for(ip_version), transport=transport),
+        )
+        for _, b in pairs
+    ]
     paths = [agents[b.name].wait(future, "path.listen") for b, future in listening]
     try:
         probes = [
@@ -123,6 +136,7 @@ def probe_paths(
                 packet_bytes=packet_bytes,
                 attempts=PACKETS_PER_PROOF_ROUND,
                 timeout_s=timeout_s,
+                transport=transport,
             )
             for (a, b), path in zip(pairs, paths, strict=True)
         ]

@@ -164,7 +164,7 @@ def _terminate_processes(name: str) -> None:
         deadline = time.monotonic() + TERMINATION_TIMEOUT_S
         while pids and time.monotonic() < deadline:
             time.sleep(0.02)
-            pids = [pid for pid in pids if pid in testbed_pids(name)]
+            pids = [pid for pid in pids if _read_label(pid) == name]
 
 
 def testbed_pids(testbed_name: str) -> list[int]:
@@ -180,15 +180,20 @@ def testbed_pids(testbed_name: str) -> list[int]:
 
 def _labelled_processes() -> Iterator[tuple[int, str]]:
     """Yield the process id and label of every labelled process that we may inspect."""
+    for path in Path("/proc").glob("[0-9]*"):
+        if (label := _read_label(int(path.name))) is not None:
+            yield int(path.name), label
+
+
+def _read_label(pid: int) -> str | None:
+    """Return the label of a process; None without one, if it has ended, or if it is another user's."""
     prefix = f"{PROCESS_LABEL}=".encode()
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            variables = path.read_bytes().split(b"\0")
-        except OSError:
-            continue  # The process has ended, or belongs to another user.
-        for variable in variables:
-            if variable.startswith(prefix):
-                yield int(path.parent.name), variable.removeprefix(prefix).decode(errors="replace")
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    label = next((each for each in variables if each.startswith(prefix)), None)
+    return None if label is None else label.removeprefix(prefix).decode(errors="replace")
 
 
 def _user_namespace(pid: int) -> str | None:

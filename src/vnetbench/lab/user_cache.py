@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import stat
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -17,11 +20,16 @@ def cache_folder(subfolder: str, purpose: str) -> Path:
         purpose: Completes the error message "cannot ...".
 
     Raises:
-        BenchError: if the folder cannot be created.
+        BenchError: if the folder cannot be created, or if another user can change it: the bench boots
+            kernels and resumes guests from it, often as root.
     """
-    path = user_cache_path("vnetbench") / subfolder
+    root = user_cache_path("vnetbench")
+    path = root / subfolder
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True, mode=0o755)
+        for folder in (path, *path.parents):
+            if folder.is_relative_to(root):
+                _check_owner(folder, purpose)
     except OSError as error:
         raise BenchError(
             f"cannot {purpose}: {error.strerror}",
@@ -29,3 +37,26 @@ def cache_folder(subfolder: str, purpose: str) -> Path:
             fix="set HOME or XDG_CACHE_HOME to a folder that you can write to",
         ) from error
     return path
+
+
+def _check_owner(folder: Path, purpose: str) -> None:
+    """Raise BenchError if another user than this one and root can change what is in the folder."""
+    status = folder.stat()
+    if status.st_uid not in (os.geteuid(), 0):
+        problem = f"the folder belongs to {_user_name(status.st_uid)}, and this process would trust its files"
+    elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        problem = "other users can write to the folder"
+    else:
+        return
+    raise BenchError(
+        f"cannot {purpose}: {problem}",
+        where=str(folder),
+        fix="set XDG_CACHE_HOME to a folder that only you can write to, or correct owner and mode",
+    )
+
+
+def _user_name(user_id: int) -> str:
+    try:
+        return f"the user {pwd.getpwuid(user_id).pw_name}"
+    except KeyError:
+        return f"the user {user_id}"

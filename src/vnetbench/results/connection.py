@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from vnetbench.errors import BenchError
+from vnetbench.results.file_checks import (
+    APPLICATION_ID,
+    NOT_RESULTS_FILE_TEXT,
+    check_before_opening,
+    has_sqlite_header,
+)
+from vnetbench.results.schema_checks import check_for_code, check_tables
 
-APPLICATION_ID = 0x764E4231  # "vNB1" in the SQLite header identifies the file, also for the program `file`
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
-_NOT_RESULTS_FILE_TEXT = "this is not a results file of vnetbench"
-_SQLITE_HEADER_BYTES = b"SQLite format 3\0"
-"""First bytes of every SQLite database (https://www.sqlite.org/fileformat2.html, 1.3.1)."""
+_MAX_CELL_BYTES = 1 << 28
+"""Maximum length of a text or blob: a crafted expression cannot make a longer one."""
+_CHECK_TIME_LIMIT_S = 120.0
+"""Time limit of the checks at opening, which read the whole file once."""
+_INSTRUCTIONS_BETWEEN_LIMIT_CHECKS = 100_000
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -23,15 +32,25 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     db = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=20, check_same_thread=False
     )
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
+    db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA cell_size_check = ON")
     db.execute("PRAGMA foreign_keys = ON")
-    if mode != "ro":
-        db.execute("PRAGMA synchronous = FULL")  # a trial is durable before it is announced
+    if mode == "ro":
+        db.execute("PRAGMA ignore_check_constraints = ON")  # quick_check would run crafted expressions
+    else:
+        # A trial is durable before it is announced. FULL would not sync the folder after a commit has removed
+        # the journal: after a power loss the journal could be back and undo the trial.
+        db.execute("PRAGMA synchronous = EXTRA")
     return db
 
 
 def roll_back_unfinished_write(path: Path) -> None:
     """Roll back the unfinished transaction of a killed writer, which a read-only connection cannot."""
-    journal = path.with_name(path.name + "-journal")
+    check_before_opening(path)
+    target = path.resolve()
+    journal = target.with_name(f"{target.name}-journal")
     if journal.exists() and path.exists() and os.access(path, os.W_OK):
         db = connect(path, "rw")
         try:
@@ -42,18 +61,14 @@ def roll_back_unfinished_write(path: Path) -> None:
 
 def open_checked_database(path: Path, mode: str) -> sqlite3.Connection:
     """Return a connection to a file after checking its type, version and integrity; raises BenchError."""
-    if not path.exists():
-        raise BenchError(
-            "the file does not exist",
-            where=str(path),
-            fix="check the path; vnetbench run STUDY -o FILE creates one",
-        )
+    check_before_opening(path)
     db = connect(path, mode)
     try:
+        _limit_time(db)
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            raise BenchError(_NOT_RESULTS_FILE_TEXT, where=str(path), fix="name a .vnb file")
+            raise BenchError(NOT_RESULTS_FILE_TEXT, where=str(path), fix="name a .vnb file")
         if version > SCHEMA_VERSION:
             raise BenchError(
                 f"a newer vnetbench wrote this file (schema {version}, but this version reads schemas up to "
@@ -61,6 +76,9 @@ def open_checked_database(path: Path, mode: str) -> sqlite3.Connection:
                 where=str(path),
                 fix="install the newer vnetbench",
             )
+        check_for_code(path, db)
+        if version == SCHEMA_VERSION:
+            check_tables(path, db)
         problems = [row[0] for row in db.execute("PRAGMA quick_check(1)")]
         if problems != ["ok"]:
             raise sqlite3.DatabaseError(f"malformed: {problems[0]}")
@@ -71,31 +89,32 @@ def open_checked_database(path: Path, mode: str) -> sqlite3.Connection:
                 where=str(path),
                 fix="remove the file and run the study again",
             )
+        db.set_progress_handler(None, 0)
     except BaseException:
         db.close()
         raise
     return db
 
 
+def _limit_time(db: sqlite3.Connection) -> None:
+    """Interrupt statements after _CHECK_TIME_LIMIT_S; until the schema is checked, one may never end."""
+    deadline = time.monotonic() + _CHECK_TIME_LIMIT_S
+    db.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS_BETWEEN_LIMIT_CHECKS)
+
+
 def _check_file_length(path: Path, db: sqlite3.Connection) -> None:
     """Check the file's length: SQLite reads a missing last page as empty, and its quick check accepts that.
 
-    The header has the number of pages (https://www.sqlite.org/fileformat2.html, 1.3.7).
+    The number of pages is that of the header (https://www.sqlite.org/fileformat2.html, 1.3.7).
     """
     with db:
         db.execute("BEGIN")
         db.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # from here on, no other process writes
         (page_size,) = db.execute("PRAGMA page_size").fetchone()
-        with path.open("rb") as file:
-            pages = int.from_bytes(file.read(32)[28:], "big")
-        if path.stat().st_size < pages * page_size:
-            raise sqlite3.DatabaseError(f"it has {path.stat().st_size} of {pages * page_size} bytes")
-
-
-def _has_sqlite_header(path: Path) -> bool:
-    """Return whether the file starts like an SQLite database; a truncated header counts."""
-    with path.open("rb") as file:
-        return _SQLITE_HEADER_BYTES.startswith(file.read(len(_SQLITE_HEADER_BYTES)))
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        size = path.stat().st_size  # opening the file here and closing it would release SQLite's locks
+        if size < pages * page_size:
+            raise sqlite3.DatabaseError(f"malformed: it has {size} of {pages * page_size} bytes")
 
 
 @contextmanager
@@ -104,9 +123,10 @@ def translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise BenchError(
-            f"cannot use the file: {error.strerror}", where=str(path), fix="choose another file with -o"
-        ) from error
+        fix = "choose another file with -o"
+        if isinstance(error, PermissionError):
+            fix = "check that you may read and write the file and its folder"
+        raise BenchError(f"cannot use the file: {error.strerror}", where=str(path), fix=fix) from error
     except sqlite3.Error as error:
         text = str(error)
         if "full" in text or "disk I/O" in text:
@@ -114,8 +134,8 @@ def translate_errors(path: Path) -> Iterator[None]:
                 f"the disk is full or has failed ({text})",
                 f"free disk space, then: vnetbench resume {path}",
             )
-        elif "not a database" in text and not _has_sqlite_header(path):
-            what, fix = _NOT_RESULTS_FILE_TEXT, "name a .vnb file. Unpack a compressed file (.gz, .xz) first"
+        elif "not a database" in text and not has_sqlite_header(path):
+            what, fix = NOT_RESULTS_FILE_TEXT, "name a .vnb file. Unpack a compressed file (.gz, .xz) first"
         elif "malformed" in text or "not a database" in text:
             what = f"the file is damaged or truncated ({text})"
             fix = f'copy the file again; `sqlite3 {path} ".recover"` recovers readable data'
@@ -124,6 +144,8 @@ def translate_errors(path: Path) -> Iterator[None]:
                 f"cannot open the file ({text})",
                 "check that you may write to the file and its folder",
             )
+        elif "interrupted" in text:
+            what, fix = "checking the file takes too long", "get the file again from its author"
         elif "locked" in text:
             what, fix = f"another program uses the file ({text})", "wait until that program ends"
         else:

@@ -14,7 +14,6 @@ from vnetbench.errors import BenchError
 from vnetbench.process import is_process_alive, read_own_process_identity
 from vnetbench.results import step_table
 from vnetbench.results.connection import (
-    APPLICATION_ID,
     SCHEMA_VERSION,
     connect,
     open_checked_database,
@@ -22,6 +21,7 @@ from vnetbench.results.connection import (
     translate_errors,
 )
 from vnetbench.results.endpoint_tables import insert_endpoint, read_endpoints, to_json
+from vnetbench.results.file_checks import APPLICATION_ID
 from vnetbench.results.migration import migrate, replace_with_migrated_copy
 from vnetbench.results.records import (
     INTERRUPTED,
@@ -31,22 +31,27 @@ from vnetbench.results.records import (
     TreatmentRecord,
     TrialRecord,
 )
+from vnetbench.results.schema_checks import check_tables
+from vnetbench.results.validation import (
+    check_campaign,
+    check_objects,
+    check_step,
+    check_treatment,
+    check_trial,
+    translate_value_errors,
+)
+from vnetbench.results.writer_lock import WriterLock, is_locked_by_writer
 from vnetbench.study.model import Plan, Study
 
-PAGE_BYTES = 16384
-"""A sample's row has up to 2 KB. Rows larger than a quarter page waste a page each in index trees."""
+PAGE_BYTES = 1024
+"""The data of an endpoint have some kilobytes. Small pages waste the least space after them."""
 
 
 def check_output_path(path: Path) -> None:
     """Raise BenchError if no results file can be created: the file exists, or its folder does not."""
     with translate_errors(path):
         if path.exists():
-            raise BenchError(
-                "this file exists, and results are never overwritten",
-                where=str(path),
-                fix="choose another file with -o, or remove this one; to continue its campaign, use "
-                f"vnetbench resume {path}",
-            )
+            raise _file_exists_error(path)
         if not path.parent.is_dir():
             raise BenchError(
                 "the folder does not exist", where=str(path.parent), fix=f"mkdir -p {path.parent}"
@@ -56,48 +61,52 @@ def check_output_path(path: Path) -> None:
 class ResultsFile:
     """An open results file, from `create`, `open_to_read` or `open_to_write`. It must be closed."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, session: int | None) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, session: int | None, lock: WriterLock | None = None
+    ) -> None:
         self.path = path
         self._db = connection
         self._session = session
+        self._lock = lock
+        self._has_other_writer = False
+        """Whether another session had locked the file when it was opened."""
 
     @classmethod
     def create(cls, path: Path, study: Study, plan: Plan) -> ResultsFile:
         """Create a file for a campaign; raises BenchError if `path` exists or cannot be written."""
         check_output_path(path)
         with translate_errors(path):
-            db = connect(path, "rwc")
-            db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-            schema = resources.files("vnetbench.results").joinpath("schema.sql").read_text()
-            # One transaction, so that a reader finds either no campaign or a complete one.
-            db.executescript(
-                f"BEGIN; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
-                f"{schema}"
-            )
-            db.execute(
-                "INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?, ?, ?, NULL)",
-                (
-                    study.title, study.text, _path_or_none_if_not_utf8(study.path),
-                    to_json(study.overrides), plan.seed,
-                    _current_time_text(),
-                    RUNNING,
-                ),
-            )  # fmt: skip
-            db.executemany(
-                "INSERT INTO treatment (id, factors) VALUES (?, ?)",
-                [(t.index, to_json(dict(t.factors))) for t in plan.treatments],
-            )
-            db.commit()
-            return cls(path, db, cls._become_only_writer(path, db))
+            try:
+                lock = WriterLock(path, create=True)
+            except FileExistsError:
+                raise _file_exists_error(path) from None
+            try:
+                db = connect(path, "rw")
+                try:
+                    _write_campaign(db, study, plan)
+                    return cls(path, db, cls._become_only_writer(path, db, lock), lock)
+                except BaseException:
+                    db.close()
+                    raise
+            except BaseException:
+                path.unlink(missing_ok=True)
+                path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
+                lock.close()
+                raise
 
     @classmethod
     def open_to_read(cls, path: Path) -> ResultsFile:
         """Open a file to read; its campaign may be running. Older schemas are migrated in a private copy."""
         with translate_errors(path):
             roll_back_unfinished_write(path)
+            has_other_writer = is_locked_by_writer(path)
             db = open_checked_database(path, "ro")
             (version,) = db.execute("PRAGMA user_version").fetchone()
-            return cls(path, db if version == SCHEMA_VERSION else replace_with_migrated_copy(db), None)
+            if version != SCHEMA_VERSION:
+                db = replace_with_migrated_copy(path, db)
+            file = cls(path, db, None)
+            file._has_other_writer = has_other_writer
+            return file
 
     @classmethod
     def open_to_write(cls, path: Path) -> ResultsFile:
@@ -107,7 +116,15 @@ class ResultsFile:
         """
         with translate_errors(path):
             db = open_checked_database(path, "rw")
-            return cls(path, db, cls._become_only_writer(path, db))
+            lock = None
+            try:
+                lock = WriterLock(path)
+                return cls(path, db, cls._become_only_writer(path, db, lock), lock)
+            except BaseException:
+                db.close()
+                if lock is not None:
+                    lock.close()
+                raise
 
     def close(self, status: str | None = None) -> None:
         """Close the file and store the campaign's status (`finished` or `interrupted`)."""
@@ -119,6 +136,9 @@ class ResultsFile:
                         self._db.execute("UPDATE campaign SET status = ?", (status,))
         finally:
             self._db.close()
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
 
     # Writing
 
@@ -146,9 +166,7 @@ class ResultsFile:
         """
         with translate_errors(self.path), self._db:
             trial_id = self._insert_trial(trial)
-            self._db.execute(
-                "UPDATE session SET elapsed_s = ? WHERE id = ?", (campaign_elapsed_s, self._session)
-            )
+            self._set_campaign_elapsed(campaign_elapsed_s)
             return trial_id
 
     def add_trials(self, trials: Iterable[TrialRecord]) -> None:
@@ -177,9 +195,15 @@ class ResultsFile:
         """Write a step of a running trial; it is on disk when this returns. Raises as `add_trial` does."""
         with translate_errors(self.path), self._db:
             step_table.insert_step(self._db, self._session, treatment, block, step)
-            self._db.execute(
-                "UPDATE session SET elapsed_s = ? WHERE id = ?", (campaign_elapsed_s, self._session)
-            )
+            self._set_campaign_elapsed(campaign_elapsed_s)
+
+    def _set_campaign_elapsed(self, campaign_elapsed_s: float) -> None:
+        """Store the running time of this session: that of the campaign without its earlier sessions."""
+        self._db.execute(
+            "UPDATE session SET elapsed_s = ?1 - (SELECT coalesce(sum(elapsed_s), 0) FROM session "
+            "WHERE id <> ?2) WHERE id = ?2",
+            (campaign_elapsed_s, self._session),
+        )
 
     def delete_steps(self, treatment: int, block: int) -> None:
         """Delete the steps of a trial that starts again."""
@@ -203,16 +227,20 @@ class ResultsFile:
                 " FROM campaign"
             ).fetchone()
             elapsed_s, version = self._db.execute(
-                "SELECT coalesce(sum(elapsed_s), 0), max(vnetbench_version) FROM session"
+                "SELECT coalesce(sum(elapsed_s), 0),"
+                " (SELECT vnetbench_version FROM session ORDER BY id DESC LIMIT 1) FROM session"
             ).fetchone()
         title, text, path, overrides, seed, started_at, status, writer = row
-        if status == RUNNING and not (writer and is_process_alive(writer)):
+        with translate_value_errors(self.path, "campaign"):
+            parsed_overrides = check_campaign(json.loads(overrides), elapsed_s)
+        is_running = self._has_other_writer or (writer and is_process_alive(writer))
+        if status == RUNNING and not is_running:
             status = INTERRUPTED
         return CampaignRecord(
             title,
             text,
             path,
-            tuple(json.loads(overrides)),
+            parsed_overrides,
             seed,
             started_at,
             status,
@@ -224,7 +252,11 @@ class ResultsFile:
         """Return all treatments of the plan, in its order."""
         with translate_errors(self.path):
             rows = self._db.execute("SELECT id, factors, state, reason FROM treatment ORDER BY id").fetchall()
-        return tuple(TreatmentRecord(i, json.loads(f), state, reason) for i, f, state, reason in rows)
+        with translate_value_errors(self.path, "treatments"):
+            return tuple(
+                check_treatment(TreatmentRecord(i, json.loads(f), state, reason))
+                for i, f, state, reason in rows
+            )
 
     def trials(self, *, with_counters: bool = True) -> Iterator[TrialRecord]:
         """Yield all trials in the order in which they ran, one in memory at a time.
@@ -236,18 +268,22 @@ class ResultsFile:
                 "SELECT id, treatment_id, block, testbed_shape, started_s, duration_s, setup_s, failure,"
                 " effective, notes, idle_s FROM trial ORDER BY id"
             ).fetchall()
+            treatment_ids = {row[0] for row in self._db.execute("SELECT id FROM treatment")}
             for i, treatment, block, shape, started, duration, setup, failure, effective, notes, idle in rows:
-                yield TrialRecord(
-                    treatment, block, shape, started, duration, setup, json.loads(effective),
-                    tuple(read_endpoints(self._db, i, with_counters)), failure,
-                    tuple(json.loads(notes)), i, idle,
-                    step_table.read_steps(self._db, treatment, block),
-                )  # fmt: skip
+                with translate_value_errors(self.path, f"trial {i}"):
+                    trial = TrialRecord(
+                        treatment, block, shape, started, duration, setup, json.loads(effective),
+                        tuple(read_endpoints(self._db, i, with_counters)), failure,
+                        tuple(json.loads(notes)), i, idle,
+                        step_table.read_steps(self._db, treatment, block),
+                    )  # fmt: skip
+                    check_trial(trial, treatment_ids)
+                yield trial
 
     def steps(self, treatment: int, block: int) -> tuple[StepRecord, ...]:
         """Return the steps of a trial in order; the trial may be running."""
-        with translate_errors(self.path):
-            return step_table.read_steps(self._db, treatment, block)
+        with translate_errors(self.path), translate_value_errors(self.path, "steps"):
+            return tuple(map(check_step, step_table.read_steps(self._db, treatment, block)))
 
     def facts(self) -> dict[str, dict[str, object]]:
         """Return the latest facts of all sessions: subject to name to value."""
@@ -260,46 +296,86 @@ class ResultsFile:
     def session_facts(self) -> list[dict[str, dict[str, object]]]:
         """Return the facts of each session, oldest first: subject to name to value."""
         sessions: dict[int, dict[str, dict[str, object]]] = {}
-        with translate_errors(self.path):
+        with translate_errors(self.path), translate_value_errors(self.path, "facts"):
             for session, subject, name, value in self._db.execute(
                 "SELECT session_id, subject, name, value FROM fact ORDER BY session_id"
             ):
                 sessions.setdefault(session, {}).setdefault(subject, {})[name] = json.loads(value)
+            for facts in sessions.values():
+                check_objects(facts, "facts")
         return list(sessions.values())
 
     def testbeds(self) -> dict[str, dict[str, object]]:
         """Return the descriptions of testbeds by shape."""
         with translate_errors(self.path):
             rows = self._db.execute("SELECT shape, description FROM testbed ORDER BY shape").fetchall()
-        return {shape: json.loads(text) for shape, text in rows}
+        with translate_value_errors(self.path, "testbeds"):
+            testbeds = {shape: json.loads(text) for shape, text in rows}
+            check_objects(testbeds, "testbeds")
+            return testbeds
 
     @staticmethod
-    def _become_only_writer(path: Path, db: sqlite3.Connection) -> int:
-        """Become the file's only writer and migrate an older schema; raises BenchError if it has a writer."""
-        try:
-            with db:
-                db.execute("BEGIN IMMEDIATE")  # of two benches that start together, one must wait here
-                (writer,) = db.execute("SELECT writer FROM campaign").fetchone()
-                if writer and is_process_alive(writer):
-                    raise BenchError(
-                        f"a campaign is running on this file (process {writer.split(':')[0]})",
-                        where=str(path),
-                        fix="wait until the campaign ends, or stop it with Ctrl-C in its terminal",
-                    )
-                (version,) = db.execute("PRAGMA user_version").fetchone()
-                if version < SCHEMA_VERSION:
-                    migrate(db)
-                cursor = db.execute(
-                    "INSERT INTO session (vnetbench_version, started_at) VALUES (?, ?)",
-                    (__version__, _current_time_text()),
+    def _become_only_writer(path: Path, db: sqlite3.Connection, lock: WriterLock) -> int:
+        """Lock the file for this session, migrate an older schema, and return the session's id.
+
+        Raises:
+            BenchError: Another bench writes to the file.
+        """
+        with db:
+            db.execute("BEGIN IMMEDIATE")  # of two benches that start together, one must wait here
+            (writer,) = db.execute("SELECT writer FROM campaign").fetchone()
+            is_alive = bool(writer and is_process_alive(writer))
+            if not lock.acquire() or is_alive:
+                writer_text = (
+                    f"process {writer.split(':')[0]}"
+                    if is_alive
+                    else "its process is on another machine or in another PID namespace"
                 )
-                db.execute(
-                    "UPDATE campaign SET writer = ?, status = ?", (read_own_process_identity(), RUNNING)
+                raise BenchError(
+                    f"a campaign is running on this file ({writer_text})",
+                    where=str(path),
+                    fix="wait until the campaign ends, or stop it with Ctrl-C in its terminal",
                 )
-        except BaseException:
-            db.close()
-            raise
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if version < SCHEMA_VERSION:
+                migrate(db)
+                check_tables(path, db)
+            cursor = db.execute(
+                "INSERT INTO session (vnetbench_version, started_at) VALUES (?, ?)",
+                (__version__, _current_time_text()),
+            )
+            db.execute("UPDATE campaign SET writer = ?, status = ?", (read_own_process_identity(), RUNNING))
         return int(cursor.lastrowid or 0)
+
+
+def _write_campaign(db: sqlite3.Connection, study: Study, plan: Plan) -> None:
+    """Write the schema and the campaign in one transaction: a reader finds no campaign or a complete one."""
+    db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    schema = resources.files("vnetbench.results").joinpath("schema.sql").read_text()
+    db.executescript(
+        f"BEGIN; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};{schema}"
+    )
+    db.execute(
+        "INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?, ?, ?, NULL)",
+        (
+            study.title, study.text, _path_or_none_if_not_utf8(study.path), to_json(study.overrides),
+            plan.seed, _current_time_text(), RUNNING,
+        ),
+    )  # fmt: skip
+    db.executemany(
+        "INSERT INTO treatment (id, factors) VALUES (?, ?)",
+        [(t.index, to_json(dict(t.factors))) for t in plan.treatments],
+    )
+    db.commit()
+
+
+def _file_exists_error(path: Path) -> BenchError:
+    return BenchError(
+        "this file exists, and results are never overwritten",
+        where=str(path),
+        fix="choose another file with -o, or remove this one; to continue its campaign, use "
+        f"vnetbench resume {path}",
+    )
 
 
 def _path_or_none_if_not_utf8(path: str | None) -> str | None:

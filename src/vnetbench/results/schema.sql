@@ -1,4 +1,4 @@
--- Results file of a campaign, schema version 4. docs/results-file.md describes every column.
+-- Results file of a campaign, schema version 5. docs/results-file.md describes every column.
 
 CREATE TABLE campaign (
     id               INTEGER PRIMARY KEY CHECK (id = 1),
@@ -16,7 +16,7 @@ CREATE TABLE session (
     id               INTEGER PRIMARY KEY,
     vnetbench_version TEXT   NOT NULL,
     started_at       TEXT    NOT NULL,
-    elapsed_s        REAL    NOT NULL DEFAULT 0  -- running time, updated with every trial
+    elapsed_s        REAL    NOT NULL DEFAULT 0  -- running time of this session alone, updated with every trial
 ) STRICT;
 
 CREATE TABLE fact (
@@ -63,46 +63,18 @@ CREATE TABLE endpoint (
     role             TEXT    NOT NULL,           -- source, sink, both, observe
     bytes_sent       INTEGER NOT NULL,
     bytes_received   INTEGER NOT NULL,
-    totals           TEXT    NOT NULL,           -- JSON: the agent's trial.end
     PRIMARY KEY (trial_id, name)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE sample (
+CREATE TABLE endpoint_data (
+    id               INTEGER PRIMARY KEY,
     trial_id         INTEGER NOT NULL REFERENCES trial (id),
     endpoint         TEXT    NOT NULL,
-    seq              INTEGER NOT NULL,
-    t_s              REAL    NOT NULL,           -- end of the interval, since the trial's start
-    interval_s       REAL    NOT NULL,
-    bytes_sent       INTEGER NOT NULL,
-    bytes_received   INTEGER NOT NULL,
-    counters         TEXT    NOT NULL,           -- JSON: differences over the interval; `observation`
-    cpu              TEXT,                       -- JSON list, one element per CPU; once per kernel
-    PRIMARY KEY (trial_id, endpoint, seq)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE histogram (
-    trial_id         INTEGER NOT NULL REFERENCES trial (id),
-    endpoint         TEXT    NOT NULL,
-    seq              INTEGER NOT NULL,           -- of its sample
-    kind             TEXT    NOT NULL,           -- latency, connect_time, delay
-    buckets          TEXT    NOT NULL,           -- JSON list of [middle of the bucket in ns, count]
-    PRIMARY KEY (trial_id, endpoint, seq, kind)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE stream_sample (
-    trial_id         INTEGER NOT NULL REFERENCES trial (id),
-    endpoint         TEXT    NOT NULL,
-    stream_id        INTEGER NOT NULL,
-    seq              INTEGER NOT NULL,
-    role             TEXT    NOT NULL,
-    load_part        TEXT    NOT NULL,           -- requests or transfers in the workload mixed, else empty
-    bytes            INTEGER NOT NULL,
-    rtt_us           REAL,
-    cwnd             INTEGER,
-    retransmits      INTEGER,
-    details          TEXT    NOT NULL,           -- JSON: TCP_INFO, or the counts of datagrams
-    PRIMARY KEY (trial_id, endpoint, stream_id, seq)
-) STRICT, WITHOUT ROWID;
+    part             INTEGER NOT NULL,           -- from 0; more than one part only for very long trials
+    json_bytes       INTEGER NOT NULL,           -- length of the JSON text
+    data             BLOB    NOT NULL,           -- JSON, compressed with zlib: totals, and samples as columns
+    UNIQUE (trial_id, endpoint, part)
+) STRICT;
 
 CREATE TABLE step (
     treatment_id     INTEGER NOT NULL REFERENCES treatment (id),

@@ -25,14 +25,12 @@ from vnetbench.search.interface import (
     SearchStep,
 )
 from vnetbench.search.monotonicity import MAX_NEIGHBOUR_LOAD_RATIO, MonotonicityCheck
+from vnetbench.search.remaining_time import expected_full_steps
 from vnetbench.search.stability import widen_if_changed
 from vnetbench.search.step_log import OutOfTimeError, SearchStepLog, time_beside_load_s
 
 _CANDIDATE_LOADS_PER_DURATION = 14
 """Number of candidate loads per goal and step duration, spread over the likely throughputs."""
-
-_MISSING_SHARE_AT_END = 0.5
-"""Share of the missing information that a search gets before its intervals are narrow enough."""
 
 
 def search(
@@ -74,7 +72,7 @@ class BayesianSearch:
             for goal in parameters.goals
         ]
         self._monotonicity_check = MonotonicityCheck(parameters)
-        self._information_nats_per_s = 0.0
+        self._lossy_load_fps_by_goal: dict[float, float] = {}
 
     def plan_step(self) -> tuple[float, float] | None:
         """Return load and duration of the next step; None if the search is complete."""
@@ -83,14 +81,12 @@ class BayesianSearch:
             # The forwarding rate of an overloaded device is the best first guess and needs one short step.
             return parameters.max_load_fps, self._durations_s[0]
         if check.unconfirmed_load is not None:
-            return check.unconfirmed_load.load_fps, parameters.step_s
+            return check.unconfirmed_load.load_fps, check.unconfirmed_load.next_duration_s
         if (load_fps := self._next_checked_load_fps()) is not None:
             return self._round_load(load_fps), self._durations_s[0]
         if waiting := self.open_estimators():
             beside_s = time_beside_load_s(self.steps, parameters.settle_s)
-            load_fps, duration_s, self._information_nats_per_s = _most_informative_step(
-                waiting, parameters, beside_s, self._random
-            )
+            load_fps, duration_s = _most_informative_step(waiting, parameters, beside_s, self._random)
             return self._round_load(load_fps), duration_s
         return None
 
@@ -98,20 +94,22 @@ class BayesianSearch:
         """Update the estimates with the next measured step."""
         check = self._monotonicity_check
         is_confirmation = check.unconfirmed_load is not None
-        is_check = bool(self.steps) and not is_confirmation and self._next_checked_load_fps() is not None
+        if not is_confirmation and self._are_intervals_within_check():
+            check.examine_steps([step], self.estimators)
         self.steps.append(step)
         for estimator in self.estimators:
             estimator.add_steps([step])
         if is_confirmation:
-            missed_goals = check.add_full_step(step)
+            missed_goals = check.add_confirmation(step)
+            self._lossy_load_fps_by_goal.update(dict.fromkeys(missed_goals, step.load_fps))
             self.estimators = [
                 _create_estimator_below(step.load_fps, estimator, self.steps)
                 if estimator.goal in missed_goals
                 else estimator
                 for estimator in self.estimators
             ]
-        elif is_check:
-            check.add_short_step(step, self.estimators)
+        if check.unconfirmed_load is None and self._are_intervals_within_check():
+            check.examine_steps(self.steps, self.estimators)
 
     def open_estimators(self) -> list[GoalEstimator]:
         """Return the estimators of the goals whose intervals are too wide."""
@@ -120,29 +118,33 @@ class BayesianSearch:
         ]
 
     def remaining_s(self) -> float:
-        """Return the expected time until the search is complete, from the step that was planned last.
-
-        It is the missing information at the rate of the planned step, with the steps of the monotonicity
-        check, and at most the rest of the time limit.
-        """
+        """Return the expected time until the search is complete: at most the rest of the time limit."""
         parameters = self._parameters
         beside_s = time_beside_load_s(self.steps, parameters.settle_s)
-        width = math.log1p(parameters.relative_width)
-        missing_nats = sum(
-            posterior.unknown_nats(each.throughput_posterior, width) for each in self.open_estimators()
-        )
-        check_steps = self._monotonicity_check.expected_step_count(self.estimators, self.steps)
-        left_s = check_steps * (self._durations_s[0] + beside_s)
-        if missing_nats and self._information_nats_per_s:
-            left_s += _MISSING_SHARE_AT_END * missing_nats / self._information_nats_per_s
         spent_s = sum(
             max(step.duration_s + parameters.settle_s, step.elapsed_s or 0.0) for step in self.steps
         )
+        full_step_s = parameters.step_s + beside_s
+        left_s = full_step_s * expected_full_steps(
+            self.open_estimators(), parameters.relative_width, spent_s / full_step_s
+        )
+        check_steps = self._monotonicity_check.expected_step_count(self.estimators, self.steps)
+        left_s += check_steps * (self._durations_s[0] + beside_s)
+        if (load := self._monotonicity_check.unconfirmed_load) is not None:
+            left_s += load.next_duration_s + beside_s
         return min(left_s, max(0.0, parameters.time_limit_s - spent_s))
 
     def goal_results(self) -> tuple[GoalResult, ...]:
         """Return the result of each goal so far."""
-        return _make_monotonic([_build_goal_result(each, self._parameters) for each in self.estimators])
+        return _make_monotonic(
+            [
+                replace(
+                    _build_goal_result(each, self._parameters),
+                    lossy_load_fps=self._lossy_load_fps_by_goal.get(each.goal),
+                )
+                for each in self.estimators
+            ]
+        )
 
     def final_goal_results(self) -> tuple[GoalResult, ...]:
         """Return the result of each goal with the range of a throughput that changed during the search."""
@@ -164,12 +166,16 @@ class BayesianSearch:
         Returns:
             None if the check is complete, or an interval is too wide.
         """
-        if not all(
-            _is_interval_narrow_or_outside(each, self._parameters, MAX_NEIGHBOUR_LOAD_RATIO - 1)
-            for each in self.estimators
-        ):
+        if not self._are_intervals_within_check():
             return None
         return self._monotonicity_check.next_load_fps(self.estimators, self.steps)
+
+    def _are_intervals_within_check(self) -> bool:
+        """Return whether each interval is narrow enough to check the loads below."""
+        return all(
+            _is_interval_narrow_or_outside(each, self._parameters, MAX_NEIGHBOUR_LOAD_RATIO - 1)
+            for each in self.estimators
+        )
 
     def _round_load(self, load_fps: float) -> float:
         """Return the load within the limits and rounded.
@@ -249,8 +255,8 @@ def _most_informative_step(
     parameters: SearchParameters,
     beside_load_s: float,
     random: np.random.Generator,
-) -> tuple[float, float, float]:
-    """Return load and duration of the step with the highest expected information per time, and this."""
+) -> tuple[float, float]:
+    """Return load and duration of the step with the highest expected information per time."""
     width = math.log1p(parameters.relative_width)
     best_information, load, length = -1.0, 0.0, parameters.step_s
     for level, length_s in enumerate(estimators[0].step_durations_s):
@@ -276,4 +282,4 @@ def _most_informative_step(
         best = int(np.argmax(information))
         if information[best] > best_information:
             best_information, load, length = float(information[best]), float(loads[best]), length_s
-    return math.exp(load), length, best_information
+    return math.exp(load), length

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from vnetbench.search import posterior
+from vnetbench.search.forwarding_rates import OverloadedStep, guess_throughputs
 from vnetbench.search.interface import SearchStep
-from vnetbench.search.posterior import StepOutcome, ThroughputGuess
+from vnetbench.search.posterior import StepOutcome
 
 MIN_STEP_S = 0.05
 """Minimum duration of a step. Shorter ones have too few frames and mostly consist of settling."""
@@ -18,16 +19,16 @@ _MIN_LIKELY_CELLS, _NARROW_CELL_LOG_LOAD = 20, 0.0005
 """The likely throughputs cover at least this many cells, or the cells are this narrow in log load."""
 _MAX_REFINEMENTS_PER_STEP = 8
 """Maximum number of grid refinements after a step; the next step continues."""
-_MIN_GUESS_UNCERTAINTY = 0.001
-"""Minimum uncertainty of a guess from forwarding rates, in log load."""
-_MAX_GUESS_UNCERTAINTY_PER_OVERLOAD = 0.3
-"""Maximum additional uncertainty per unit of log load by which the device was overloaded beyond the goal."""
 
-_GUESS_NEIGHBOURS = 6
-"""Number of steps with the most similar loss whose forwarding rates show how much these differ."""
-_GUESS_DISPERSION_FACTOR = 2.0
-"""Uncertainty of a guess relative to the mean distance of these forwarding rates. A mean absolute difference
-of two normal values is 1.13 standard deviations; the factor covers the few values that it comes from."""
+_INTERVAL_WIDTHS_PER_SPREAD = 4.0
+"""The loss rises gradually if the curve's standard deviation exceeds the interval, divided by this."""
+_GRADUAL_LOSS_CHANCES = (0.35, 0.7)
+"""Probabilities of a gradual rise from which the divisor begins to apply, and from which it applies fully. A
+narrow interval of a sharp limit leaves a probability near the first."""
+_GRADUAL_LOSS_TAIL_DIVISOR = 2.2
+"""Divisor of the probability outside the interval if the loss rises gradually. Such an interval narrows by
+many steps, each of little weight. A search that ends as soon as it is narrow enough then prefers lucky
+streaks, and the shape of the curve is known only roughly."""
 
 
 def step_durations_s(step_s: float) -> tuple[float, ...]:
@@ -55,7 +56,8 @@ class GoalEstimator:
         self.step_durations_s = step_durations_s
         self._max_considered_load_fps = math.inf if may_exceed_max_load else max_load_fps
         self._outcomes: list[StepOutcome] = []
-        self._overloaded_steps: list[tuple[float, float]] = []
+        self._overloaded_steps: list[list[OverloadedStep]] = [[] for _ in step_durations_s]
+        self._interval_by_confidence: dict[float, tuple[float, float]] = {}
         self.throughput_posterior: posterior.ThroughputPosterior
         self._set_grid(posterior.create_grid(self.min_log_load, self.max_log_load, may_exceed_max_load))
 
@@ -74,24 +76,40 @@ class GoalEstimator:
             )
             if step.loss_ratio > 0:
                 passed = math.log(max(1 - step.loss_ratio, 1e-9))
-                self._overloaded_steps.append((-passed, outcome.log_load + passed))
+                self._overloaded_steps[outcome.duration_index].append(
+                    OverloadedStep(-passed, outcome.log_load + passed)
+                )
         self.throughput_posterior = self._compute_posterior(self.throughput_posterior.grid)
         for _ in range(_MAX_REFINEMENTS_PER_STEP):
             if not self._is_grid_too_coarse():
                 break
             self._set_grid(posterior.refine_grid(self.throughput_posterior))
+        self._interval_by_confidence.clear()
 
     def considers(self, step: SearchStep) -> bool:
         """Return whether the step's load is not too high for this estimator."""
         return step.load_fps <= self._max_considered_load_fps
 
     def log_load_interval(self, confidence: float) -> tuple[float, float]:
-        """Return the shortest interval of log load that contains the throughput at this confidence."""
-        return posterior.shortest_log_load_interval(
+        """Return an interval of log load that contains the throughput at this confidence.
+
+        It is the shortest one, unless the loss rises gradually. See `_GRADUAL_LOSS_TAIL_DIVISOR`.
+        """
+        if confidence in self._interval_by_confidence:
+            return self._interval_by_confidence[confidence]
+        grid, probability = (
             self.throughput_posterior.grid,
             self.throughput_posterior.full_step_probability_by_cell,
-            confidence,
         )
+        low, high = posterior.shortest_log_load_interval(grid, probability, confidence)
+        spread = (high - low) / _INTERVAL_WIDTHS_PER_SPREAD
+        chance = posterior.chance_of_wider_curve(self.throughput_posterior, spread)
+        at_first, surely = _GRADUAL_LOSS_CHANCES
+        gradual = min(1.0, max(0.0, (chance - at_first) / (surely - at_first)))
+        tails = (1 - confidence) / (1 + (_GRADUAL_LOSS_TAIL_DIVISOR - 1) * gradual)
+        interval = posterior.shortest_log_load_interval(grid, probability, 1 - tails)
+        self._interval_by_confidence[confidence] = interval
+        return interval
 
     def median_log_load(self) -> float:
         """Return the median of the throughput's posterior, in log load."""
@@ -100,6 +118,13 @@ class GoalEstimator:
                 self.throughput_posterior.grid, self.throughput_posterior.full_step_probability_by_cell, [0.5]
             )[0]
         )
+
+    def full_step_pass_probability(self, log_load: float) -> float:
+        """Return the probability that a full step at this load keeps the goal."""
+        probabilities = posterior.pass_probabilities_by_throughput(
+            self.throughput_posterior, len(self.step_durations_s) - 1, np.array([log_load])
+        )
+        return float(probabilities[0] @ self.throughput_posterior.full_step_probability_by_cell)
 
     def chance_above_max_load(self) -> float:
         """Return the probability that the throughput is above the highest load."""
@@ -130,7 +155,7 @@ class GoalEstimator:
             self._log_likelihoods,
             self.min_log_load,
             self.max_log_load,
-            self._guess_from_overloaded_steps(),
+            guess_throughputs(self.goal, self._overloaded_steps),
         )
 
     def _is_grid_too_coarse(self) -> bool:
@@ -144,32 +169,3 @@ class GoalEstimator:
             if len(widths) < _MIN_LIKELY_CELLS and widths.max(initial=0.0) > _NARROW_CELL_LOG_LOAD:
                 return True
         return False
-
-    def _guess_from_overloaded_steps(self) -> ThroughputGuess | None:
-        """Return a guess of the throughput from the forwarding rates of all steps with loss.
-
-        The step whose loss is closest to the goal counts. The guess is less certain the more that loss
-        differs from the goal, unless two steps of different overload have the same forwarding rate. It is
-        also less certain the more the forwarding rates of similar steps differ. Without that term, the
-        outcome of a single step of a noisy device would count twice: as a miss, and as a sharp limit.
-        """
-        if not self._overloaded_steps:
-            return None
-        wanted = -math.log1p(-self.goal)
-        (overload, forwarded), *others = sorted(
-            self._overloaded_steps, key=lambda each: abs(each[0] - wanted)
-        )
-        away = abs(overload - wanted)
-        slope = next(
-            (
-                min(_MAX_GUESS_UNCERTAINTY_PER_OVERLOAD, abs((rate - forwarded) / (other - overload)))
-                for other, rate in others
-                if abs(other - overload) > away / 2
-            ),
-            _MAX_GUESS_UNCERTAINTY_PER_OVERLOAD,
-        )
-        nearest = [rate for _, rate in others[:_GUESS_NEIGHBOURS]]
-        dispersion = sum(abs(rate - forwarded) for rate in nearest) / max(1, len(nearest))
-        return ThroughputGuess(
-            forwarded + wanted, _MIN_GUESS_UNCERTAINTY + slope * away + _GUESS_DISPERSION_FACTOR * dispersion
-        )

@@ -105,6 +105,9 @@ class GoalResult:
     limited_by: LimitOfThroughput
     change: ThroughputChange = "none"
     """If the throughput changed during the search, `low_fps` to `high_fps` is its range."""
+    lossy_load_fps: float | None = None
+    """A load that misses the goal although higher loads keep it; None if none was found. The throughput is
+    below it, so higher loads that keep the goal do not count."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ _PRIOR_WEIGHT_OF_GUESS = 0.75
 _LONGER_STEP_WEIGHTS_AND_SCALES = ((0.6, 0.0015), (0.25, 0.03), (0.1, 0.3))
 """Weights and scales of Student's t distributions with 2 degrees of freedom; the rest is uninformative."""
 _UNINFORMATIVE_LONGER_STEP_WEIGHT = 1 - sum(share for share, _ in _LONGER_STEP_WEIGHTS_AND_SCALES)
+_LONGER_STEP_GUESS_WEIGHT = 0.5
+"""Weight of a guess from the forwarding rates of longer steps, instead of the uninformative weight."""
 
 
 @dataclass(frozen=True)
@@ -207,27 +209,29 @@ def compute_posterior(
     log_likelihoods: Sequence[Floats],
     min_log_load: float,
     max_log_load: float,
-    guess: ThroughputGuess | None,
+    guesses: Sequence[ThroughputGuess | None],
 ) -> ThroughputPosterior:
-    """Return the posterior from the log likelihoods of all step durations, shortest first."""
-    base = _throughput_prior(grid, min_log_load, max_log_load, guess)
-    longer_step_probabilities = (
-        grid.longer_step_probabilities + _UNINFORMATIVE_LONGER_STEP_WEIGHT * base[None, :]
-    )
-    prior = base
-    posteriors, likelihoods, shapes = [], [], []
-    for log_likelihoods_here in log_likelihoods:
+    """Return the posterior from the log likelihoods and guesses of all step durations, shortest first."""
+    transitions: list[Floats] = []
+    posteriors: list[Floats] = []
+    likelihoods, shapes = [], []
+    for log_likelihoods_here, guess in zip(log_likelihoods, guesses, strict=True):
+        prior = _throughput_prior(grid, min_log_load, max_log_load, guess)
+        if posteriors:
+            weight = _UNINFORMATIVE_LONGER_STEP_WEIGHT if guess is None else _LONGER_STEP_GUESS_WEIGHT
+            informative = (1 - weight) / (1 - _UNINFORMATIVE_LONGER_STEP_WEIGHT)
+            transitions.append(informative * grid.longer_step_probabilities + weight * prior[None, :])
+            prior = posteriors[-1] @ transitions[-1]
         likelihood, shapes_here = _marginalize_shapes(log_likelihoods_here)
         posterior = prior * likelihood
         posterior /= posterior.sum()
-        prior = posterior @ longer_step_probabilities
         posteriors.append(posterior)
         likelihoods.append(likelihood)
         shapes.append(shapes_here)
     joint = [np.diag(posteriors[-1])]
     onward: Floats = np.eye(len(grid.centres))
     for level in reversed(range(len(log_likelihoods) - 1)):
-        onward = longer_step_probabilities @ (likelihoods[level + 1][:, None] * onward)
+        onward = transitions[level] @ (likelihoods[level + 1][:, None] * onward)
         both = posteriors[level][:, None] * onward
         joint.insert(0, both / both.sum())
     return ThroughputPosterior(grid, posteriors[-1], tuple(joint), tuple(shapes))
@@ -248,6 +252,20 @@ def pass_probabilities_by_throughput(
         )
         leans.append(np.einsum("sc,slc->lc", by_spread, progress))
     return np.asarray(0.5 + np.where(distance >= 0, leans[0], -leans[1]))
+
+
+def expected_log_spread(posterior: ThroughputPosterior) -> float:
+    """Return the expected logarithm of the spread of full steps' curve, averaged over its sides."""
+    log_spreads = np.repeat(np.log(_CURVE_SPREADS), len(_LAPSE_PROBABILITIES))
+    sides = posterior.shape_probabilities_by_duration[-1]
+    return float(np.mean([log_spreads @ half @ posterior.full_step_probability_by_cell for half in sides]))
+
+
+def chance_of_wider_curve(posterior: ThroughputPosterior, spread: float) -> float:
+    """Return the probability that the curve of full steps has a larger spread, on the steeper side."""
+    is_wider = np.repeat(spread < _CURVE_SPREADS, len(_LAPSE_PROBABILITIES))
+    sides = posterior.shape_probabilities_by_duration[-1]
+    return min(float(is_wider @ half @ posterior.full_step_probability_by_cell) for half in sides)
 
 
 def expected_information_nats(

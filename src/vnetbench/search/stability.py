@@ -98,18 +98,37 @@ def find_throughput_range(
     log_factor = _log_sum(evidence + np.log(prior)) - log_constant
     if log_factor < -math.log(1 - confidence):
         return None
-    change, shift = candidates[int(np.argmax(evidence + np.log(prior)))]
+    weights = evidence + np.log(prior)
+    change, _ = candidates[int(np.argmax(weights))]
     # The longest steps are the full ones, which define the throughput.
-    by_cell = tests[-1].log_likelihoods(change, shift)
-    low, high = posterior.shortest_log_load_interval(
-        tests[-1].grid, np.exp(by_cell - by_cell.max()), confidence
-    )
+    ranges = [
+        _throughput_range(tests[-1], *candidates[index], confidence)
+        for index in _credible_indices(weights, confidence)
+        if candidates[index][0].kind == change.kind
+    ]
     return ThroughputRange(
         change.kind,
-        math.exp(low + min(0.0, shift)),
-        math.exp(high + max(0.0, shift)),
+        min(low for low, _ in ranges),
+        max(high for _, high in ranges),
         math.exp(min(log_factor, 700.0)),
     )
+
+
+def _credible_indices(log_weights: Floats, confidence: float) -> list[int]:
+    """Return the likeliest candidates, which together have this probability."""
+    chances = np.exp(log_weights - _log_sum(log_weights))
+    order = np.argsort(chances)[::-1]
+    count = int(np.searchsorted(np.cumsum(chances[order]), confidence)) + 1
+    return [int(index) for index in order[:count]]
+
+
+def _throughput_range(
+    test: _ChangeTest, change: _Change, shift: float, confidence: float
+) -> tuple[float, float]:
+    """Return the lowest and the highest throughput if this change is the true one."""
+    by_cell = test.log_likelihoods(change, shift)
+    low, high = posterior.shortest_log_load_interval(test.grid, np.exp(by_cell - by_cell.max()), confidence)
+    return math.exp(low + min(0.0, shift)), math.exp(high + max(0.0, shift))
 
 
 def _list_changes(step_count: int) -> list[_Change]:

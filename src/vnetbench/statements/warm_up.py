@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import statistics
 
-from scipy import stats
-
+from vnetbench.deferred_module import DeferredModule
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import TrialPoint
 from vnetbench.quantity import format_duration
 from vnetbench.statements.claims import build_statement_part, claim_at_least, evaluate_claim
 from vnetbench.statements.selection import TreatmentSelection
 from vnetbench.statements.statement import StatementEvidence, StatementPart
+
+stats = DeferredModule("scipy.stats")
 
 TRIAL_SHARE_WITH_WARM_UP = "warm_up_share"
 """Metric name: the share of trials with a warm-up of MIN_WARM_UP_TO_COUNT_S or more."""

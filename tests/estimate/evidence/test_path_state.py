@@ -10,7 +10,6 @@ import pytest
 from tests.estimate.evidence.fixtures import (
     trial_evidence,
     uniform_trial,
-    with_counters,
     with_cpus,
     with_observation,
     with_totals,
@@ -32,10 +31,6 @@ def state(**changes: object) -> dict[str, Any]:
     return {**counts, "bridge_netfilter": False, "policer_drops": 0, "qdiscs": [], **changes}
 
 
-def qdisc(sent_bytes: int, rate_bps: int | None, **changes: object) -> dict[str, object]:
-    return {"interface": "eth0", "kind": "tbf", "sent_bytes": sent_bytes, "rate_bps": rate_bps, **changes}
-
-
 def with_programs(*processes: dict[str, object], **totals: object) -> TrialRecord:
     """Return a trial of 1 s on two CPUs of the host, with these other programs."""
     trial = with_cpus(uniform_trial(), HOST, *CPUS)
@@ -53,7 +48,6 @@ def test_an_unknown_count_is_absent_and_a_known_zero_is_not() -> None:
     assert "netfilter_rules" not in evidence
     assert evidence["conntrack_entries"] == 0
     assert evidence["policer_drops_per_s"] == 0
-    assert "shaper_rate_share_percent" not in evidence
 
 
 def test_counts_are_those_of_the_namespace_with_the_most() -> None:
@@ -91,27 +85,6 @@ def test_drops_of_policers_are_added_up_per_second() -> None:
     trial = with_totals(uniform_trial(), "a1", path_state=state(policer_drops=20))
     trial = with_totals(trial, "b1", path_state=state(policer_drops=5))
     assert trial_evidence(trial)["policer_drops_per_s"] == pytest.approx(25 / trial.duration_s)
-
-
-def test_the_share_is_that_of_the_most_used_shaper() -> None:
-    qdiscs = [qdisc(10_000_000, 1_000_000_000), qdisc(90_000_000, 800_000_000), qdisc(10**9, None)]
-    trial = with_totals(uniform_trial(), "a1", path_state=state(qdiscs=qdiscs))
-    share = trial_evidence(trial)["shaper_rate_share_percent"]
-    assert share == pytest.approx(90 / trial.duration_s)
-
-
-def test_a_burst_does_not_raise_the_share_above_the_rate_and_a_removed_shaper_has_none() -> None:
-    over = with_totals(uniform_trial(), "a1", path_state=state(qdiscs=[qdisc(10**9, 1_000_000_000)]))
-    assert trial_evidence(over)["shaper_rate_share_percent"] == 100
-    gone = with_totals(uniform_trial(), "a1", path_state=state(qdiscs=[qdisc(0, 10**9, is_gone=True)]))
-    assert "shaper_rate_share_percent" not in trial_evidence(gone)
-
-
-def test_retransmitted_connection_requests_are_a_share_of_all() -> None:
-    trial = with_counters(uniform_trial(), "a1", tcp_connections_opened=30, tcp_syn_retransmits=10)
-    assert trial_evidence(trial)["syn_retransmits_percent"] == pytest.approx(25)
-    idle = with_counters(uniform_trial(), "a1", tcp_connections_opened=0, tcp_syn_retransmits=0)
-    assert "syn_retransmits_percent" not in trial_evidence(idle)
 
 
 def test_a_failing_link_is_that_of_the_worst_interface() -> None:

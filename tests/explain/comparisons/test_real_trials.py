@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from vnetbench.estimate.summarize import summarize
+from tests import fixtures
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import instability_findings
 from vnetbench.explain.comparisons.mode_splits import find_mode_splits
 from vnetbench.explain.explain import explain
-from vnetbench.results.file import ResultsFile
 
 pytestmark = pytest.mark.pure
 
@@ -27,11 +26,7 @@ RECORDED = Path(__file__).parents[2] / "data" / "results" / "one-stream-two-plac
 def summary(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
     path = tmp_path_factory.mktemp("recorded") / "one-stream.vnb"
     path.write_bytes(lzma.decompress(RECORDED.read_bytes()))
-    file = ResultsFile.open_to_read(path)
-    try:
-        return summarize(file)
-    finally:
-        file.close()
+    return fixtures.read_summary(path)
 
 
 def test_the_counter_that_separates_two_groups_of_trials_is_named(summary: CampaignSummary) -> None:

@@ -141,7 +141,7 @@ def measured() -> CampaignSummary:
 def test_the_finding_names_the_limit_the_best_change_and_what_does_not_limit() -> None:
     (finding,) = intervention_findings(measured())
     assert "CPU time of the sender limits: 1 % more of it improves goodput by 0.96 %" in finding.text
-    assert "The best change is 2 streams: ×1.90 (1.80 to 2.00)." in finding.text
+    assert "The best change is 2 streams: goodput ×1.90 (1.80 to 2.00)." in finding.text
     assert "The MTU does not limit." in finding.text
     assert finding in explain(measured()).findings
 
@@ -150,7 +150,7 @@ def test_the_best_change_is_the_best_decided_one() -> None:
     base = measured()
     wide = replace(base.experiments[-1], ratio=Ratio(2.5, 0.8, 7.8, 0.975, 0.1))
     (finding,) = intervention_findings(replace(base, experiments=(*base.experiments[:-1], wide)))
-    assert "The best change is 2 streams: ×1.90 (1.80 to 2.00)." in finding.text
+    assert "The best change is 2 streams: goodput ×1.90 (1.80 to 2.00)." in finding.text
 
 
 @pytest.mark.parametrize("resource_ratio", [2.0, 0.5])
@@ -160,7 +160,7 @@ def test_the_best_change_may_contribute_or_take_something_away(resource_ratio: f
         base.experiments[1], ratio=Ratio(1.4, 1.3, 1.45, 0.975, 0.0), resource_ratio=resource_ratio
     )
     (finding,) = intervention_findings(replace(base, experiments=(gain,)))
-    assert "The best change is 2 streams: ×1.40 (1.30 to 1.45)." in finding.text
+    assert "The best change is 2 streams: goodput ×1.40 (1.30 to 1.45)." in finding.text
 
 
 def test_without_a_significant_gain_there_is_no_best_change() -> None:
@@ -180,7 +180,8 @@ def test_a_limit_whose_removal_gains_is_named_without_an_elasticity() -> None:
         ratio=Ratio(8.0, 7.0, 9.0, 0.975, 0.0),
     )
     (finding,) = intervention_findings(replace(base, experiments=(removal,)))
-    assert finding.text == "The link rate limits. The best change is link rate none: ×8.00 (7.00 to 9.00)."
+    best = "The best change is link rate none: goodput ×8.00 (7.00 to 9.00)."
+    assert finding.text == f"The link rate limits. {best}"
 
 
 def test_the_chart_shows_each_change_with_an_interval_best_first() -> None:

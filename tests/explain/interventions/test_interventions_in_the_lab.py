@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.quiet import quiet_machine_required
 from vnetbench.commands.campaign import run_plan, run_study
 from vnetbench.commands.summaries import read_summary_without_experiments
 from vnetbench.estimate.experiments import estimate_experiments
@@ -66,8 +67,7 @@ def measure_cpu_intervention(folder: Path, link_rate: str) -> tuple[Experiment, 
 def test_cpu_time_has_an_elasticity_only_where_no_shaper_limits(tmp_path: Path) -> None:
     # Behind the shaper, the VM hardly uses its CPU, so that the series cannot measure what it could use.
     shaped = experiment_elasticity(measure_cpu_intervention(tmp_path, "1 Gbit/s")[0])
-    free = experiment_elasticity(measure_cpu_intervention(tmp_path, "none")[1])
     assert shaped is not None and shaped.high is not None and shaped.high < MIDDLE_ELASTICITY, shaped
-    if free is None or free.low is None or free.high is None or free.low <= MIDDLE_ELASTICITY <= free.high:
-        pytest.skip(f"other programs use this machine's CPUs, so that the interval does not decide: {free}")
-    assert free.low > MIDDLE_ELASTICITY, (shaped, free)
+    with quiet_machine_required():  # Other programs on its CPUs widen the interval.
+        free = experiment_elasticity(measure_cpu_intervention(tmp_path, "none")[1])
+        assert free is not None and free.low is not None and free.low > MIDDLE_ELASTICITY, (shaped, free)

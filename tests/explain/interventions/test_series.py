@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests import fixtures
 from tests.campaign.simulated_instrument import SimulatedInstrument
 from tests.explain.campaigns import SENDER_SATURATED, SimulatedTreatment, campaign
 from tests.report.explanations import QUOTA, RECEIVER
@@ -18,7 +19,6 @@ from vnetbench.campaign import progress
 from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.estimate.experiments import INTERVENTIONS_SUBJECT, estimate_experiments
-from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.interventions.planner import BASE_TREATMENT, InterventionSeries
 from vnetbench.explain.interventions.series import TIME_LIMIT_S, SeriesPlan, plan_series
@@ -165,18 +165,10 @@ def run_series(path: Path, planned: SeriesPlan, interrupt_at: int | None = None,
     return status
 
 
-def read(path: Path) -> CampaignSummary:
-    file = ResultsFile.open_to_read(path)
-    try:
-        return summarize(file)
-    finally:
-        file.close()
-
-
 def test_a_session_runs_only_what_the_series_chooses_and_names_the_resource(tmp_path: Path) -> None:
     planned = plan(measured(), finding(), has_root=False)
     assert run_series(tmp_path / "s.vnb", planned) == "finished"
-    summary = read(tmp_path / "s.vnb")
+    summary = fixtures.read_summary(tmp_path / "s.vnb")
     by_resource = {each.resource: each for each in estimate_experiments(summary)}
     assert by_resource["streams"].ratio.value == pytest.approx(2, rel=0.05)
     assert by_resource["streams"].resource_ratio == 2.0
@@ -187,7 +179,7 @@ def test_a_session_runs_only_what_the_series_chooses_and_names_the_resource(tmp_
 def test_a_session_ends_at_its_time_limit(tmp_path: Path) -> None:
     planned = plan(measured(), finding(), has_root=False)
     assert run_series(tmp_path / "s.vnb", planned, trial_s=5.0) == "finished"
-    summary = read(tmp_path / "s.vnb")
+    summary = fixtures.read_summary(tmp_path / "s.vnb")
     assert sum(each.trial_count for each in summary.treatments) <= TIME_LIMIT_S / 5
     assert {each.state for each in summary.treatments} == {"time limit"}
 
@@ -198,7 +190,7 @@ def test_a_resumed_series_runs_the_same_trials_as_an_uninterrupted_one(tmp_path:
     assert run_series(tmp_path / "parts.vnb", planned, interrupt_at=9) == "interrupted"
     assert run_series(tmp_path / "parts.vnb", planned) == "finished"
     whole, parts = (
-        [[point.block for point in each.points] for each in read(tmp_path / name).treatments]
+        [[point.block for point in each.points] for each in fixtures.read_summary(tmp_path / name).treatments]
         for name in ("whole.vnb", "parts.vnb")
     )
     assert whole == parts

@@ -63,3 +63,21 @@ def test_a_folder_that_is_not_writable_is_named_with_the_fix(
     with pytest.raises(BenchError, match="cannot cache what guests need") as refused:
         cache.cache_subfolder("kernels")
     assert "XDG_CACHE_HOME" in str(refused.value.fix)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("level", ["snapshots", "guests", "vnetbench"])
+def test_a_cache_of_another_user_is_not_trusted(level: str) -> None:
+    folder = cache.cache_subfolder("snapshots")
+    changed = next(each for each in (folder, *folder.parents) if each.name == level)
+    os.chown(changed, 12345, 12345)
+    with pytest.raises(BenchError, match="belongs to the user 12345") as refused:
+        cache.cache_subfolder("snapshots")
+    assert "XDG_CACHE_HOME" in str(refused.value.fix)
+
+
+def test_a_cache_that_others_can_write_to_is_not_trusted() -> None:
+    folder = cache.cache_subfolder("kernels")
+    folder.chmod(0o777)
+    with pytest.raises(BenchError, match="other users can write"):
+        cache.cache_subfolder("kernels")

@@ -19,6 +19,7 @@ from vnetbench.lab.guest.hardware import (
     qemu_command,
 )
 from vnetbench.lab.guest.lab import guest_shape
+from vnetbench.lab.guest.qemu import SANDBOX_OPTIONS
 from vnetbench.lab.guest.topology import Guest, GuestShape, make_topology
 from vnetbench.lab.netns.topology import Vm
 from vnetbench.study.factors.registry import complete_levels
@@ -129,6 +130,7 @@ def test_the_command_line_has_the_adapter_with_its_queues_and_rings(tmp_path: Pa
     assert "mac=52:54:00:00:00:00" in first, "a snapshot has no guest's address"
     assert "mac=52:54:00:02:01:00" in second, "a vmxnet3 resets its address to this one"
     assert line[-2:] == ["-incoming", "defer"]
+    assert line[1:3] == ["-sandbox", SANDBOX_OPTIONS] and "spawn=deny" in SANDBOX_OPTIONS
     assert line[line.index("-smp") + 1] == "2"
 
 

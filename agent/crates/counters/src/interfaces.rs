@@ -23,7 +23,7 @@ pub struct ObservedInterfaces {
 
 struct ObservedInterface {
     index: Option<u32>,
-    /// The root queueing discipline; `None` for `noqueue`.
+    /// The root queueing discipline; `None` if the kernel does not report it.
     qdisc: Option<RootQdiscReader>,
     last: InterfaceTraffic,
 }

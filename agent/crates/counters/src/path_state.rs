@@ -66,6 +66,7 @@ struct QdiscChange {
     drops: u64,
     overlimits: u64,
     sent_bytes: u64,
+    sent_packets: u64,
     backlog_bytes: u32,
     rate_bps: Option<u64>,
     /// Whether it existed at the start and not at the end; its counters are then unknown, and 0.
@@ -241,6 +242,7 @@ impl TrafficControl {
             drops: change.drops,
             overlimits: change.overlimits,
             sent_bytes: change.sent_bytes,
+            sent_packets: change.sent_packets,
             backlog_bytes: if is_gone { 0 } else { entry.backlog_bytes },
             rate_bps: entry.rate_bps,
             is_gone,
@@ -254,6 +256,7 @@ struct EntryChange {
     drops: u64,
     overlimits: u64,
     sent_bytes: u64,
+    sent_packets: u64,
 }
 
 impl TrafficControlEntry {
@@ -267,6 +270,7 @@ impl TrafficControlEntry {
             drops: since(self.drops, earlier.map(|entry| entry.drops)),
             overlimits: since(self.overlimits, earlier.map(|entry| entry.overlimits)),
             sent_bytes: self.sent_bytes - earlier.map_or(0, |entry| entry.sent_bytes),
+            sent_packets: since(self.sent_packets, earlier.map(|entry| entry.sent_packets)),
         }
     }
 }
@@ -286,6 +290,7 @@ mod tests {
             overlimits: 0,
             backlog_bytes: 0,
             sent_bytes,
+            sent_packets: 0,
             rate_bps: None,
         }
     }

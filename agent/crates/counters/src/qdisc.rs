@@ -13,8 +13,6 @@ use vnetbench_interfaces::netlink::{NetlinkSocket, find_attribute};
 
 /// The attribute in TCA_STATS2 with `struct gnet_stats_queue`.
 const TCA_STATS_QUEUE: u16 = 3;
-/// Kind of the root qdisc of an interface without a queue.
-const NOQUEUE_QDISC: &str = "noqueue";
 
 /// Counters of a qdisc at one moment, or between two; the backlog is always that of the later moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,6 +26,9 @@ pub struct QdiscCounters {
 }
 
 /// Reads the root qdisc of one interface, through a socket in its network namespace.
+///
+/// It follows the interface when somebody adds, replaces or removes its qdisc: the counts continue, and without a queue
+/// (`noqueue`) they stay, and the backlog is 0.
 pub struct RootQdiscReader {
     index: u32,
     handle: TcHandle,
@@ -36,10 +37,10 @@ pub struct RootQdiscReader {
 }
 
 impl RootQdiscReader {
-    /// Opens the root qdisc. Returns `None` for `noqueue`, or if the kernel does not report it.
+    /// Opens the root qdisc. Returns `None` if the kernel does not report it.
     pub fn open(socket: &mut NetlinkSocket, interface: &str) -> Option<Self> {
         let index = name_to_index(&*socket, interface).ok()?;
-        let root = read_root_qdisc(socket, index).filter(|root| root.kind != NOQUEUE_QDISC)?;
+        let root = read_root_qdisc(socket, index)?;
         let mut qdisc = Self {
             index,
             handle: root.handle,
@@ -57,17 +58,21 @@ impl RootQdiscReader {
         Some(qdisc)
     }
 
-    /// Reads the counters. Keeps the last ones if the qdisc is gone or was replaced, because a new one counts from 0.
+    /// Reads the counters. Keeps the last ones if the interface is gone.
     pub fn read(&mut self, socket: &mut NetlinkSocket) -> QdiscCounters {
-        if let Some(root) = read_root_qdisc(socket, self.index)
-            && (root.kind == self.last.kind && root.handle == self.handle)
-        {
+        if let Some(root) = read_root_qdisc(socket, self.index) {
             self.update(&root);
         }
         self.last.clone()
     }
 
     fn update(&mut self, root: &RootQdisc) {
+        if root.kind != self.last.kind || root.handle != self.handle {
+            self.handle = root.handle;
+            self.last.kind.clone_from(&root.kind);
+            // What the earlier qdisc counted since its last reading is unknown.
+            self.counts.iter_mut().for_each(UnwrappedCounter::restart);
+        }
         // A new qdisc of the same kind and handle shows as counters that decrease.
         let [drops, overlimits, requeues] = &mut self.counts;
         self.last.drops = drops.update_or_restart(root.queue.drops);
@@ -153,13 +158,62 @@ fn parse_root_qdisc(body: &[u8]) -> Option<RootQdisc> {
 mod tests {
     use super::*;
 
+    fn root(kind: &str, handle: u32, drops: u32, backlog: u32) -> RootQdisc {
+        let mut queue = TcStatsQueue::default();
+        (queue.drops, queue.overlimits, queue.backlog) = (drops, 10 * drops, backlog);
+        RootQdisc {
+            kind: kind.into(),
+            handle: handle.into(),
+            queue,
+        }
+    }
+
+    fn reader_of(first: &RootQdisc) -> RootQdiscReader {
+        let mut reader = RootQdiscReader {
+            index: 1,
+            handle: first.handle,
+            counts: Default::default(),
+            last: QdiscCounters {
+                kind: first.kind.clone(),
+                drops: 0,
+                overlimits: 0,
+                requeues: 0,
+                backlog_bytes: 0,
+                backlog_packets: 0,
+            },
+        };
+        reader.update(first);
+        reader
+    }
+
     #[test]
-    fn an_interface_without_queue_has_no_qdisc() {
+    fn an_interface_without_queue_has_an_empty_one() {
         let mut socket = NetlinkSocket::open_route().expect("netlink");
-        let index = name_to_index(&socket, "lo").expect("lo exists");
-        let root = read_root_qdisc(&mut socket, index).expect("the kernel reports it");
-        assert_eq!(root.kind, NOQUEUE_QDISC);
-        assert!(RootQdiscReader::open(&mut socket, "lo").is_none());
+        let mut reader = RootQdiscReader::open(&mut socket, "lo").expect("the kernel reports it");
+        let now = reader.read(&mut socket);
+        assert_eq!(
+            (now.kind.as_str(), now.drops, now.backlog_bytes),
+            ("noqueue", 0, 0)
+        );
         assert!(RootQdiscReader::open(&mut socket, "vnb-absent").is_none());
+    }
+
+    #[test]
+    fn a_qdisc_that_comes_and_goes_is_followed() {
+        let mut reader = reader_of(&root("noqueue", 0, 0, 0));
+        reader.update(&root("tbf", 0x8001_0000, 3, 900));
+        assert_eq!((reader.last.drops, reader.last.overlimits), (3, 30));
+        reader.update(&root("noqueue", 0, 0, 0));
+        assert_eq!((reader.last.drops, reader.last.backlog_bytes), (3, 0));
+        reader.update(&root("tbf", 0x8002_0000, 4, 500));
+        assert_eq!((reader.last.drops, reader.last.backlog_bytes), (7, 500));
+        assert_eq!(reader.last.kind, "tbf");
+    }
+
+    #[test]
+    fn a_qdisc_that_was_there_before_counts_from_its_first_reading() {
+        let mut reader = reader_of(&root("tbf", 0x8001_0000, 100, 0));
+        reader.update(&root("tbf", 0x8001_0000, 102, 0));
+        assert_eq!((reader.last.drops, reader.last.overlimits), (2, 20));
     }
 }

@@ -5,7 +5,7 @@ use crate::proc_file::ProcFile;
 use crate::reading::{CounterValue, Counters};
 
 /// Counters kept of snmp and netstat: protocol, kernel name, counter name. Entries of one counter are summed.
-const PROTOCOL_COUNTERS: [(&str, &str, &str); 26] = [
+const PROTOCOL_COUNTERS: [(&str, &str, &str); 28] = [
     ("Tcp", "OutSegs", "tcp_segments_out"),
     ("Tcp", "RetransSegs", "tcp_segments_retransmitted"),
     ("Tcp", "InSegs", "tcp_in_segments"),
@@ -24,6 +24,8 @@ const PROTOCOL_COUNTERS: [(&str, &str, &str); 26] = [
     ("TcpExt", "TCPSACKReorder", "tcp_sack_reorder"),
     ("TcpExt", "TCPTSReorder", "tcp_sack_reorder"),
     ("TcpExt", "TCPDSACKRecv", "tcp_dsack"),
+    ("TcpExt", "TCPDSACKOldSent", "tcp_duplicates_received"),
+    ("TcpExt", "TCPDSACKOfoSent", "tcp_duplicates_received"),
     ("TcpExt", "TCPMTUPFail", "tcp_mtu_probes_failed"),
     ("Udp", "RcvbufErrors", "udp_receive_buffer_errors"),
     ("Udp", "SndbufErrors", "udp_send_buffer_errors"),

@@ -74,6 +74,7 @@ pub struct TrafficControlEntry {
     pub overlimits: u32,
     pub backlog_bytes: u32,
     pub sent_bytes: u64,
+    pub sent_packets: u32,
     pub rate_bps: Option<u64>,
 }
 
@@ -204,6 +205,7 @@ fn parse_entry(body: &[u8], is_class: bool) -> Option<TrafficControlEntry> {
         drops: parse_u32(queue, 8).unwrap_or(0),
         overlimits: parse_u32(queue, 16).unwrap_or(0),
         sent_bytes: parse_u64(basic).unwrap_or(0),
+        sent_packets: parse_u32(basic, 8).unwrap_or(0),
         rate_bps: rate.and_then(|rate| rate.find_bits_per_s(options)),
         kind,
     })

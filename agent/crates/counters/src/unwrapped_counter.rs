@@ -25,6 +25,11 @@ impl UnwrappedCounter {
         self.total
     }
 
+    /// Continues with another counter, which starts from 0. The total stays.
+    pub fn restart(&mut self) {
+        self.last = Some(0);
+    }
+
     pub fn total(&self) -> u64 {
         self.total
     }

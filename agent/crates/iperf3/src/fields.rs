@@ -125,11 +125,13 @@ impl ParameterFields<'_> {
         Ok(self.read_integer("len", default as u64, allowed, code)? as usize)
     }
 
-    /// Returns a text of limited length.
+    /// Returns a text of limited length, without control characters: messages repeat it on the server's terminal.
     pub fn read_text(&self, name: &str) -> Result<Option<String>, TestError> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) if text.len() <= MAX_TEXT_BYTES => Ok(Some(text.clone())),
+            Some(Value::String(text)) if text.len() <= MAX_TEXT_BYTES => Ok(Some(
+                text.chars().filter(|each| !each.is_control()).collect(),
+            )),
             Some(_) => Err(TestError::refused(
                 ErrorCode::ReceiveParameters,
                 format!("the parameter {name} must be a text of at most {MAX_TEXT_BYTES} bytes"),
@@ -146,5 +148,33 @@ impl ParameterFields<'_> {
         };
         CpuList::parse(&format!("{}", number.trunc()))
             .map_err(|error| TestError::refused(ErrorCode::Affinity, error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Option<String>, TestError> {
+        let document = json!({"congestion": text});
+        ParameterFields(document.as_object().expect("an object")).read_text("congestion")
+    }
+
+    #[test]
+    fn a_text_has_no_control_characters() {
+        let read = |text| read(text).expect("a text").expect("a text");
+        assert_eq!(read("cubic"), "cubic");
+        assert_eq!(
+            read("\x1b]0;owned\x07\x1b[2J\u{9b}31mcubic\r\n\0"),
+            "]0;owned[2J31mcubic"
+        );
+        assert_eq!(read("größe 1 µs"), "größe 1 µs");
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_refused() {
+        assert!(read(&"\x1b".repeat(MAX_TEXT_BYTES + 1)).is_err());
     }
 }

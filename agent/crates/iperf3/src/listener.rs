@@ -16,7 +16,7 @@ use socket2::{SockAddr, Socket};
 
 use crate::limits::Transport;
 use crate::sockets::open_socket;
-use crate::test_registry::{Delivery, TestRegistry};
+use crate::test_registry::{ClientNetwork, Delivery, TestRegistry};
 use crate::udp::find_connect_reply;
 use crate::wire::{COOKIE_BYTES, Cookie};
 use vnetbench_system::waiting::{Waker, wait};
@@ -26,6 +26,8 @@ const COOKIE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of connections without a cookie; beyond it the oldest is closed.
 const MAX_PENDING_CONNECTIONS: usize = 256;
 const LISTEN_BACKLOG: i32 = 1_024;
+/// Maximum number of datagrams read between two looks at the TCP connections. A socket's usual buffer holds fewer.
+const MAX_DATAGRAMS_PER_WAKE: usize = 1_024;
 /// Time until the next `accept` after the system ran out of descriptors or memory.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
@@ -140,7 +142,7 @@ impl Listener {
                     is_closed: false,
                 });
                 if self.pending.len() > MAX_PENDING_CONNECTIONS {
-                    self.pending.pop_front();
+                    self.close_oldest_of_busiest_client();
                 }
             }
             Err(error)
@@ -153,6 +155,23 @@ impl Listener {
             }
             // The connection closed before it was accepted (accept(2), "Error handling").
             Err(_) => {}
+        }
+    }
+
+    /// Closes the oldest pending connection of the client with the most, so that it displaces no other client.
+    fn close_oldest_of_busiest_client(&mut self) {
+        let client = |connection: &PendingConnection| ClientNetwork::from(connection.peer);
+        let count = |of: ClientNetwork| {
+            self.pending
+                .iter()
+                .filter(|each| client(each) == of)
+                .count()
+        };
+        let oldest = (0..self.pending.len())
+            .rev()
+            .max_by_key(|index| count(client(&self.pending[*index])));
+        if let Some(index) = oldest {
+            self.pending.remove(index);
         }
     }
 
@@ -192,10 +211,12 @@ impl Listener {
 
     /// Connects the UDP socket to each peer that sent a connect message, and listens on a new socket.
     ///
-    /// The kernel then delivers all further datagrams of that peer to its own socket.
+    /// The kernel then delivers all further datagrams of that peer to its own socket. Reads at most
+    /// `MAX_DATAGRAMS_PER_WAKE` datagrams, because a flood of them must not keep TCP clients waiting.
     fn accept_udp(&mut self, registry: &TestRegistry) -> io::Result<()> {
+        let mut budget = MAX_DATAGRAMS_PER_WAKE;
         let mut messages = VecDeque::new();
-        while let Some(message) = next_connect_sender_and_reply(&self.udp) {
+        while let Some(message) = next_connect_sender_and_reply(&self.udp, &mut budget) {
             messages.push_back(message);
         }
         while let Some((from, reply)) = messages.pop_front() {
@@ -212,7 +233,7 @@ impl Listener {
             if stream.connect(&SockAddr::from(from)).is_err() {
                 continue;
             }
-            while let Some(other) = next_connect_sender_and_reply(&stream) {
+            while let Some(other) = next_connect_sender_and_reply(&stream, &mut budget) {
                 messages.push_back(other);
             }
             // If this fails, the client reports the missing reply.
@@ -231,10 +252,15 @@ fn enable_dual_stack_if_ipv6(socket: &Socket, address: &SocketAddr) -> io::Resul
     }
 }
 
-/// Returns the sender of the next connect message and the reply to it; drops other datagrams.
-fn next_connect_sender_and_reply(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
+/// Returns the sender of the next connect message and the reply to it; drops other datagrams. Each datagram takes one
+/// of the budget.
+fn next_connect_sender_and_reply(
+    socket: &Socket,
+    budget: &mut usize,
+) -> Option<(SocketAddr, [u8; 4])> {
     let mut bytes = [0; 8];
-    loop {
+    while *budget > 0 {
+        *budget -= 1;
         match rustix::net::recvfrom(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((count, _, Some(from))) => {
                 let from = SocketAddr::try_from(from).ok();
@@ -246,6 +272,7 @@ fn next_connect_sender_and_reply(socket: &Socket) -> Option<(SocketAddr, [u8; 4]
             Err(_) => return None,
         }
     }
+    None
 }
 
 impl PendingConnection {
@@ -269,5 +296,71 @@ impl PendingConnection {
     /// Returns the cookie if it is complete.
     fn cookie(&self) -> Option<Cookie> {
         self.received.as_slice().try_into().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpStream, UdpSocket};
+
+    use super::*;
+
+    fn listen() -> Listener {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        Listener::bind(address, COOKIE_TIMEOUT).expect("listener")
+    }
+
+    #[test]
+    fn a_flood_of_datagrams_is_read_in_parts() {
+        let flooded = UdpSocket::bind("127.0.0.1:0").expect("socket");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("socket");
+        sender
+            .connect(flooded.local_addr().expect("address"))
+            .expect("connection");
+        for _ in 0..20 {
+            sender.send(b"not a connect message").expect("sent");
+        }
+        let socket = Socket::from(flooded);
+        let mut budget = 7;
+        assert!(next_connect_sender_and_reply(&socket, &mut budget).is_none());
+        assert_eq!(budget, 0);
+        let mut budget = 100;
+        assert!(next_connect_sender_and_reply(&socket, &mut budget).is_none());
+        // The other thirteen, and the read that found none.
+        assert_eq!(budget, 100 - 14);
+    }
+
+    #[test]
+    fn the_client_with_the_most_pending_connections_loses_its_oldest() {
+        let mut listener = listen();
+        let connection = |peer: [u8; 4], number: u8| PendingConnection {
+            socket: TcpStream::connect(listener.address())
+                .expect("connection")
+                .into(),
+            peer: peer.into(),
+            received: vec![number],
+            accepted_at: Instant::now(),
+            is_closed: false,
+        };
+        let (quiet, busy) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+        let pending = [
+            connection(quiet, 0),
+            connection(busy, 1),
+            connection(busy, 2),
+            connection(quiet, 3),
+            connection(busy, 4),
+        ];
+        listener.pending.extend(pending);
+        let mut close_one = || {
+            listener.close_oldest_of_busiest_client();
+            listener
+                .pending
+                .iter()
+                .map(|each| each.received[0])
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(close_one(), [0, 2, 3, 4]);
+        // Both have two now: the older connection goes.
+        assert_eq!(close_one(), [2, 3, 4]);
     }
 }

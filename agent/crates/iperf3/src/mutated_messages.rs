@@ -1,4 +1,4 @@
-//! Properties of the parsers, tested with thousands of mutated messages (`make fuzz`: a million).
+//! Properties of the parsers, tested with thousands of mutated messages (`make fuzz`: for a settable time).
 //!
 //! No parser panics. Decoders must return the same messages for any split of the bytes, buffer no more than their limits, and yield only
 //! values in range.

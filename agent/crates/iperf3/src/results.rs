@@ -162,12 +162,12 @@ impl TestResults {
             congestion_control: fields
                 .get("congestion_used")
                 .and_then(Value::as_str)
-                .map(Into::into),
+                .map(sanitize_text),
             streams: streams.iter().map(parse_stream).collect::<Result<_, _>>()?,
             server_text: fields
                 .get("server_output_text")
                 .and_then(Value::as_str)
-                .map(Into::into),
+                .map(|text| text.chars().filter(is_printable_or_space).collect()),
             server_json: fields.get("server_output_json").cloned(),
         })
     }
@@ -179,6 +179,11 @@ pub fn sanitize_text(text: &str) -> String {
         .filter(|character| !character.is_control())
         .take(MAX_PEER_TEXT_CHARACTERS)
         .collect()
+}
+
+/// Whether a terminal shows a character of a peer's lines of text, and does not execute it.
+fn is_printable_or_space(character: &char) -> bool {
+    matches!(character, '\n' | '\t') || !character.is_control()
 }
 
 fn parse_stream(document: &Value) -> Result<StreamResult, String> {

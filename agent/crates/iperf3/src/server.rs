@@ -155,7 +155,7 @@ impl Server<'_> {
             return false;
         };
         let options = self.options.session.clone();
-        match self.registry.register(cookie) {
+        match self.registry.register(cookie, control.peer.ip()) {
             Some(registration) => {
                 Session::new(control, cookie, registration, options, output_prefix).serve()
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::results::{CpuUsage, TestResults, sanitize_text};
+use crate::results::{CpuUsage, TestResults};
 use crate::streams::stream_id_from_index;
 use vnetbench_streams::{Role, Stream};
 
@@ -39,7 +39,7 @@ impl ServerReport {
         Self {
             streams: reports.collect(),
             cpu_percent: results.cpu,
-            congestion_control: results.congestion_control.as_deref().map(sanitize_text),
+            congestion_control: results.congestion_control.clone(),
         }
     }
 }

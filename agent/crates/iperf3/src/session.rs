@@ -19,7 +19,7 @@ use crate::session_options::SessionOptions;
 use crate::sockets::{apply_parameters, open_socket, unmap_ipv4_address};
 use crate::states::{ErrorCode, State, TestError};
 use crate::streams::{LabelledStream, TestStream, label_streams};
-use crate::test_registry::{MAX_STREAMS_TOGETHER, RegistrationGuard};
+use crate::test_registry::{MAX_STREAMS_PER_CLIENT, MAX_STREAMS_TOGETHER, RegistrationGuard};
 use crate::wire::{Cookie, encode_document, encode_server_error};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
@@ -232,7 +232,9 @@ impl<'a> Session<'a> {
         {
             return Err(TestError::refused(
                 ErrorCode::NumberOfStreams,
-                format!("other clients use most of the server's {MAX_STREAMS_TOGETHER} streams"),
+                format!(
+                    "the server allows {MAX_STREAMS_PER_CLIENT} streams of one client and {MAX_STREAMS_TOGETHER} of all"
+                ),
             ));
         }
         let address = unmap_ipv4_address(self.control.peer);

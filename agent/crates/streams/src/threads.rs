@@ -45,32 +45,43 @@ pub struct StartedThread {
 ///
 /// # Errors
 ///
-/// The system refuses a thread or its CPUs. The threads started before then end.
+/// The system refuses a thread or its CPUs. The threads started before then have ended, and the calling thread has the
+/// CPUs that it had.
 pub fn start_threads<Job: FnOnce(&Commands) + Send + 'static>(
     streams: &[Arc<Stream>],
     threads: &ThreadPlan,
     commands: &Arc<Commands>,
     job: impl FnMut(&[Arc<Stream>]) -> io::Result<Job>,
 ) -> io::Result<Vec<StartedThread>> {
-    let started = spawn_threads(streams, threads, commands, job);
-    if started.is_err() {
-        // End the threads that started before the failure.
+    let previous_cpus = CpuList::read_thread_affinity(None)?;
+    let mut started = Vec::new();
+    let spawned = spawn_threads(streams, threads, commands, job, &mut started);
+    let result = previous_cpus
+        .apply_to(None)
+        .map_err(io::Error::from)
+        .and(spawned);
+    if let Err(error) = result {
         commands.issue(Command::EndAll);
         commands.enforce_on(streams);
+        for thread in started {
+            // A thread that panicked has ended too.
+            let _ = thread.handle.join();
+        }
+        return Err(error);
     }
-    started
+    Ok(started)
 }
 
+/// Starts the threads and adds them to `started`. Changes the CPUs of the calling thread.
 fn spawn_threads<Job: FnOnce(&Commands) + Send + 'static>(
     streams: &[Arc<Stream>],
     threads: &ThreadPlan,
     commands: &Arc<Commands>,
     mut job: impl FnMut(&[Arc<Stream>]) -> io::Result<Job>,
-) -> io::Result<Vec<StartedThread>> {
+    started: &mut Vec<StartedThread>,
+) -> io::Result<()> {
     let count = threads.count.min(streams.len());
-    let previous_cpus = CpuList::read_thread_affinity(None)?;
     let (ready, all_ready) = channel();
-    let mut started = Vec::with_capacity(count);
     for number in 0..count {
         let own: Vec<_> = streams
             .iter()
@@ -102,10 +113,86 @@ fn spawn_threads<Job: FnOnce(&Commands) + Send + 'static>(
             load_thread,
         });
     }
-    previous_cpus.apply_to(None)?;
     // Wait until every thread runs, so that the start does not wait for the scheduler.
-    for _ in &started {
+    for _ in started {
         let _ = all_ready.recv();
     }
-    Ok(started)
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use socket2::Socket;
+
+    use super::*;
+    use crate::role::Role;
+
+    fn streams(count: u32) -> Vec<Arc<Stream>> {
+        let socket = || {
+            Socket::from(std::os::fd::OwnedFd::from(
+                UnixStream::pair().expect("pair").0,
+            ))
+        };
+        (0..count)
+            .map(|id| Arc::new(Stream::new(id, Role::Source, None, socket(), None, None)))
+            .collect()
+    }
+
+    fn cpus(text: &str) -> CpuList {
+        CpuList::parse(text).expect("a list")
+    }
+
+    /// Starts one thread on a CPU of this thread, and fails at the second. Returns the number of jobs that still exist.
+    fn fail_at_the_second_thread(
+        cpus: Vec<CpuList>,
+        mut second_job: impl FnMut() -> io::Result<()>,
+    ) -> usize {
+        let commands = Arc::new(Commands::default());
+        let alive = Arc::new(());
+        let mut number = 0;
+        let result = start_threads(
+            &streams(2),
+            &ThreadPlan { count: 2, cpus },
+            &commands,
+            |_| {
+                number += 1;
+                if number == 2 {
+                    second_job()?;
+                }
+                let alive = Arc::clone(&alive);
+                Ok(move |_: &Commands| drop(alive))
+            },
+        );
+        assert!(result.is_err());
+        Arc::strong_count(&alive) - 1
+    }
+
+    #[test]
+    fn after_refused_cpus_the_caller_has_its_own_again_and_no_thread_is_left() {
+        let before = CpuList::read_thread_affinity(None).expect("affinity");
+        let first = CpuList::from_cpu(before.iter().next().expect("a CPU"));
+        let absent = cpus("1023");
+        assert!(absent.apply_to(None).is_err(), "this machine has CPU 1023");
+        let jobs_left = fail_at_the_second_thread(vec![first, absent], || Ok(()));
+        assert_eq!(
+            CpuList::read_thread_affinity(None).expect("affinity"),
+            before
+        );
+        assert_eq!(jobs_left, 0);
+    }
+
+    #[test]
+    fn after_a_job_that_cannot_be_made_the_caller_has_its_own_cpus_and_no_thread_is_left() {
+        let before = CpuList::read_thread_affinity(None).expect("affinity");
+        let first = CpuList::from_cpu(before.iter().next().expect("a CPU"));
+        let jobs_left =
+            fail_at_the_second_thread(vec![first], || Err(io::ErrorKind::OutOfMemory.into()));
+        assert_eq!(
+            CpuList::read_thread_affinity(None).expect("affinity"),
+            before
+        );
+        assert_eq!(jobs_left, 0);
+    }
 }

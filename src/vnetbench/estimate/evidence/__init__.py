@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from vnetbench.estimate.evidence.calls import CALL_EVIDENCE_METRICS, send_call_and_request_evidence
 from vnetbench.estimate.evidence.cpu import CPU_EVIDENCE_METRICS, cpu_evidence
 from vnetbench.estimate.evidence.cpu_sets import CPU_SET_EVIDENCE_METRICS, cpu_set_evidence
+from vnetbench.estimate.evidence.duplicates import DUPLICATE_EVIDENCE_METRICS, duplicate_evidence
 from vnetbench.estimate.evidence.foreign_packets import (
     FOREIGN_PACKET_EVIDENCE_METRICS,
     foreign_packet_evidence,
@@ -27,6 +28,7 @@ from vnetbench.estimate.evidence.queue_directions import (
     QUEUE_DIRECTION_EVIDENCE_METRICS,
     queue_direction_evidence,
 )
+from vnetbench.estimate.evidence.shapers import SHAPER_EVIDENCE_METRICS, shaper_evidence
 from vnetbench.estimate.evidence.stalls import STALL_EVIDENCE_METRICS, stall_evidence
 from vnetbench.estimate.evidence.time_accounting.metrics import TIME_EVIDENCE_METRICS, time_evidence
 from vnetbench.estimate.evidence.trial_data import TrialData
@@ -43,8 +45,10 @@ METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
     ),
     "links": (
         *LINK_EVIDENCE_METRICS,
+        *DUPLICATE_EVIDENCE_METRICS,
         *QUEUE_DIRECTION_EVIDENCE_METRICS,
         *PATH_STATE_EVIDENCE_METRICS,
+        *SHAPER_EVIDENCE_METRICS,
     ),
     "frames": FRAME_EVIDENCE_METRICS,
     "placement": PLACEMENT_EVIDENCE_METRICS,
@@ -67,7 +71,9 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
         **send_call_and_request_evidence(data),
         **packets,
         **link_evidence(data),
+        **duplicate_evidence(data),
         **queue_direction_evidence(data),
+        **shaper_evidence(data),
         **stall_evidence(data),
         **path_state,
         **packet_work_evidence(data, {**time, **path_state, **window, **packets}),

@@ -1,4 +1,4 @@
-"""Evidence of the path's state: rules, captures, filters, shapers, failing links and other programs.
+"""Evidence of the path's state: rules, captures, filters, failing links and other programs.
 
 The agent reads this state at the start and the end of a trial, so these metrics cover the whole trial.
 """
@@ -15,12 +15,11 @@ from vnetbench.estimate.evidence.aggregation import (
     ratio,
     sum_known_values,
     to_number,
-    total_of_counter,
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.other_programs import list_other_programs, programs_interval_s
+from vnetbench.estimate.evidence.shapers import endpoints_on_path
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.quantity import CPU_SUM_UNIT
 from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
 
@@ -71,22 +70,6 @@ PATH_STATE_EVIDENCE_METRICS = (
         ("path_state.policer_drops",),
     ),
     EvidenceMetric(
-        "shaper_rate_share_percent",
-        "% of its rate",
-        "use of the busiest shaper",
-        "traffic through the most used queueing discipline with a configured rate, as a share of that rate. "
-        "At most 100 %, although a shaper permits bursts above its rate",
-        ("path_state.qdiscs[].sent_bytes", "path_state.qdiscs[].rate_bps"),
-    ),
-    EvidenceMetric(
-        "syn_retransmits_percent",
-        "% of SYN segments",
-        "retransmitted connection requests",
-        "share of the connection requests (SYN) that were retransmissions, of the endpoint with the most. "
-        "Only for endpoints that open connections under load",
-        ("tcp_syn_retransmits", "tcp_connections_opened"),
-    ),
-    EvidenceMetric(
         "carrier_changes",
         "1",
         "link changes",
@@ -109,7 +92,7 @@ PROGRAM_EVIDENCE_METRICS = (
 def path_state_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of PATH_STATE_EVIDENCE_METRICS and PROGRAM_EVIDENCE_METRICS."""
     part = data.steady_part
-    endpoints = _endpoints_on_path(part)
+    endpoints = endpoints_on_path(part)
     states = [mapping_or_empty(each.totals.get("path_state")) for each in endpoints]
     trial_s = part.trial.idle_s + part.trial.duration_s
 
@@ -127,20 +110,9 @@ def path_state_evidence(data: TrialData) -> EvidenceValues:
         "tc_filters": worst("tc_filters"),
         "foreign_xdp_programs": worst("xdp_programs"),
         "policer_drops_per_s": ratio(policer_drops, trial_s),
-        "shaper_rate_share_percent": _shaper_rate_share_percent(states, trial_s),
-        "syn_retransmits_percent": largest(_syn_retransmits_percents(part)),
-        "carrier_changes": largest(_carrier_changes(_endpoints_on_path(part))),
+        "carrier_changes": largest(_carrier_changes(endpoints_on_path(part))),
         "busiest_program_percent": _busiest_program_percent(data),
     }
-
-
-def _endpoints_on_path(part: SteadyPart) -> list[EndpointRecord]:
-    """Return the endpoints and observers whose network namespace carries the load.
-
-    That of the bench's machine does only if the observer watches interfaces there.
-    """
-    watches_interfaces = any(x.observation and x.observation.interface_counters for x in part.host_samples)
-    return [each for each in part.trial.endpoints if each.name != HOST or watches_interfaces]
 
 
 def _foreign_packet_sockets(
@@ -150,26 +122,6 @@ def _foreign_packet_sockets(
     count = to_number(state.get("packet_sockets"))
     own = data.switch_packet_sockets if endpoint.name == HOST else 0
     return None if count is None else max(0.0, count - own)
-
-
-def _shaper_rate_share_percent(states: Sequence[Mapping[str, Any]], trial_s: float) -> float | None:
-    shares = [
-        percent(8 * (to_number(qdisc.get("sent_bytes")) or 0.0), (rate_bps or 0.0) * trial_s)
-        for state in states
-        for qdisc in _mappings(state.get("qdiscs"))
-        if not qdisc.get("is_gone")
-        for rate_bps in [to_number(qdisc.get("rate_bps"))]
-    ]
-    share = largest(shares)
-    return None if share is None else min(100.0, share)
-
-
-def _syn_retransmits_percents(part: SteadyPart) -> Iterator[float | None]:
-    for _, samples in part.endpoints:
-        opened = total_of_counter(samples, "tcp_connections_opened")
-        retransmits = total_of_counter(samples, "tcp_syn_retransmits")
-        if opened and retransmits is not None:
-            yield percent(retransmits, opened + retransmits)
 
 
 def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:

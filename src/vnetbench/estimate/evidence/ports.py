@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from vnetbench.estimate.evidence.aggregation import median, ratio
 from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.results.records import HOST
 
 
 class PortSample(NamedTuple):
@@ -108,6 +109,20 @@ def collect_ports(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
         for name, samples in observed.items()
         for description in [descriptions.get(name, {})]
     ]
+
+
+def sampled_interfaces(part: SteadyPart, testbed: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """Return the interfaces whose queues are in the samples, by the endpoint or observer that reads them.
+
+    An endpoint whose interface is unknown is left out.
+    """
+    by_name = {
+        each["name"]: frozenset((each["interface"],))
+        for each in testbed.get("endpoints") or ()
+        if each.get("interface")
+    }
+    observed = (x.observation.interface_counters for x in part.host_samples if x.observation)
+    return {**by_name, HOST: frozenset(name for counters in observed for name in counters)}
 
 
 def _endpoint_as_interface_counters(counters: Mapping[str, float]) -> dict[str, float]:

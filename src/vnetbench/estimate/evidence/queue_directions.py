@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from vnetbench.estimate.evidence.aggregation import EvidenceValues, largest, percent
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.ports import Port
+from vnetbench.estimate.evidence.shapers import shaper_place
 from vnetbench.estimate.evidence.trial_data import TrialData
 
 DATA, ACKS, BOTH = "data", "acknowledgements", "both directions"
@@ -46,6 +47,7 @@ _PLACED_METRICS: Mapping[str, tuple[str, ...]] = {
     "ack_queue_busy_percent": (ACKS,),
 }
 """Evidence metrics that one queue decides, and the directions of that queue."""
+_SHAPER_METRICS = ("shaper_rate_share_percent", "shaper_delays_per_s", "shaper_delays_per_packet")
 
 
 def queue_direction_evidence(data: TrialData) -> EvidenceValues:
@@ -64,6 +66,8 @@ def queue_places(data: TrialData) -> dict[str, str]:
         if ports:
             busiest = max(ports, key=lambda port: _activity(port, metric))
             places[metric] = _describe(busiest, data)
+    if place := shaper_place(data):
+        places |= dict.fromkeys(_SHAPER_METRICS, place)
     return places
 
 

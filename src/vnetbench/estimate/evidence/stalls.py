@@ -1,19 +1,32 @@
-"""Evidence of stalls: requests and connections that waited for a retransmission timer."""
+"""Evidence of stalls: requests and connections that waited for a retransmission timer.
+
+Stalls are rare, and one of them can fill the rest of a short trial. So these metrics cover the whole trial
+with its warm-up, and with the answers that arrived after the end of the load.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-from vnetbench.estimate.evidence.aggregation import EvidenceValues, percent
+from vnetbench.estimate.evidence.aggregation import (
+    EvidenceValues,
+    largest,
+    percent,
+    ratio,
+    sum_known_values,
+    to_number,
+    total_of_counter,
+)
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.results.records import Histogram
+from vnetbench.results.records import EndpointRecord, Histogram, mapping_or_empty
 
 _MIN_RETRANSMISSION_TIMEOUT_NS = 190e6
 """5 % below TCP_RTO_MIN = 200 ms: Linux waits so much longer than a round trip (include/net/tcp.h)."""
 _SYN_TIMEOUT_NS = 950e6
 """5 % below TCP_TIMEOUT_INIT = 1 s, after which Linux repeats a SYN (RFC 6298, section 2)."""
+_LOAD_ROLES = ("source", "sink", "both")
 
 STALL_EVIDENCE_METRICS = (
     EvidenceMetric(
@@ -39,24 +52,64 @@ STALL_EVIDENCE_METRICS = (
         "share of the stalled requests that stalled while their connection was opened",
         ("latency", "connect_time"),
     ),
+    EvidenceMetric(
+        "retransmits_per_stall",
+        "1",
+        "retransmissions per stalled request",
+        "segments that both endpoints retransmitted, for each request that stalled. A stall without any "
+        "retransmission has another reason than loss",
+        ("tcp_segments_retransmitted", "latency", "connect_time"),
+    ),
+    EvidenceMetric(
+        "syn_retransmits_percent",
+        "% of SYN segments",
+        "retransmitted connection requests",
+        "share of the connection requests (SYN) that were retransmissions, of the endpoint with the most. "
+        "Only for endpoints that open connections under load",
+        ("tcp_syn_retransmits", "tcp_connections_opened"),
+    ),
 )
 
 
 def stall_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of STALL_EVIDENCE_METRICS."""
-    samples = [x for _, part in data.steady_part.senders for x in part]
-    requests = _merge(x.histograms.get("latency", ()) for x in samples)
-    connects = _merge(x.histograms.get("connect_time", ()) for x in samples)
+    endpoints = [each for each in data.steady_part.trial.endpoints if each.role in _LOAD_ROLES]
+    sources = [each for each in endpoints if each.role != "sink"]
+    requests = _merge(_whole_histogram(each, "latency") for each in sources)
+    connects = _merge(_whole_histogram(each, "connect_time") for each in sources)
     stalled_requests = _stalls(requests, _MIN_RETRANSMISSION_TIMEOUT_NS)
     stalled_connects = _stalls(connects, _SYN_TIMEOUT_NS)
     stall_count = max(stalled_requests.total(), stalled_connects.total())
+    retransmits = sum_known_values(*(_whole_count(each, "tcp_segments_retransmitted") for each in endpoints))
     return {
         "request_stall_percent": percent(_total_ns(stalled_requests), _total_ns(requests)),
         "connect_stall_percent": percent(_total_ns(stalled_connects), _total_ns(connects)),
         "connect_share_of_stalls_percent": percent(stalled_connects.total(), stall_count)
         if connects
         else None,
+        "retransmits_per_stall": ratio(retransmits, stall_count),
+        "syn_retransmits_percent": largest(map(_syn_retransmits_percent, endpoints)),
     }
+
+
+def _whole_histogram(endpoint: EndpointRecord, kind: str) -> Histogram:
+    """Return a histogram of the whole trial; that of the samples if the agent reports no total."""
+    buckets = mapping_or_empty(endpoint.totals.get(kind)).get("buckets")
+    if isinstance(buckets, list):
+        return tuple((int(middle_ns), int(count)) for middle_ns, count in buckets)
+    return tuple(bucket for x in endpoint.samples for bucket in x.histograms.get(kind, ()))
+
+
+def _whole_count(endpoint: EndpointRecord, counter: str) -> float | None:
+    """Return a counter of the whole trial; that of the samples if the agent reports no total."""
+    total = to_number(mapping_or_empty(endpoint.totals.get("counters")).get(counter))
+    return total_of_counter(endpoint.samples, counter) if total is None else total
+
+
+def _syn_retransmits_percent(endpoint: EndpointRecord) -> float | None:
+    opened = _whole_count(endpoint, "tcp_connections_opened")
+    retransmits = _whole_count(endpoint, "tcp_syn_retransmits")
+    return percent(retransmits, opened + retransmits) if opened and retransmits is not None else None
 
 
 def _merge(histograms: Iterable[Histogram]) -> Counter[int]:

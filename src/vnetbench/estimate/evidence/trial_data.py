@@ -8,7 +8,7 @@ from typing import Any
 
 from vnetbench.estimate.evidence.flows import Flow, collect_flows, select_load_flows
 from vnetbench.estimate.evidence.kernels import Kernel, collect_kernels
-from vnetbench.estimate.evidence.ports import Port, collect_ports
+from vnetbench.estimate.evidence.ports import Port, collect_ports, sampled_interfaces
 from vnetbench.estimate.frame_losses import FrameLosses, locate_frame_losses
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import TimeSeries
@@ -33,6 +33,8 @@ class TrialData:
     """The receiving ends of TCP connections."""
     kernels: Sequence[Kernel]
     ports: Sequence[Port]
+    sampled_interfaces: Mapping[str, frozenset[str]]
+    """The interfaces whose queues are in the samples, by the endpoint or observer that reads them."""
     frame_losses: FrameLosses | None
     """Where frames were lost; None without frames."""
     switch_packet_sockets: int = 0
@@ -62,6 +64,7 @@ def build_trial_data(
         [flow for flow in select_load_flows(flows, "sink") if flow.is_tcp],
         collect_kernels(part),
         collect_ports(part, testbed),
+        sampled_interfaces(part, testbed),
         locate_frame_losses(part.trial, testbed),
         _count_switch_packet_sockets(testbed),
     )

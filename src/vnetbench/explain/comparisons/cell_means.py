@@ -16,11 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
+from vnetbench.deferred_module import DeferredModule
 from vnetbench.estimate.effects import values_by_block
 from vnetbench.estimate.paired_ratios import PairedRatio, estimate_paired_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+
+special = DeferredModule("scipy.special")
 
 FloatArray = npt.NDArray[np.float64]
 

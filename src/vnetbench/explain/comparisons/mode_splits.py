@@ -34,6 +34,7 @@ _MIN_TRIALS_FOR_SPLIT = 12
 Below MIN_TRIALS_FOR_MODES, a split also needs a metric that separates its groups.
 """
 _SEPARATION_SIGNIFICANCE_LEVEL = 0.05
+"""A metric that separates the groups must do so with at most this adjusted p-value (permutations)."""
 _MIN_SEPARATION_DEGREE = 0.6
 """Minimum separation of a metric that explains modes: four of five trials, by ranks."""
 _SEPARATION_TIE_MARGIN = 0.1

@@ -17,10 +17,12 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
+from vnetbench.deferred_module import DeferredModule
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.ratios import adjust_p_values
+
+stats = DeferredModule("scipy.stats")
 
 _RANDOM_DIVISION_COUNT = 4999
 """Number of random groups. With the real groups, p is a multiple of 1/5000."""

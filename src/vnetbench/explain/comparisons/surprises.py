@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
+from vnetbench.deferred_module import DeferredModule
 from vnetbench.estimate.effects import compare_treatments
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.paired_ratios import combine_paired_ratios
@@ -37,6 +37,8 @@ from vnetbench.study.model import ONE_AT_A_TIME, Level
 from vnetbench.wording.estimate_text import metric_noun
 from vnetbench.wording.factor_text import capitalize_sentence, factor_noun, level_phrase
 from vnetbench.wording.treatment_names import treatment_name
+
+special = DeferredModule("scipy.special")
 
 _MIN_DEGREES_OF_FREEDOM = 5
 """Minimum number of treatments beyond the model's parameters, to estimate the usual error."""

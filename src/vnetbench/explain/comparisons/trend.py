@@ -14,7 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+
+from vnetbench.deferred_module import DeferredModule
+
+special = DeferredModule("scipy.special")
 
 Numbers = npt.NDArray[np.float64]
 

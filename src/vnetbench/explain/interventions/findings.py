@@ -80,7 +80,11 @@ def _build_finding(
 ) -> Finding:
     where = "" if len(summary.treatments) == 1 else f"{treatment_name(summary, treatment)}: "
     noun = metric_noun(summary.deciding_metric)
-    sentences = [*_limit_sentences(results, noun), *_gain_sentences(results), *_no_limit_sentences(results)]
+    sentences = [
+        *_limit_sentences(results, noun),
+        *_gain_sentences(results, noun),
+        *_no_limit_sentences(results),
+    ]
     return Finding(
         kind=INTERVENTIONS_KIND,
         text=capitalize_sentence(where + " ".join(sentences)),
@@ -116,12 +120,13 @@ def _is_removal_with_gain(result: InterventionResult) -> bool:
     return result.verdict == GAIN and bool(RESOURCES[result.experiment.resource].causes)
 
 
-def _gain_sentences(results: Sequence[InterventionResult]) -> Iterator[str]:
+def _gain_sentences(results: Sequence[InterventionResult], noun: str) -> Iterator[str]:
     """Yield the sentence about the largest gain among the decided interventions."""
     best = next((each for each in results if _has_decided_gain(each)), None)
     if best is not None:
         ratio = best.experiment.ratio
-        yield f"The best change is {best.label}: ×{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})."
+        interval = f"×{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+        yield f"The best change is {best.label}: {noun} {interval}."
 
 
 def _has_decided_gain(result: InterventionResult) -> bool:

@@ -129,7 +129,7 @@ class InterventionSeries:
             intervals = {each.treatment: self._elasticity_interval(each, ratios) for each in analysed}
             rivals = [each for each in others if each.resource_ratio is not None]
         elif verdict == GAIN and leader.resource in RESOURCES and RESOURCES[leader.resource].causes:
-            intervals = {each.treatment: self._gain_interval(each, ratios) for each in analysed}
+            intervals = {each.treatment: self._improvement_interval(each, ratios) for each in analysed}
             rivals = others
         else:
             return False
@@ -143,7 +143,7 @@ class InterventionSeries:
         elasticity = estimate_elasticity(ratio, self.metric, planned.resource_ratio)
         return _known_interval(elasticity.low, elasticity.high) if elasticity else _known_interval(None, None)
 
-    def _gain_interval(
+    def _improvement_interval(
         self, planned: PlannedIntervention, ratios: Mapping[int, Ratio]
     ) -> tuple[float, float]:
         improvement = ratio_of_improvement(ratios[planned.treatment], self.metric)

@@ -19,7 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+
+from vnetbench.deferred_module import DeferredModule
+
+special = DeferredModule("scipy.special")
 
 FloatArray = npt.NDArray[np.float64]
 Interval = tuple[float, float]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from vnetbench.importers.arithmetic import divide_values, scale_value
+from vnetbench.importers.arithmetic import divide_values, has_observation_beyond, scale_value
 from vnetbench.importers.command_line import CommandLine, OptionSyntax, parse_options
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
@@ -62,6 +62,8 @@ _PERCENTILE_NAME_BY_PERCENT = {
     "99.999": "p99_999",
 }  # fmt: skip
 _BYTES_PER_S_BY_UNIT = {"MBps": 2**20, "GBps": 1000 * 2**20}
+_UNLIMITED_RATES = (600_000, 10_000_000)
+"""Rates that a full log names where none was requested (`MPS_MAX_PP`, `MPS_MAX_UL` in `src/defs.h`)."""
 _INTERVAL_LENGTH_S = 0.1
 """Length of the intervals that a full log is divided into."""
 _TEST_NAMES = (
@@ -110,7 +112,8 @@ class SockperfReport(LineReport):
         if command is not None:
             return command
         words = line.split()
-        has_test = len(words) > 1 and words[0] == "sockperf" and words[1] in _TEST_NAMES
+        is_usage = any(word.startswith("[") for word in words)
+        has_test = len(words) > 1 and words[0] == "sockperf" and words[1] in _TEST_NAMES and not is_usage
         return CommandLine(line.strip(), "sockperf", tuple(words[1:])) if has_test else None
 
     @property
@@ -203,7 +206,7 @@ class SockperfReport(LineReport):
         size_factors = [load.size_factor, *(["response_size"] if load.has_requests else [])]
         factors: dict[str, Level] = {name: int(size) for name in size_factors if size and size.isdigit()}
         rate = self.options.get("mps", "")
-        if rate.isdigit() and not load.is_byte_stream:
+        if rate.isdigit() and int(rate) not in _UNLIMITED_RATES and not load.is_byte_stream:
             factors["rate"] = float(rate)
         if load.has_requests and not self._is_tcp() and self.protocol:
             factors["label_protocol"] = "udp"
@@ -226,7 +229,9 @@ class SockperfReport(LineReport):
         observations = int(statistics["observations"]["count"])
         for percent, text in self.printed_us_by_percent.items():
             # With fewer observations sockperf prints the maximum under the name of the percentile.
-            if percent in _PERCENTILE_NAME_BY_PERCENT and observations * (100 - float(percent)) >= 100:
+            if percent in _PERCENTILE_NAME_BY_PERCENT and has_observation_beyond(
+                observations, float(percent)
+            ):
                 metrics[f"latency_{_PERCENTILE_NAME_BY_PERCENT[percent]}_us"] = scale_value(
                     parse_rounded(text), factor
                 )

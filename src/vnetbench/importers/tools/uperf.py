@@ -42,18 +42,30 @@ _HOST_LINE = re.compile(
     rf"(?P<host>\S+)\s+(?P<seconds>{NUMBER_PATTERN})s\s+(?P<data>{NUMBER_PATTERN}[KMGTP]?B?)\s+"
     rf"(?P<rate>{NUMBER_PATTERN}(?:[KMGTP]?b/s)?)\s+(?P<ops>\d+)\s+(?P<errors>{NUMBER_PATTERN})\s*$"
 )
+_INTERFACE_LINE = re.compile(
+    rf"(?P<name>\S+)(?:\s+\d+){{2}}\s+(?P<out>{NUMBER_PATTERN}[KMGTP]?b/s)\s+(?P<in>{NUMBER_PATTERN}[KMGTP]?b/s)\s*$"
+)
+"""Traffic of a network adapter: `eth0    81205    40602    9.77Gb/s    21.44Mb/s`."""
+_LOOPBACK_INTERFACE = "lo"
+"""It receives whatever it sends, so it does not reveal the direction."""
+_MIN_RATIO_OF_ONE_DIRECTION = 5.0
+"""Ratio of the bits in both directions from which on the smaller one is acknowledgements."""
 _LAST_STATISTICS_LINE = re.compile(r"Difference\(%\)")
 """The last line of the run statistics."""
 _OTHER_OUTPUT_LINE = re.compile(
     r"-{20,}$|Group Details|Strand Details|Run Statistics|Netstat statistics|Nic\s+opkts/s"
-    r"|\w+(?:\s+\d+){2}(?:\s+\S+b/s){2}|Allocating shared memory|Waiting to exchange stats"
+    r"|Allocating shared memory|Waiting to exchange stats|called out$|[TR]X [Cc]ommand \["
+    r"|Master: Shutting down"
     r"|(?:Completed|Starting) handshake|Handshake phase|\s+(?:Done|Sending|Sent) |Sending \d+ slave_info_t"
-    r"|TX worklist success"
+    r"|TX worklist success|Unable to increase file descriptors|Set (?:Send|Recv) buffer size to "
+    r"|.*(?:Send|Recv) buffer: [\d.]+KB \(Requested:"
 )
-"""Headings, network adapters (`eth0    81205    40602    9.77Gb/s    21.44Mb/s`), and the phases of `-v`."""
+"""Headings, the phases of `-v`, and warnings that change no figure."""
 _ERROR_LINE = re.compile(
     r"\*\*\* Slave aborted! \*\*\*|WARNING: \d+ Errors detected during run|\*\* .*|[Ee]rror .*"
 )
+_REFUSED_LINE = re.compile(r"Error connecting to \S+$|\*\* \w+: Cannot connect to ")
+"""What a master prints where no slave listens, instead of its first line."""
 _TOTAL_LINE_NAME = "Total"
 _EXPONENT_BY_PREFIX = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 _AMOUNT_PATTERN = re.compile(rf"(?P<number>{NUMBER_PATTERN})(?P<prefix>[KMGTP]?)(?P<unit>B|b/s)?")
@@ -87,6 +99,8 @@ class UperfReport(LineReport):
     """Raw samples of the bytes so far, by transaction."""
     operation_count_by_type: dict[str, int] = field(default_factory=dict)
     """Number of operations by type, from the averages."""
+    bits_per_s_by_interface: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Bits that left and that entered through each network adapter, per second."""
     current_averages_subject: str = ""
     """`Txn` or `Flowop` while a table of averages is read."""
     is_in_host_table: bool = False
@@ -95,10 +109,11 @@ class UperfReport(LineReport):
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
-        """Return whether the master's first line, or its command line, is next."""
+        """Return whether the master's first line, its failure to connect, or its command line is next."""
         line = lines.peek_line() or ""
         is_start = line.startswith("Starting ") and _START_LINE.match(line) is not None
-        return is_start or cls.parse_command(line) is not None
+        is_refused = line.startswith(("Error c", "** ")) and _REFUSED_LINE.match(line) is not None
+        return is_start or is_refused or cls.parse_command(line) is not None
 
     @property
     def is_complete(self) -> bool:
@@ -121,7 +136,7 @@ class UperfReport(LineReport):
             return True
         patterns = (
             _TRANSACTION_LINE, _RAW_SAMPLE_LINE, _AVERAGES_HEADER_LINE, _HOST_TABLE_HEADER_LINE,
-            _LAST_STATISTICS_LINE, _OTHER_OUTPUT_LINE, _ERROR_LINE,
+            _LAST_STATISTICS_LINE, _OTHER_OUTPUT_LINE, _ERROR_LINE, _INTERFACE_LINE,
         )  # fmt: skip
         return any(pattern.match(line) for pattern in patterns)
 
@@ -130,7 +145,9 @@ class UperfReport(LineReport):
         if (start := _START_LINE.match(line)) is not None:
             self.thread_count, self.profile = int(start["count"]), start["profile"]
         elif (transaction := _TRANSACTION_LINE.match(line)) is not None:
-            self.last_result_line_by_transaction[transaction["name"]] = transaction
+            # Groups and threads (-a, -g, -t) have lines of the same form below the total.
+            if _TOTAL_LINE_NAME not in self.last_result_line_by_transaction:
+                self.last_result_line_by_transaction[transaction["name"]] = transaction
         elif (sample := _RAW_SAMPLE_LINE.match(line)) is not None:
             samples = self.cumulative_bytes_by_transaction.setdefault(sample["name"], [])
             samples.append(CumulativeCount(float(sample["ms"]) / 1e3, int(sample["bytes"])))
@@ -144,6 +161,9 @@ class UperfReport(LineReport):
                 self.operation_count_by_type[name] = self.operation_count_by_type.get(name, 0) + int(
                     average["count"]
                 )
+        elif (interface := _INTERFACE_LINE.match(line)) is not None:
+            rates = (_parse_bits_per_s(interface[name]).value for name in ("out", "in"))
+            self.bits_per_s_by_interface[interface["name"]] = (next(rates), next(rates))
         elif _HOST_TABLE_HEADER_LINE.match(line):
             self.is_in_host_table, self.current_averages_subject = True, ""
         elif _LAST_STATISTICS_LINE.match(line):
@@ -157,13 +177,14 @@ class UperfReport(LineReport):
             return []
         writes = sum(self.operation_count_by_type.get(name, 0) for name in _WRITE_OPERATIONS)
         reads = sum(self.operation_count_by_type.get(name, 0) for name in _READ_OPERATIONS)
-        has_requests, is_reverse = bool(writes and reads), bool(reads and not writes)
+        direction_of_bytes = self._detect_direction_of_bytes(writes, reads)
+        has_requests, is_reverse = bool(writes and reads), direction_of_bytes == REVERSE
         direction = REVERSE if is_reverse else FORWARD
         transaction = self._find_data_transaction()
         factors: dict[str, Level] = {}
         if self.thread_count:
             factors["connections" if has_requests else "streams"] = self.thread_count
-        is_known = bool(self.operation_count_by_type) and transaction is not None
+        is_known = bool(direction_of_bytes or has_requests) and transaction is not None
         run = Run(
             tool=self.tool,
             version="",
@@ -180,9 +201,25 @@ class UperfReport(LineReport):
             command=self.command_text,
             other_results=self._collect_other_results(transaction),
             failure=self.failure_reason(is_complete=self.is_complete),
-            remarks=tuple(self._list_remarks(transaction)),
+            remarks=tuple(self._list_remarks(transaction, is_known=is_known)),
         )
         return [run]
+
+    def _detect_direction_of_bytes(self, write_count: int, read_count: int) -> str:
+        """Return the direction of all bytes; empty if both carried data, or if the log does not say.
+
+        Without the averages, the busiest network adapter tells it, unless it is the loopback.
+        """
+        if write_count or read_count:
+            return "" if write_count and read_count else FORWARD if write_count else REVERSE
+        rates = self.bits_per_s_by_interface
+        busiest = max(rates, key=lambda name: max(rates[name]), default=_LOOPBACK_INTERFACE)
+        sent, received = rates.get(busiest, (0.0, 0.0))
+        if busiest == _LOOPBACK_INTERFACE:
+            return ""
+        if sent >= _MIN_RATIO_OF_ONE_DIRECTION * received:
+            return FORWARD
+        return REVERSE if received >= _MIN_RATIO_OF_ONE_DIRECTION * sent else ""
 
     def _find_data_transaction(self) -> str | None:
         """Return the transaction that carried the data. Those around it connect and disconnect."""
@@ -237,8 +274,8 @@ class UperfReport(LineReport):
             results["errors"] = f"{self.error_percent} %"
         return results
 
-    def _list_remarks(self, transaction: str | None) -> Iterable[str]:
-        if not self.operation_count_by_type:
+    def _list_remarks(self, transaction: str | None, *, is_known: bool) -> Iterable[str]:
+        if not is_known:
             yield (
                 "The log does not say whether uperf wrote or read the bytes, so the run has no goodput. "
                 "Run uperf with -a."
@@ -249,6 +286,8 @@ class UperfReport(LineReport):
                 "includes connecting."
             )
             yield "The log does not say whether the load used TCP or UDP."
+            if not self.operation_count_by_type:
+                yield "The busiest network adapter (Netstat statistics) told the direction of the bytes."
         if self.error_message and self.is_complete:
             yield f"uperf reported: {self.error_message}"
 

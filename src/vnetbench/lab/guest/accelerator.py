@@ -48,7 +48,10 @@ def detect_accelerator(qemu: Qemu, boot_images: BootImages) -> Accelerator:
 
 def _boot_probe(qemu: Qemu, boot_images: BootImages, testbed_name: str) -> None:
     files = QemuRuntimeFiles(registry.testbed_folder(testbed_name), "kvm")
-    line = qemu_command(qemu.path, Hardware(KVM, 1, ()), boot_images, (), files, awaits_snapshot=False)
+    line = qemu_command(
+        qemu.path, Hardware(KVM, 1, ()), boot_images, (), files,
+        awaits_snapshot=False, is_sandboxed=qemu.has_sandbox,
+    )  # fmt: skip
     machine = QemuProcess(line, files, testbed_name)
     try:
         connect_agent(machine, PROBE_TIMEOUT_S).close()

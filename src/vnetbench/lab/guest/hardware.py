@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.guest.initramfs import INIT_FILE_NAME
-from vnetbench.lab.guest.qemu import QEMU_DEVICE_BY_ADAPTER, VIRTIO_ADAPTERS
+from vnetbench.lab.guest.qemu import QEMU_DEVICE_BY_ADAPTER, SANDBOX_OPTIONS, VIRTIO_ADAPTERS
 
 KVM, TCG = "kvm", "tcg"
 AGENT_PORT_NAME = "vnetbench.agent"
@@ -129,14 +129,17 @@ def qemu_command(
     files: QemuRuntimeFiles,
     *,
     awaits_snapshot: bool,
+    is_sandboxed: bool = True,
 ) -> list[str]:
     """Return QEMU's command line.
 
-    With `awaits_snapshot`, the guest waits until its monitor names the state to resume from.
+    With `awaits_snapshot`, the guest waits until its monitor names the state to resume from. A sandboxed QEMU
+    cannot start a program, change its user or its priority: a guest that takes it over gains less.
     """
     accelerator = "kvm" if hardware.accelerator == KVM else "tcg,thread=multi"
     line = [
-        program, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        program, *(("-sandbox", SANDBOX_OPTIONS) if is_sandboxed else ()),
+        "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-name", f"{files.file_stem},debug-threads=on",
         "-machine", MACHINE_TYPE, "-accel", accelerator,
         "-cpu", CPU_MODEL_BY_ACCELERATOR[hardware.accelerator],

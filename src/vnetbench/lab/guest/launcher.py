@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import check_protocol_version
 from vnetbench.agents.transport import SocketTransport
@@ -53,8 +55,7 @@ class RunningGuest:
 
     def close(self) -> None:
         """End the guest."""
-        self.process.close()
-        self.agent.close()
+        cleanup.run_all((self.process.close, self.agent.close))
 
 
 class GuestLauncher:
@@ -169,6 +170,7 @@ class GuestLauncher:
                 backends,
                 files,
                 awaits_snapshot=snapshot_path is not None,
+                is_sandboxed=self._software.qemu.has_sandbox,
             )
             command = ["ip", "netns", "exec", topology.switch_namespace, *command]
             opened = [descriptor for plug in backends for descriptor in plug.file_descriptors]
@@ -203,10 +205,12 @@ def connect_agent(process: QemuProcess, timeout_s: float) -> SocketTransport:
 def close_guests(running: Iterable[RunningGuest]) -> None:
     """End guests, all at once."""
     ending = list(running)
-    for each in ending:
-        each.process.kill("it was ended")
-    for each in ending:
-        each.close()
+    cleanup.run_all(
+        (
+            *(partial(each.process.kill, "it was ended") for each in ending),
+            *(each.close for each in ending),
+        )
+    )
 
 
 def _guest_configuration(topology: GuestTopology, guest: Guest) -> dict[str, object]:

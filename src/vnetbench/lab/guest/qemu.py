@@ -26,8 +26,12 @@ QEMU_DEVICE_BY_ADAPTER = {
     "vf": "vfio-pci",
 }
 """QEMU's device for each level of the factor `adapter`."""
+SANDBOX_OPTIONS = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+"""System calls that QEMU's seccomp filter refuses (qemu-system(1)). Guests need none of them: the bench opens
+taps and snapshots, and pins the threads."""
 VIRTIO_ADAPTERS = ("virtio-net", "virtio-net-vhost", "macvtap")
 """Levels of `adapter` that are virtio-net for the guest."""
+_DEVICE_NAME = r'name "([^"]+)"'
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Qemu:
     version: str
     """Version with the distribution's suffix."""
     devices: frozenset[str]
+    has_sandbox: bool
+    """Whether it was built with seccomp."""
 
     def check_adapter(self, adapter: str) -> None:
         """Raise BenchError if this QEMU lacks an adapter."""
@@ -61,12 +67,13 @@ def find_qemu() -> Qemu:
 @lru_cache
 def _query_qemu(path: str) -> Qemu:
     version = re.search(r"version (.*)", _command_output(path, "-version"))
-    devices = re.findall(r'name "([^"]+)"', _command_output(path, "-device", "help"))
+    devices = re.findall(_DEVICE_NAME, _command_output(path, "-device", "help"))
+    sandboxed = _command_output(path, "-sandbox", SANDBOX_OPTIONS, "-device", "help")
     if version is None:
         raise BenchError(
             "this program is not a QEMU that runs on this machine", where=path, fix=INSTALL_COMMAND
         )
-    return Qemu(path, version[1].strip(), frozenset(devices))
+    return Qemu(path, version[1].strip(), frozenset(devices), bool(re.search(_DEVICE_NAME, sandboxed)))
 
 
 def _command_output(*command: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from vnetbench.lab.errors import TrialFailed
 
 REPLY_TIMEOUT_S = 10.0
+_MAX_MESSAGE_BYTES = 1 << 24
 
 
 class MonitorError(TrialFailed):
@@ -37,10 +39,21 @@ class Monitor:
 
     def execute(self, command: str, **arguments: Any) -> Any:
         """Run a command and return QEMU's reply; raises MonitorError."""
+        return self._execute(command, arguments, ())
+
+    def pass_descriptor(self, name: str, descriptor: int) -> None:
+        """Give QEMU a copy of an open file, as `fd:NAME`; raises MonitorError.
+
+        A sandboxed QEMU starts no program, and it opens no file on behalf of the monitor.
+        """
+        self._execute("getfd", {"fdname": name}, (descriptor,))
+
+    def _execute(self, command: str, arguments: Mapping[str, Any], descriptors: Sequence[int]) -> Any:
         with self._lock:
-            line = json.dumps({"execute": command, "arguments": arguments})
+            line = json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
             try:
-                self._socket.sendall(line.encode() + b"\n")
+                sent = socket.send_fds(self._socket, [line], descriptors) if descriptors else 0
+                self._socket.sendall(line[sent:])
             except OSError as error:
                 raise MonitorError(f"QEMU does not reply ({error})") from error
             while "return" not in (reply := self._read_message()):
@@ -58,7 +71,7 @@ class Monitor:
 
     def _read_message(self) -> dict[str, Any]:
         try:
-            line = self._replies.readline()
+            line = self._replies.readline(_MAX_MESSAGE_BYTES)
             message = json.loads(line) if line else None
         except (OSError, ValueError) as error:
             raise MonitorError(f"QEMU does not reply ({error})") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
+import os
 import time
 from pathlib import Path
 
@@ -24,6 +24,8 @@ MAX_CACHE_BYTES = 2 * 2**30
 """Size limit of all cached snapshots, some twenty."""
 SAVE_TIMEOUT_S = 60.0
 RESUME_TIMEOUT_S = 60.0
+_STATE_NAME = "state"
+"""Name of the snapshot's open file in QEMU."""
 _POLL_INTERVAL_S = 0.02
 _MIGRATION_BYTES_PER_S = 2**40
 """Migration bandwidth, more than any disk's; QEMU's default would limit it to 128 MiB/s."""
@@ -56,7 +58,8 @@ def save_snapshot(process: QemuProcess, path: Path) -> None:
     with cache.create_atomically(path) as temporary:
         process.monitor.execute("stop")
         process.monitor.execute("migrate-set-parameters", **{"max-bandwidth": _MIGRATION_BYTES_PER_S})
-        process.monitor.execute("migrate", uri=f"exec:cat > {shlex.quote(str(temporary))}")
+        _pass_file(process, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        process.monitor.execute("migrate", uri=f"fd:{_STATE_NAME}")
         deadline = time.monotonic() + SAVE_TIMEOUT_S
         while (status := process.monitor.execute("query-migrate").get("status")) != "completed":
             if status in ("failed", "cancelled") or time.monotonic() > deadline:
@@ -69,7 +72,8 @@ def resume_snapshot(process: QemuProcess, path: Path) -> None:
     try:
         # QEMU would announce a MAC address to the switch that the guest is about to change.
         process.monitor.execute("migrate-set-parameters", **{"announce-rounds": 0})
-        process.monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(path))}")
+        _pass_file(process, path, os.O_RDONLY)
+        process.monitor.execute("migrate-incoming", uri=f"fd:{_STATE_NAME}")
         deadline = time.monotonic() + RESUME_TIMEOUT_S
         while (status := process.monitor.execute("query-status")["status"]) == "inmigrate":
             if time.monotonic() > deadline:
@@ -79,6 +83,18 @@ def resume_snapshot(process: QemuProcess, path: Path) -> None:
     except MonitorError:
         raise ResumeFailed(process.end_reason()) from None
     cache.mark_used(path)
+
+
+def _pass_file(process: QemuProcess, path: Path, flags: int) -> None:
+    """Open a file and give it to QEMU; raises MonitorError."""
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise MonitorError(f"cannot open the snapshot {path} ({error.strerror})") from error
+    try:
+        process.monitor.pass_descriptor(_STATE_NAME, descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _host_cpu_features() -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
+from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, path_probe, registry
@@ -209,13 +210,16 @@ class GuestTestbed:
 
     def close(self) -> None:
         """See Testbed."""
-        self._stop_watchdog()
-        close_guests(self.running)
-        for agent in self.agents.values():
-            agent.close()
-        self.link.close()
         self.is_closed = True
-        registry.remove_testbed(self.topology.testbed_name)
+        cleanup.run_all(
+            (
+                self._stop_watchdog,
+                lambda: close_guests(self.running),
+                *(agent.close for agent in self.agents.values()),
+                self.link.close,
+                lambda: registry.remove_testbed(self.topology.testbed_name),
+            )
+        )
 
     def _stop_watchdog(self) -> None:
         if self._watchdog is not None:

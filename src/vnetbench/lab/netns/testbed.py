@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_agents_in_namespaces
 from vnetbench.lab import control_groups, knobs, netlink, path_probe, registry
@@ -188,16 +189,22 @@ class NetnsTestbed:
 
     def detach(self) -> None:
         """End the agents and keep the testbed until `lab down`."""
-        for agent in self.agents.values():
-            agent.close()
-        registry.keep_after_exit(self.topology.testbed_name)
+        cleanup.run_all(
+            (
+                *(agent.close for agent in self.agents.values()),
+                lambda: registry.keep_after_exit(self.topology.testbed_name),
+            )
+        )
 
     def close(self) -> None:
         """See Testbed."""
-        for agent in self.agents.values():
-            agent.close()
-        self.link.close()
-        registry.remove_testbed(self.topology.testbed_name)
+        cleanup.run_all(
+            (
+                *(agent.close for agent in self.agents.values()),
+                self.link.close,
+                lambda: registry.remove_testbed(self.topology.testbed_name),
+            )
+        )
 
 
 class NetnsLab:

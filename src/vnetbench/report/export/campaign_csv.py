@@ -7,9 +7,12 @@ import io
 
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.printable import make_printable
 from vnetbench.report.tables.columns import search_columns
 from vnetbench.report.text.emulation_warning import find_accelerator
 from vnetbench.wording.estimate_text import measured_metrics
+
+_FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def campaign_csv(summary: CampaignSummary) -> str:
@@ -27,7 +30,8 @@ def campaign_csv(summary: CampaignSummary) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(
-        [
+        _to_safe_cell(cell)
+        for cell in [
             "treatment",
             *factors,
             "trials",
@@ -44,8 +48,20 @@ def campaign_csv(summary: CampaignSummary) -> str:
         for metric in metrics:
             cells += _value_interval_modes_cells(treatment.metrics.get(metric))
         limits = ["; ".join(column.cells[row_index]) for column in limit_columns]
-        writer.writerow([*cells, "; ".join(treatment.failures), *limits, *accelerator_cells])
+        row = [*cells, "; ".join(treatment.failures), *limits, *accelerator_cells]
+        writer.writerow(_to_safe_cell(cell) for cell in row)
     return text.getvalue()
+
+
+def _to_safe_cell(cell: object) -> object:
+    """Return a text without control characters, and with an apostrophe if a spreadsheet would calculate it.
+
+    The characters are those of https://owasp.org/www-community/attacks/CSV_Injection. Numbers stay numbers.
+    """
+    if not isinstance(cell, str):
+        return cell
+    text = " ".join(make_printable(line) for line in cell.strip().splitlines())
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 def _value_interval_modes_cells(estimate: Estimate | None) -> list[object]:

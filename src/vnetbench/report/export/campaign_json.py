@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -23,6 +24,8 @@ from vnetbench.study.factors.registry import FACTORS
 
 VERSION = 2
 """Format version. It increases when a key is removed or changes its meaning."""
+
+_NOT_PRINTABLE_ASCII = re.compile(r"[^\x20-\x7e\n]")
 
 
 def campaign_json(summary: CampaignSummary) -> str:
@@ -88,7 +91,16 @@ def explanation_json(
 
 
 def _format_json(fields: JsonObject) -> str:
-    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
+    text = json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
+    # A terminal would obey some characters that JSON does not escape. A parser reads the same text.
+    return _NOT_PRINTABLE_ASCII.sub(_escape_unprintable, text)
+
+
+def _escape_unprintable(match: re.Match[str]) -> str:
+    character = match[0]
+    if character.isprintable():
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else json.dumps(character)[1:-1]
 
 
 def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:

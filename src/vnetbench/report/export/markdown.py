@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.printable import make_printable
 from vnetbench.report.one_at_a_time import baseline_ratio_column, merge_sparse_design_into_one_factor
 from vnetbench.report.tables.columns import (
     Column,
@@ -49,7 +50,7 @@ def campaign_markdown(summary: CampaignSummary) -> str:
             "",
         ]
         lines += [*_table_lines(measured_and_published_columns(comparison)), ""]
-    return "\n".join(lines)
+    return make_printable("\n".join(lines), keep="\n")
 
 
 def _summary_columns(summary: CampaignSummary) -> list[Column]:
@@ -76,7 +77,7 @@ def _narrative_lines(narrative: Narrative) -> Iterator[str]:
                 values = ", ".join(filter(None, (text.value_with_unit, text.range, text.threshold)))
                 yield f"   - {_escape_markdown(f'{text.label}: {values}')}"
             if candidate.command:
-                yield f"   - To test it: `{candidate.command}`"
+                yield f"   - To test it: {_code_span(candidate.command)}"
     if narrative.findings:
         yield ""
 
@@ -88,6 +89,13 @@ def _table_lines(columns: Sequence[Column]) -> Iterator[str]:
     for i in range(len(columns[0].cells)):
         cells = ("<br>".join(map(_escape_markdown, column.cells[i])) for column in columns)
         yield f"| {' | '.join(cells)} |"
+
+
+def _code_span(text: str) -> str:
+    """Return the text as code on one line, with more backticks around it than inside (CommonMark 6.1)."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence, padding = "`" * (longest + 1), " " if longest else ""
+    return f"{fence}{padding}{' '.join(text.split())}{padding}{fence}"
 
 
 def _escape_markdown(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
@@ -34,10 +35,15 @@ def write_html(summaries: Sequence[CampaignSummary], path: Path) -> None:
         BenchError: The file cannot be written.
     """
     page = render_page(summaries)
-    temporary = path.with_name(f".{path.name}.part")
+    # An unforeseeable name and "x": nobody can prepare a link or a file there in a shared folder.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        temporary.write_text(page, encoding="utf-8")
-        temporary.replace(path)
+        try:
+            with temporary.open("x", encoding="utf-8") as file:
+                file.write(page)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise BenchError(
             f"cannot write the page: {error.strerror}",

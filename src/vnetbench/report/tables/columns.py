@@ -204,7 +204,10 @@ def _level_sort_key(factor: FactorLevels, level: Level | None) -> float:
     """Return a key that sorts numbers first, then words in the study's order, then absent levels."""
     if level is None:
         return math.inf
-    return 1e18 + factor.levels.index(level) if isinstance(level, str) else float(level)
+    if not isinstance(level, str):
+        return float(level)
+    # A file may have a level that its study lacks; it is the last.
+    return 1e18 + (factor.levels.index(level) if level in factor.levels else len(factor.levels))
 
 
 def _limited_by_lines(results: Sequence[GoalResult]) -> tuple[str, ...]:

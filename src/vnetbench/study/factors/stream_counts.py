@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vnetbench.study.factors.directions import parse_stream_multipliers
+from vnetbench.study.factors.imported_factors import UNSPECIFIED
 from vnetbench.study.factors.load_factors import DIRECTION, THREADS
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import Level
@@ -19,6 +20,13 @@ def count_streams_per_direction(levels: Mapping[str, Level]) -> tuple[int, int]:
     count = 1 if factor is None else int(levels[factor.name])
     forward, reverse = parse_stream_multipliers(str(DIRECTION.read_level(levels)))
     return count * forward, count * reverse
+
+
+def count_known_streams_per_direction(levels: Mapping[str, Level]) -> tuple[int, int] | None:
+    """Return the same; None if logs leave the number of streams or the direction unspecified."""
+    names = [DIRECTION.name, *(factor.name for factor in FACTORS.values() if factor.is_stream_count)]
+    is_unknown = any(levels.get(name) == UNSPECIFIED for name in names)
+    return None if is_unknown else count_streams_per_direction(levels)
 
 
 def count_vm_threads(levels: Mapping[str, Level]) -> int:

@@ -8,6 +8,7 @@ from statistics import fmean
 from vnetbench.estimate.evidence.aggregation import largest, median, smallest
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.ports import Port
+from vnetbench.estimate.evidence.shapers import unsampled_link_share
 from vnetbench.estimate.evidence.trial_data import TrialData
 
 _RECOVERY_STATES = (3, 4)
@@ -25,7 +26,7 @@ def split_network_time(data: TrialData) -> dict[str, float]:
     rest = 1.0
     for name, share in (
         ("load_pause", _nothing_outstanding_share(data.tcp_senders)),
-        ("link_queue", full_link_share(data.ports)),
+        ("link_queue", max(full_link_share(data.ports), unsampled_link_share(data))),
         ("loss_recovery", _recovery_share(data.tcp_senders)),
         ("receive_window", _limited_share(data.tcp_senders, "rwnd_limited_s")),
         ("send_buffer", max(_limited_share(data.tcp_senders, "sndbuf_limited_s"), _full_buffer_share(data))),

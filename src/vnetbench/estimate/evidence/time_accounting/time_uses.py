@@ -67,7 +67,9 @@ TIME_USES: dict[str, TimeUse] = {
             "virtual_switch", "network", "virtual switch or emulator",
             "a thread of the hypervisor or of the virtual switch between the endpoints has no idle time",
         ),
-        TimeUse("link_queue", "network", "queue of a full link", "data waits in the queue of a shaped link"),
+        TimeUse(
+            "link_queue", "network", "queue of a shaped link", "data waits in the queue of a shaped link"
+        ),
         TimeUse(
             "loss_recovery", "network", "recovery from loss",
             "TCP retransmits lost segments, or waits until it may do so",

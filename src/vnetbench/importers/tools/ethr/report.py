@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ClassVar
 
 from vnetbench.importers.arithmetic import scale_value
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
@@ -14,6 +15,7 @@ from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.tools.ethr import run_builder
+from vnetbench.importers.tools.ethr.server_report import SUM, ServerRow, build_server_runs
 from vnetbench.importers.units import SECONDS_BY_UNIT, parse_rounded, parse_with_unit
 
 _OPTIONS_WITH_VALUE = ("c", "x", "d", "g", "i", "l", "b", "n", "p", "t", "w", "o", "T", "port")
@@ -55,6 +57,13 @@ _SHIFTED_LOG_FIELD_BY_STATISTIC = {
     "mean": "Avg", "p50": "P90", "p90": "P95", "p99": "P999", "p99_9": "P9999", "p99_99": "Max",
 }  # fmt: skip
 """Fields of the log file that hold the latencies (see the package's docstring)."""
+_LOG_FIELD_BY_SERVER_VALUE = {
+    "bits": "BitsPerSecond",
+    "packets": "PacketsPerSecond",
+    "connections": "ConnectionsPerSecond",
+    "latency": "AverageLatency",
+}
+"""Fields of the log file that hold a server's row."""
 _LATENCY_TEST_LINE = re.compile(r"Running latency test: (?P<count>\d+), (?P<size>\d+)")
 _PING_RESULT_LINE = re.compile(r"\s*Sent = \d+, Received = (?P<count>\d+), Lost = \d+")
 _PING_HEADER_LINE = re.compile(r"TCP connect statistics for ")
@@ -100,6 +109,7 @@ class EthrReport(LineReport):
     protocol: str = ""
     test_type: str = ""
     """`bandwidth`, `packets`, `connections`, `latency` or `ping`."""
+    server_rows: list[ServerRow] = field(default_factory=list)
     latency_lines: list[LatencyLine] = field(default_factory=list)
     requests_per_latency_line: int = 0
     """Number of requests or pings per line of latencies."""
@@ -109,6 +119,8 @@ class EthrReport(LineReport):
     end_reason: str = ""
     has_shifted_percentile_names: bool = False
     test_title: str = ""
+    needs_end_line: ClassVar[bool] = True
+    """Whether a log without the last line was cut off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,7 +140,7 @@ class EthrReport(LineReport):
         if self.has_end_line:
             return line.startswith("Hint: ")
         if _VERSION_LINE.match(line) or _DESTINATION_LINE.match(line):
-            return not (self.rates_by_second_and_stream or self.latency_lines)
+            return not (self.rates_by_second_and_stream or self.latency_lines or self.server_rows)
         patterns = (
             _END_LINE, _CLIENT_STREAM_ROW, _CLIENT_ROW_WITHOUT_STREAM, _SERVER_ROW, _LATENCY_ROW,
             _LATENCY_TEST_LINE, _PING_RESULT_LINE,
@@ -166,18 +178,24 @@ class EthrReport(LineReport):
         self.rates_by_second_and_stream[int(row["start"]), stream_id] = values
 
     def _add_server_row(self, row: re.Match[str]) -> None:
-        packets = row["packets"] if row["protocol"] == "UDP" else None
-        texts = {"bits": row["bits"], "packets": packets}
-        values = {name: _parse_amount(text) for name, text in texts.items() if text and text != "--"}
-        self._add_server_values(row["protocol"], row["remote"], values)
+        texts = {name: row[name] for name in ("bits", "packets", "connections", "latency")}
+        self._add_server_values(row["protocol"], row["remote"], texts)
 
-    def _add_server_values(self, protocol: str, client_address: str, values: dict[str, RoundedValue]) -> None:
+    def _add_server_values(
+        self, protocol: str, client_address: str, text_by_name: Mapping[str, str | None]
+    ) -> None:
+        """Record a server's row. What it does not report is empty or `--`."""
+        values = {
+            name: _parse_amount(text)
+            for name in ("bits", "packets", "connections")
+            if (text := text_by_name[name]) and _AMOUNT_PATTERN.fullmatch(text)
+        }
+        latency = text_by_name["latency"] or ""
+        if _DURATION_PARTS.fullmatch(latency):
+            values["latency_us"] = _parse_duration_us(latency)
         self.is_server = True
-        self.protocol = protocol
-        self.test_type = "bandwidth"
-        stream = "SUM" if "SUM" in client_address else client_address
-        second = sum(1 for _, name in self.rates_by_second_and_stream if name == stream)
-        self.rates_by_second_and_stream[second, stream] = values
+        client = SUM if SUM in client_address else client_address
+        self.server_rows.append(ServerRow(self.last_line, client, protocol, values))
 
     def _record_other_line(self, line: str) -> None:
         if (version := _VERSION_LINE.match(line)) is not None:
@@ -201,14 +219,19 @@ class EthrReport(LineReport):
         """Return a client's test, or one run for each line of latencies, or a server's load."""
         if self.latency_lines:
             return run_builder.build_run_per_latency_line(self)
-        if self.is_server and not self.rates_by_second_and_stream:
-            return []
+        if self.is_server:
+            return build_server_runs(self)
         return [run_builder.build_throughput_run(self)]
 
 
 @dataclass
 class EthrLogFileReport(EthrReport):
-    """The lines of one test in a log file. Every test appends to the file."""
+    """The lines of one test in a log file. Every test appends to the file.
+
+    ethr often exits before it has written its last line to the file.
+    """
+
+    needs_end_line = False
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
@@ -259,12 +282,8 @@ class EthrLogFileReport(EthrReport):
         """Record the result of one second. A client's own rows are in the log too, so they are enough."""
         if self.rates_by_second_and_stream and not self.is_server:
             return
-        fields = {"bits": "BitsPerSecond", "packets": "PacketsPerSecond"}
-        texts = {ours: str(entry.get(name, "")).strip() for ours, name in fields.items()}
-        values = {
-            name: _parse_amount(text) for name, text in texts.items() if _AMOUNT_PATTERN.fullmatch(text)
-        }
-        self._add_server_values(str(entry["Protocol"]), str(entry["RemoteAddr"]), values)
+        texts = {ours: str(entry.get(name, "")).strip() for ours, name in _LOG_FIELD_BY_SERVER_VALUE.items()}
+        self._add_server_values(str(entry["Protocol"]), str(entry["RemoteAddr"]), texts)
 
 
 def _is_json_line(line: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from vnetbench.importers.arithmetic import mean_value, scale_value, sum_values
+from vnetbench.importers.arithmetic import has_observation_beyond, mean_value, scale_value, sum_values
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
@@ -38,8 +38,11 @@ def _build_latency_run(
         for name, value in latency_us_by_statistic.items()
         if name == "mean"
         or not report.requests_per_latency_line
-        or report.requests_per_latency_line * (100 - _PERCENT_BY_PERCENTILE_NAME[name]) >= 100
+        or has_observation_beyond(report.requests_per_latency_line, _PERCENT_BY_PERCENTILE_NAME[name])
     }
+    percentiles = [metrics.get(f"{prefix}_{name}_us") for name in ("p99_9", "p99_99")]
+    if not report.requests_per_latency_line and percentiles[0] == percentiles[1]:
+        metrics.pop(f"{prefix}_p99_99_us", None)  # Too few requests to tell them apart.
     sizes: dict[str, Level] = {}
     if report.request_bytes and not is_ping:
         sizes = {"request_size": report.request_bytes, "response_size": report.request_bytes}
@@ -53,7 +56,7 @@ def _build_latency_run(
         factors={**sizes, "connections": 1, "direction": FORWARD},
         metrics=metrics,
         started_at=report.started_at,
-        reported_by="sender",
+        reported_by="receiver" if report.is_server else "sender",
         command=report.command_text,
         other_results=_collect_other_results(report),
         remarks=(shifted,) if report.has_shifted_percentile_names else (),
@@ -61,18 +64,18 @@ def _build_latency_run(
 
 
 def build_throughput_run(report: EthrReport) -> Run:
-    """Return the run of a test of bandwidth, packets or connections."""
+    """Return the run of a client's test of bandwidth, packets or connections."""
     workload = UDP_STREAM if report.protocol == "UDP" or report.options.get("p") == "udp" else TCP_STREAM
     if report.test_type == "connections" or report.options.get("t") == "c":
         workload = TCP_CRR
     is_reverse = "r" in report.options
     direction = REVERSE if is_reverse else FORWARD
     seconds = dict(_combine_streams_by_second(report))
-    is_complete = bool(seconds) and (report.has_end_line or report.is_server)
-    factors: dict[str, Level] = {"direction": direction}
-    if not report.is_server:  # A server adds up all streams from one address.
-        count = len(report.stream_ids) or int(report.options.get("n", "1"))
-        factors[WORKLOADS[workload].count_factor] = count
+    is_complete = bool(seconds) and (
+        report.has_end_line or not (report.needs_end_line or report.error_message)
+    )
+    count = len(report.stream_ids) or int(report.options.get("n", "1"))
+    factors: dict[str, Level] = {"direction": direction, WORKLOADS[workload].count_factor: count}
     return Run(
         tool=report.tool,
         version=report.version,
@@ -84,7 +87,7 @@ def build_throughput_run(report: EthrReport) -> Run:
         intervals=tuple(_build_intervals(report, workload, seconds, direction)),
         measured_duration_s=float(len(seconds)) or None,
         started_at=report.started_at,
-        reported_by="receiver" if report.is_server or is_reverse else "sender",
+        reported_by="receiver" if is_reverse else "sender",
         command=report.command_text,
         other_results={
             **_collect_other_results(report),
@@ -107,7 +110,7 @@ def _combine_streams_by_second(report: EthrReport) -> Iterable[tuple[int, dict[s
 
 
 def _is_sender(report: EthrReport) -> bool:
-    return not report.is_server and "r" not in report.options
+    return "r" not in report.options
 
 
 def _average_metrics_over_seconds(

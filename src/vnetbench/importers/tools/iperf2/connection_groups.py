@@ -20,6 +20,10 @@ class ReportHeader:
     is_udp: bool = False
     is_endpoint_known: bool = True
     """False for CSV without a command line: its lines are the same at both endpoints."""
+    only_connects: bool = False
+    """Whether the client opens connections and sends nothing (`--connect-only`)."""
+    burst: str = ""
+    """How the load is cut into bursts, in the tool's words."""
     size_bytes_by_factor: dict[str, int] = field(default_factory=dict)
     """Sizes in bytes, by factor."""
     other_results: dict[str, str] = field(default_factory=dict)
@@ -65,11 +69,18 @@ class ConnectionGroup:
     reordered_datagrams: int | None = None
     lacks_receiver_report: bool = False
     """Whether a UDP sender got no report."""
+    has_requests: bool = False
+    """Whether the connections carry round trips (`--bounceback`)."""
+    request_bytes: int | None = None
+    """Size of a request and of its response."""
+    stream_count_of_sum: int = 0
+    """Number of streams in the sums, where iperf prints no single streams."""
     peer_version: str = ""
     started_at: datetime | None = None
 
     def add_row(self, row: ReportRow) -> None:
         """Add a row of results."""
+        self.stream_count_of_sum = max(self.stream_count_of_sum, row.stream_count)
         is_reverse = row.is_reverse or self.is_reverse_by_stream_id.get(row.stream_id, False)
         stream = self.rows_by_stream_and_is_reverse.setdefault((row.stream_id, is_reverse), StreamRows())
         if row.stream_id in self.stream_ids_awaiting_report:
@@ -109,6 +120,11 @@ class ConnectionGroup:
             ),
             None,
         )
+
+    @property
+    def has_connections_or_results(self) -> bool:
+        """Whether anything was transferred. A server that only listens has an empty group."""
+        return bool(self.is_reverse_by_stream_id or self.rows_by_stream_and_is_reverse)
 
     @property
     def has_all_whole_run_rows(self) -> bool:

@@ -22,7 +22,7 @@ _RESULT_COLUMNS_PATTERN = (
     r"(?P<rate>{0}) (?P<rate_unit>[KMGT]?(?:bits|Bytes?))/sec"
 ).replace("{0}", NUMBER_PATTERN)
 STREAM_ROW_PATTERN = re.compile(
-    rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM|FD\d+)\]\s+{_RESULT_COLUMNS_PATTERN}(?P<details>.*)"
+    rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM(?:-\d+)?|FD\d+)\]\s+{_RESULT_COLUMNS_PATTERN}(?P<details>.*)"
 )
 """`[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/ 8504 (0%)`."""
 _UDP_DETAILS_PATTERN = re.compile(
@@ -54,6 +54,8 @@ class ReportRow:
     """In seconds, like the start."""
     rate_bps: RoundedValue
     value_by_name: Mapping[str, RoundedValue]
+    stream_count: int = 0
+    """Number of streams in a sum that says so (`[SUM-2]`)."""
 
     @property
     def printed_end_s(self) -> float:
@@ -101,7 +103,8 @@ class ReportRow:
             values["latency_mean_us"] = parse_rounded(row["mean"], 1e3)
         else:
             values |= _parse_details(row["details"])
-        return cls(row["id"], bool(row["star"]), start_s, end, rate, values)
+        stream_id, _, count = row["id"].partition("-")
+        return cls(stream_id, bool(row["star"]), start_s, end, rate, values, int(count or 0))
 
 
 def _pluralize_unit(unit: str) -> str:

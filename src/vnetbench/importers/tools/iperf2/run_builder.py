@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from vnetbench.importers.arithmetic import divide_values, mean_value, scale_value, sum_values
@@ -21,6 +22,7 @@ from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
 TOOL = "iperf 2"
+_WRITE_FAILURE_PATTERN = re.compile(r"(?:tcp )?write\d? failed: ")
 _GOODPUT_METRIC_BY_IS_REVERSE = {False: "goodput_forward_bps", True: "goodput_reverse_bps"}
 _RowsByIsReverse = Mapping[bool, list[ReportRow]]
 """Rows by whether they are of the reverse direction."""
@@ -51,9 +53,23 @@ def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
         reported_by=_detect_reporting_endpoint(group, header),
         command=header.command_text,
         other_results=_collect_other_results(header, rows),
-        failure="" if is_complete else header.error_message or CUT_OFF_FAILURE,
+        failure=_find_failure(group, header, is_complete=is_complete),
         remarks=tuple(_list_remarks(group, header)),
     )
+
+
+def _find_failure(group: ConnectionGroup, header: ReportHeader, *, is_complete: bool) -> str:
+    """Return why the run does not count; empty if it does.
+
+    iperf prints the usual report also where the other endpoint broke off a TCP connection.
+    """
+    if header.only_connects:
+        return "the run only opened connections (--connect-only)"
+    if is_complete and group.has_requests and not header.is_client:
+        return "a server's log has no round trips of --bounceback. Import the client's log"
+    if is_complete and not (header.is_client and _WRITE_FAILURE_PATTERN.match(header.error_message)):
+        return ""
+    return header.error_message or CUT_OFF_FAILURE
 
 
 def _detect_workload(group: ConnectionGroup, header: ReportHeader) -> str:
@@ -63,7 +79,8 @@ def _detect_workload(group: ConnectionGroup, header: ReportHeader) -> str:
         for row in (*stream.rows, *filter(None, [stream.receiver_report_row]))
     ]
     if (
-        any("transactions" in row.value_by_name for row in rows)
+        group.has_requests
+        or any("transactions" in row.value_by_name for row in rows)
         or "request_size" in header.size_bytes_by_factor
     ):
         return TCP_RR
@@ -107,7 +124,7 @@ def _build_factors(group: ConnectionGroup, header: ReportHeader, workload: str) 
         **factors_from_options(header.command_options, is_udp=load.has_datagrams),
     }
     if load.has_requests:
-        size = header.size_bytes_by_factor.get("request_size")
+        size = header.size_bytes_by_factor.get("request_size") or group.request_bytes
         factors = {"request_size": size, "response_size": size} if size else {}
     directions = group.is_reverse_of_used_directions
     direction = "both" if len(directions) == 2 else REVERSE if directions == [True] else FORWARD
@@ -116,7 +133,7 @@ def _build_factors(group: ConnectionGroup, header: ReportHeader, workload: str) 
         for name, is_reverse in group.rows_by_stream_and_is_reverse
     )
     requested = int(header.command_options.get("parallel", "1")) if header.is_client else 1
-    factors[load.count_factor] = max(single, requested)
+    factors[load.count_factor] = max(single, requested, group.stream_count_of_sum)
     return {**factors, "direction": direction}
 
 
@@ -152,6 +169,8 @@ def _compute_request_metrics(rows: list[ReportRow]) -> dict[str, RoundedValue]:
 
     iperf's `rps` is the inverse of the mean round trip, so it is not used.
     """
+    if not all("transactions" in row.value_by_name for row in rows):
+        return {}  # A server, and a CSV, count bytes only.
     replies = sum_values(row.value_by_name["transactions"] for row in rows)
     return {
         "transactions_per_s": divide_values(replies, _find_longest_duration_s(rows)),
@@ -166,6 +185,8 @@ def _compute_datagram_metrics(
     duration = _find_longest_duration_s([row for rows in whole_run_rows.values() for row in rows])
     if group.sent_datagrams_by_stream_id:
         sent = RoundedValue.exact(sum(group.sent_datagrams_by_stream_id.values()))
+        metrics["datagrams_sent_per_s"] = divide_values(sent, duration)
+    elif sent := _count_datagrams_of_csv_sender(group, header):
         metrics["datagrams_sent_per_s"] = divide_values(sent, duration)
     streams = group.rows_of_streams_or_sum
     reports = [each.receiver_report_row for each in streams.values() if each.receiver_report_row is not None]
@@ -195,6 +216,27 @@ def _compute_datagram_metrics(
     return metrics
 
 
+def _count_datagrams_of_csv_sender(group: ConnectionGroup, header: ReportHeader) -> RoundedValue | None:
+    """Return how many datagrams a sender's CSV reports. Its line of the whole run has bytes but no count.
+
+    The size of a datagram is in the intervals. None if there are none.
+    """
+    counts = []
+    for (_, is_reverse), stream in group.rows_of_streams_or_sum.items():
+        whole, rows = stream.whole_run_row, stream.interval_rows
+        sizes = {
+            row.value_by_name["bytes"].value / datagrams.value
+            for row in rows
+            if not _is_from_udp_receiver(row, header, is_reverse)
+            and (datagrams := row.value_by_name.get("datagrams")) is not None
+            and datagrams.value > 0
+        }
+        if whole is None or len(sizes) != 1:
+            return None
+        counts.append(scale_value(whole.value_by_name["bytes"], 1 / sizes.pop()))
+    return sum_values(counts)
+
+
 def _is_from_udp_receiver(row: ReportRow, header: ReportHeader, is_reverse: bool) -> bool:
     """Return whether a UDP receiver wrote a row. A sender's CSV has the same columns, but no jitter."""
     if "datagrams" not in row.value_by_name:
@@ -217,9 +259,25 @@ def _build_intervals(group: ConnectionGroup, header: ReportHeader, workload: str
             if load.has_datagrams and not all(_is_from_udp_receiver(row, header, is_reverse) for row in rows):
                 continue  # The sender's rows say nothing about what arrived.
             values = _combine_stream_values([row.value_by_name for row in rows])
+            if has_sums and "rtt_us" not in values:
+                values |= _mean_rtt_of_streams(group.find_stream_rows(is_reverse), start_s, end_s)
             if load.has_requests:
-                values = {"transactions": values["transactions"]}
+                values = {name: each for name, each in values.items() if name == "transactions"}
+            if not values:
+                continue
             yield ReportInterval(start_s, end_s, values, direction=REVERSE if is_reverse else FORWARD)
+
+
+def _mean_rtt_of_streams(streams: list[StreamRows], start_s: float, end_s: float) -> dict[str, RoundedValue]:
+    """Return the mean round trip time of the streams in an interval. The sums that iperf prints have none."""
+    at_same_time = [
+        row.value_by_name
+        for stream in streams
+        for row in stream.interval_rows
+        if (row.start_s, row.printed_end_s) == (start_s, end_s)
+    ]
+    times = [each["rtt_us"] for each in at_same_time if "rtt_us" in each]
+    return {"rtt_us": mean_value(times)} if times and len(times) == len(streams) else {}
 
 
 def _group_simultaneous_rows(streams: list[StreamRows]) -> Iterable[tuple[float, float, list[ReportRow]]]:
@@ -243,7 +301,9 @@ def _combine_stream_values(values: list[Mapping[str, RoundedValue]]) -> dict[str
 
 def _collect_other_results(header: ReportHeader, rows: list[ReportRow]) -> dict[str, str]:
     results = dict(header.other_results)
-    if header.is_udp and header.is_client and rows:
+    is_udp = header.is_udp or any("datagrams" in row.value_by_name for row in rows)
+    is_from_sender = header.is_client or not any(_is_from_udp_receiver(row, header, False) for row in rows)
+    if is_udp and is_from_sender and rows:
         results["sent"] = f"{sum(row.rate_bps.value for row in rows) / 1e6:.6g} Mbit/s"
     return results
 
@@ -255,6 +315,8 @@ def _list_remarks(group: ConnectionGroup, header: ReportHeader) -> Iterable[str]
         yield f"iperf reported: {header.error_message}"
     if group.lacks_receiver_report:
         yield "The receiver's report is missing, so the amount of data that arrived is unknown."
+    if header.burst and not group.has_requests:
+        yield f"The load came in bursts ({header.burst}), so the goodput is not the network's limit."
     if "rate" in header.command_options and not header.is_udp:
         limit = header.command_options["rate"]
         yield f"The option -b {limit} limited each stream, so the goodput is not the network's limit."

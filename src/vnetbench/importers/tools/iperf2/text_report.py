@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vnetbench.importers.command_line import CommandLine
+from vnetbench.importers.dates import parse_time_zone
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import Run
@@ -30,7 +31,7 @@ _CONNECTION_LINE = re.compile(
 )
 """`[  3] local 10.0.0.1 port 50366 connected with 10.0.0.2 port 5001 (reverse) (peer 2.1.8)`."""
 _RULE_LINE = re.compile(r"-{40,}\s*$")
-_ANY_STREAM_LINE = re.compile(r"\[\s*\*?(?:\d+|SUM|SUM-\d+|FD\d+|ID|CT)\]")
+_ANY_STREAM_LINE = re.compile(r"\[\s*\*?(?:\d+|SUM|SUM-(?:\d+|cnt)|FD\d+|ID|CT)\]")
 """How every line of a report starts: `[SUM-2] Sent 10004 datagrams`, `[ ID] Interval …`."""
 _SENT_DATAGRAMS_LINE = re.compile(r"\[\s*(?P<id>\d+)\] Sent (?P<datagrams>\d+) datagrams")
 _REORDERED_DATAGRAMS_LINE = re.compile(
@@ -45,8 +46,9 @@ _ERROR_LINE = re.compile(
 )
 """`connect failed: Connection refused`."""
 _SETTING_LINE = re.compile(
-    r"TCP window size|UDP buffer size|Write buffer size|Read buffer size|Bursting|Bounce-back test|TOS set"
-    r"|Sending \d|Receiving \d|Binding to|Setting multicast|Joining multicast|Waiting for server|WARNING: "
+    r"TCP window size|UDP buffer size|Write buffer size|Read buffer size|Bursting|Isochronous|MSS |Binding to"
+    r"|TCP three-way|TCP near-cong|Bounce-back test|TOS set|Sending \d|Receiving \d|Setting multicast"
+    r"|Joining multicast|Waiting for server|WARNING: "
 )
 """How a line of the head starts."""
 _SIZE_PATTERN_BY_FACTOR = {
@@ -57,7 +59,14 @@ _SIZE_PATTERN_BY_FACTOR = {
 """Sizes that the head prints in whole bytes, by factor."""
 _BUFFER_SIZE_PATTERN = re.compile(r"(?P<name>TCP window size|UDP buffer size): *(?P<size>.*)")
 _PEER_VERSION_PATTERN = re.compile(r"\(peer (?P<version>\d[\w.-]*)\)")
-_START_TIME_PATTERN = re.compile(r" on (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
+_START_TIME_PATTERN = re.compile(
+    r" on (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)?(?: \((?P<zone>[^)]{1,8})\))?"
+)
+"""`on 2026-11-21 21:22:58 (UTC)`."""
+_BOUNCE_BACK_DETAIL_PATTERN = re.compile(r"\(bb\b(?:[^)]*len/hold=(?P<size>\d+)/)?")
+"""What both endpoints print behind the connection: `(bb w/quickack len/hold=100/0)`."""
+_BURST_LINE = re.compile(r"(?:Bursting|Isochronous): +(?P<burst>\S.*)")
+"""`Bursting: 97.7 KByte writes 1 times every 0.10 second(s)`."""
 _DEFAULT_PORT = 5001
 
 
@@ -150,6 +159,9 @@ class TextReport(Iperf2Report):
         for name, pattern in _SIZE_PATTERN_BY_FACTOR.items():
             if (size := pattern.match(line)) is not None:
                 self.header.size_bytes_by_factor[name] = int(size[1])
+        self.header.only_connects |= line.startswith("TCP three-way-handshake (3WHS) only")
+        if (burst := _BURST_LINE.match(line)) is not None:
+            self.header.burst = burst["burst"].strip()
         if (buffer := _BUFFER_SIZE_PATTERN.match(line)) is not None:
             self.header.other_results[buffer["name"]] = buffer["size"].strip()
 
@@ -179,15 +191,20 @@ class TextReport(Iperf2Report):
         port = int(connected["port"])
         is_callback = port != self.server_port if self.header.is_client else port == self.client_callback_port
         group.is_reverse_by_stream_id[connected["id"]] = is_callback or "(reverse)" in details
+        if (bounce_back := _BOUNCE_BACK_DETAIL_PATTERN.search(details)) is not None:
+            group.has_requests = True
+            group.request_bytes = int(bounce_back["size"]) if bounce_back["size"] else None
         peer, started = _PEER_VERSION_PATTERN.search(details), _START_TIME_PATTERN.search(details)
         group.peer_version = peer["version"] if peer else group.peer_version
         if started is not None and group.started_at is None:
-            group.started_at = datetime.fromisoformat(started["time"])
+            started_at = datetime.fromisoformat(started["time"])
+            group.started_at = started_at.replace(tzinfo=parse_time_zone(started["zone"]))
 
     def build_runs(self) -> list[Run]:
         """Return a client's runs, or those of a server's connections; none for a server's banner alone."""
         if not self.header.is_client:
-            return [build_run(group, self.header) for group in self.groups if group.is_reverse_by_stream_id]
+            groups = [each for each in self.groups if each.has_connections_or_results]
+            return [build_run(group, self.header) for group in groups]
         groups = self.groups or [ConnectionGroup(self.first_line)]
         groups[0].first_line, groups[-1].last_line = self.first_line, self.last_line
         return [build_run(group, self.header) for group in groups]

@@ -278,9 +278,10 @@ class DocumentRunBuilder:
         return _format_quantity_or_zero(max(known), "bit/s", "none") if known else None
 
     def _compute_rtt(self, end: JsonObject) -> dict[str, RoundedValue]:
-        times = numbers_if_all_present(
-            [as_object(each.get(SENDER)) for each in as_objects(end.get("streams"))], "mean_rtt"
-        )
+        """Return the mean over the streams that this endpoint sent. The others never had a round trip."""
+        streams = [as_object(each.get(SENDER)) for each in as_objects(end.get("streams"))]
+        sent = [each for each in streams if each.get("sender") is not False]
+        times = numbers_if_all_present(sent, "mean_rtt")
         means = [time for time in times if time > 0]
         return {"rtt_us": RoundedValue.exact(sum(means) / len(means))} if means else {}
 

@@ -41,7 +41,7 @@ _OTHER_RESULT_NAME_BY_COLUMN = {
     "remote_demand": "remote service demand",
 }
 _HEADING_WORD_PATTERN = re.compile(
-    r"(?:Recv|Send|Socket|Size|Message|Elapsed|Time|Throughput|bytes|Bytes|secs\.|Utilization|Service|Demand"
+    r"(?:Recv|Send|Socket|Size|Message|Elapsed|Time|Throughput|bytes|Bytes|secs\.?|Utilization|Service|Demand"
     r"|local|remote|%|SS?|US?|us/KB|us/Tr|Local|/Remote|Request|Resp\.|Trans\.?|Rate|per|sec|Messages|Okay"
     r"|Errors|#|CPU|Util|S\.dem|Tput)"
 )

@@ -218,7 +218,7 @@ def _build_run(report: _LinuxRunReport, last_line: int) -> Run:
         other_results={name: "".join(totals[name]) for name in _OTHER_RESULT_NAMES if name in totals},
         duration_s=duration_s,
         omitted_s=omitted_s,
-        intervals=_build_intervals(report, duration_s, remarks),
+        intervals=_build_intervals(report, duration_s, omitted_s, remarks),
         command=report.command.text if report.command else "",
         failure=_find_failure(report),
     )
@@ -304,7 +304,7 @@ def _compute_endpoint_values(totals: Mapping[str, _PrintedTotal], duration: str)
 
 
 def _build_intervals(
-    report: _LinuxRunReport, duration_s: float | None, remarks: list[str]
+    report: _LinuxRunReport, duration_s: float | None, omitted_s: float, remarks: list[str]
 ) -> tuple[ReportInterval, ...]:
     """Return the real-time lines as intervals.
 
@@ -320,18 +320,21 @@ def _build_intervals(
     remarks.append(
         f"The real-time lines have no times, so vnetbench assumes that each line covers {length_s:.2f} s."
     )
-    return omitted + _make_intervals(report.real_time_line_rates_bps, length_s, is_omitted=False)
+    return omitted + _make_intervals(report.real_time_line_rates_bps, length_s, start_s=omitted_s)
 
 
 def _make_intervals(
-    rates_bps: list[RoundedValue], length_s: float, *, is_omitted: bool
+    rates_bps: list[RoundedValue], length_s: float, *, start_s: float = 0.0, is_omitted: bool = False
 ) -> tuple[ReportInterval, ...]:
     def scale_to_bytes(rate: RoundedValue) -> RoundedValue:
         return RoundedValue(*(x * length_s / 8 for x in (rate.value, rate.low, rate.high)))
 
     return tuple(
         ReportInterval(
-            at * length_s, (at + 1) * length_s, {"bytes": scale_to_bytes(rate)}, is_omitted=is_omitted
+            start_s + at * length_s,
+            start_s + (at + 1) * length_s,
+            {"bytes": scale_to_bytes(rate)},
+            is_omitted=is_omitted,
         )
         for at, rate in enumerate(rates_bps)
     )

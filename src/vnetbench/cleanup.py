@@ -1,0 +1,25 @@
+"""Closes several things so that an error of one does not keep the others open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+
+def run_all(steps: Iterable[Callable[[], object]]) -> None:
+    """Run every step in order, also after errors; then raise an error of theirs.
+
+    It is the first error, or the first interruption (an exception that is no `Exception`). The other errors
+    are notes of it.
+    """
+    errors: list[BaseException] = []
+    for step in steps:
+        try:
+            step()
+        except BaseException as error:
+            errors.append(error)
+    if errors:
+        raised = next((each for each in errors if not isinstance(each, Exception)), errors[0])
+        for other in errors:
+            if other is not raised:
+                raised.add_note(f"another step failed too: {other!r}")
+        raise raised

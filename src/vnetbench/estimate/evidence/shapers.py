@@ -1,0 +1,207 @@
+"""Evidence of shapers anywhere in the path's namespaces: also on ifb and other interfaces without samples.
+
+A shaper can sit where no sample looks: behind a redirect at a port's ingress, or on an interface that the
+testbed does not list. The agent reads all queueing disciplines (qdiscs) at the start and the end of a trial,
+so these metrics cover the whole trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vnetbench.estimate.evidence.aggregation import (
+    EvidenceValues,
+    largest,
+    ratio,
+    share_percent,
+    sum_known_values,
+    to_number,
+    total_of_counter,
+)
+from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.trial_data import TrialData
+from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
+
+_ROOT = "root"
+
+SHAPER_EVIDENCE_METRICS = (
+    EvidenceMetric(
+        "shaper_rate_share_percent",
+        "% of its rate",
+        "use of the busiest shaper",
+        "traffic through the most used queueing discipline with a configured rate, as a share of that rate. "
+        "At most 100 %, although a shaper permits bursts above its rate",
+        ("path_state.qdiscs[].sent_bytes", "path_state.qdiscs[].rate_bps"),
+    ),
+    EvidenceMetric(
+        "shaper_delays_per_s",
+        "1/s",
+        "packets held back by the busiest shaper",
+        "times per second that the most used queueing discipline with a configured rate delayed a packet, or "
+        "dropped one",
+        ("path_state.qdiscs[].overlimits", "path_state.qdiscs[].drops"),
+    ),
+    EvidenceMetric(
+        "shaper_delays_per_packet",
+        "1",
+        "delays per packet of the busiest shaper",
+        "times that the most used queueing discipline with a configured rate delayed a packet, for each "
+        "packet that it sent. Packets are as large as those of the senders. A full link delays nearly every "
+        "packet once or more",
+        ("path_state.qdiscs[].overlimits", "path_state.qdiscs[].sent_packets", "segments_out", "tx_packets"),
+    ),
+    EvidenceMetric(
+        "shaper_drops_per_s",
+        "1/s",
+        "packets dropped by shapers",
+        "packets per second that the queueing discipline with a configured rate and the most drops dropped",
+        ("path_state.qdiscs[].drops",),
+    ),
+    EvidenceMetric(
+        "unsampled_queue_drops_per_s",
+        "1/s",
+        "packets dropped by queues without samples",
+        "packets per second that queueing disciplines drop on interfaces without samples, such as ifb, sum "
+        "of all network namespaces on the path",
+        ("path_state.qdiscs[].drops",),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Shaper:
+    """A queueing discipline with a configured rate, with its counters of one trial."""
+
+    endpoint: str
+    """The endpoint, or the observer, in whose network namespace it is."""
+    interface: str
+    kind: str
+    rate_share_percent: float
+    """Its traffic as a share of its rate."""
+    delays: float
+    """Times that it delayed a packet."""
+    drops: float
+    segments: float | None
+    """Packets that it sent, where each segment of a large one counts; None if the agent does not report
+    them."""
+
+
+def shaper_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of SHAPER_EVIDENCE_METRICS."""
+    trial_s = data.steady_part.trial.duration_s
+    shaper = _busiest_shaper(data.steady_part)
+    values: EvidenceValues = {
+        "shaper_drops_per_s": ratio(largest(each.drops for each in _shapers(data.steady_part)), trial_s),
+        "unsampled_queue_drops_per_s": ratio(count_unsampled_queue_drops(data), trial_s),
+    }
+    if shaper is not None:
+        values |= {
+            "shaper_rate_share_percent": shaper.rate_share_percent,
+            "shaper_delays_per_s": ratio(shaper.delays + shaper.drops, trial_s),
+            "shaper_delays_per_packet": ratio(shaper.delays * _segments_per_packet(data), shaper.segments),
+        }
+    return values
+
+
+def shaper_place(data: TrialData) -> str:
+    """Return where the busiest shaper is, such as `interface ifb0 of b1, tbf`; empty without a shaper."""
+    shaper = _busiest_shaper(data.steady_part)
+    if shaper is None:
+        return ""
+    where = "" if shaper.endpoint == HOST else f" of {shaper.endpoint}"
+    return f"interface {shaper.interface}{where}, {shaper.kind}"
+
+
+def count_unsampled_queue_drops(data: TrialData) -> float | None:
+    """Return the packets that root qdiscs dropped on interfaces without samples; None if unknown.
+
+    A root includes the drops of what is below it.
+    """
+    return sum_known_values(
+        *(
+            _root_drops(_qdiscs(endpoint), data.sampled_interfaces[endpoint.name])
+            for endpoint in endpoints_on_path(data.steady_part)
+            if endpoint.name in data.sampled_interfaces
+            and isinstance(_path_state(endpoint).get("qdiscs"), list)
+        )
+    )
+
+
+def unsampled_link_share(data: TrialData) -> float:
+    """Return the share of the time in which the busiest shaper without samples sends, 0 to 1.
+
+    A link that delays packets always has some to send, so it sends for that share of its rate.
+    """
+    shares = [
+        shaper.rate_share_percent / 100
+        for shaper in _shapers(data.steady_part)
+        if shaper.delays and shaper.interface not in data.sampled_interfaces.get(shaper.endpoint, ())
+    ]
+    return max(shares, default=0.0)
+
+
+def endpoints_on_path(part: SteadyPart) -> list[EndpointRecord]:
+    """Return the endpoints and observers whose network namespace carries the load.
+
+    That of the bench's machine does only if the observer watches interfaces there.
+    """
+    watches_interfaces = any(x.observation and x.observation.interface_counters for x in part.host_samples)
+    return [each for each in part.trial.endpoints if each.name != HOST or watches_interfaces]
+
+
+def _busiest_shaper(part: SteadyPart) -> Shaper | None:
+    """Return the shaper whose traffic is closest to its rate; None without a shaper."""
+    return max(_shapers(part), key=lambda shaper: shaper.rate_share_percent, default=None)
+
+
+def _shapers(part: SteadyPart) -> Iterator[Shaper]:
+    for endpoint in endpoints_on_path(part):
+        for qdisc in _qdiscs(endpoint):
+            # An idle phase before the load sends next to nothing.
+            sent_bits = 8 * (to_number(qdisc.get("sent_bytes")) or 0.0)
+            capacity_bits = (to_number(qdisc.get("rate_bps")) or 0.0) * part.trial.duration_s
+            share = share_percent(sent_bits, capacity_bits)
+            if share is not None and not qdisc.get("is_gone"):
+                yield Shaper(
+                    endpoint.name,
+                    str(qdisc.get("interface", "")),
+                    str(qdisc.get("kind", "")),
+                    share,
+                    to_number(qdisc.get("overlimits")) or 0.0,
+                    to_number(qdisc.get("drops")) or 0.0,
+                    to_number(qdisc.get("sent_packets")),
+                )
+
+
+def _segments_per_packet(data: TrialData) -> float:
+    """Return the mean number of TCP segments in the packets that the senders' interfaces get; 1 if unknown.
+
+    A queueing discipline delays whole packets, but the kernel counts what it sent in segments (bstats_update,
+    include/net/sch_generic.h).
+    """
+    segments = sum_known_values(*(flow.total("segments_out") for flow in data.tcp_senders))
+    senders = data.steady_part.senders
+    packets = sum_known_values(*(total_of_counter(samples, "tx_packets") for _, samples in senders))
+    return max(1.0, ratio(segments, packets) or 1.0)
+
+
+def _root_drops(qdiscs: list[Mapping[str, Any]], sampled: frozenset[str]) -> float:
+    return sum(
+        to_number(each.get("drops")) or 0.0
+        for each in qdiscs
+        if each.get("parent") == _ROOT
+        and not str(each.get("kind", "")).endswith(" class")
+        and str(each.get("interface")) not in sampled
+    )
+
+
+def _path_state(endpoint: EndpointRecord) -> Mapping[str, Any]:
+    return mapping_or_empty(endpoint.totals.get("path_state"))
+
+
+def _qdiscs(endpoint: EndpointRecord) -> list[Mapping[str, Any]]:
+    qdiscs = _path_state(endpoint).get("qdiscs")
+    return [mapping_or_empty(each) for each in qdiscs] if isinstance(qdiscs, list) else []

@@ -1,0 +1,86 @@
+"""Check the schema of a results file: an attacker's schema can contain code that SQLite runs for a reader."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+from vnetbench.errors import BenchError
+
+_ALLOWED_OBJECTS = ("table", "index")
+_ORDINARY_COLUMN = 0
+"""Value of `hidden` in PRAGMA table_xinfo for a column that is not generated and not of a virtual table."""
+
+Column = tuple[str, str, int, int]
+"""Name, type, NOT NULL and position in the primary key, as PRAGMA table_xinfo returns them."""
+
+
+def check_for_code(path: Path, db: sqlite3.Connection) -> None:
+    """Raise BenchError if the schema has views, triggers, virtual tables or generated columns.
+
+    They run expressions of the file's author, for example an endless query in place of a table.
+    """
+    found = [
+        f"a {kind} ({name})"
+        for kind, name in db.execute("SELECT type, name FROM sqlite_schema ORDER BY name")
+        if kind not in _ALLOWED_OBJECTS
+    ]
+    for schema, name, kind, *_ in db.execute("PRAGMA table_list").fetchall():
+        if schema != "main" or kind == "view":
+            continue
+        if kind != "table":
+            found.append(f"a {kind} table ({name})")
+        elif any(row[6] != _ORDINARY_COLUMN for row in _table_rows(db, name)):
+            found.append(f"generated columns (table {name})")
+    if found:
+        raise BenchError(
+            f"the file contains {found[0]}, which vnetbench never writes and does not run",
+            where=str(path),
+            fix="get the file again from its author, or drop what was added with sqlite3",
+        )
+
+
+def check_tables(path: Path, db: sqlite3.Connection) -> None:
+    """Raise BenchError unless the file has all tables and columns of the current schema, with their types.
+
+    More tables and columns are accepted, because a later version may add them (docs/results-file.md).
+    """
+    strict_tables = _strict_tables(db)
+    for table, expected in _expected_columns().items():
+        missing = expected - _columns(db, table)
+        problem = ""
+        if missing:
+            name, kind, *_ = sorted(missing)[0]
+            problem = f"the table {table} lacks the column {name} of type {kind}"
+        elif table not in strict_tables:
+            problem = f"the table {table} is not STRICT"
+        if problem:
+            raise BenchError(
+                f"{problem}, so no vnetbench wrote this file",
+                where=str(path),
+                fix="get the file again from its author",
+            )
+
+
+@lru_cache(maxsize=1)
+def _expected_columns() -> dict[str, frozenset[Column]]:
+    db = sqlite3.connect(":memory:")
+    try:
+        db.executescript(resources.files("vnetbench.results").joinpath("schema.sql").read_text())
+        return {table: _columns(db, table) for table in _strict_tables(db)}
+    finally:
+        db.close()
+
+
+def _columns(db: sqlite3.Connection, table: str) -> frozenset[Column]:
+    return frozenset((row[1], row[2], row[3], row[5]) for row in _table_rows(db, table))
+
+
+def _table_rows(db: sqlite3.Connection, table: str) -> list[tuple[str, str, str, int, str, int, int]]:
+    return db.execute("SELECT * FROM pragma_table_xinfo(?)", (table,)).fetchall()
+
+
+def _strict_tables(db: sqlite3.Connection) -> set[str]:
+    return {row[1] for row in db.execute("PRAGMA table_list") if row[0] == "main" and row[5]}
