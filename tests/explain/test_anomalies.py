@@ -44,3 +44,18 @@ def test_what_the_study_asks_for_is_not_unusual() -> None:
     switched_off = [{**SENDER_SATURATED, "tso_off": 1.0}]
     assert find_anomalies(switched_off) == {"tso_off": 1.0}
     assert find_anomalies(switched_off, set_factors=["tso"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("metric", "healthy", "unusual"),
+    [
+        ("stopped_time_percent", 0.4, 5.0),
+        ("foreign_packet_work_percent", 0.5, 8.0),
+        ("segment_share_of_mtu_percent", 99.0, 60.0),
+    ],
+)
+def test_stops_foreign_packets_and_small_segments_are_unusual(
+    metric: str, healthy: float, unusual: float
+) -> None:
+    assert find_anomalies([{**SENDER_SATURATED, metric: healthy}]) == {}
+    assert find_anomalies([{**SENDER_SATURATED, metric: unusual}]) == {metric: unusual}

@@ -88,6 +88,14 @@ def test_failures_come_first_and_are_part_of_the_first_two_sentences() -> None:
     assert not any("This is normal" in finding.text for finding in findings)
 
 
+def test_a_path_that_fails_in_every_trial_may_drop_only_the_load() -> None:
+    summary = campaign_with(FailedTrials("no_data", "no data arrived", 3, BOTH))
+    first, *others = summary.treatments
+    without_success = replace(summary, treatments=(replace(first, points=()), *others))
+    confidences = [explain(each).findings[0].candidates[0].confidence for each in (summary, without_success)]
+    assert confidences == ["likely", "possible"]
+
+
 def test_a_black_hole_has_a_command_that_tests_it() -> None:
     finding = explain(campaign_with(FailedTrials("no_data", "no data", path_probe=SMALL_ONLY))).findings[0]
     assert "packets of 128 bytes passed, but none of 9000 bytes" in finding.text

@@ -28,8 +28,8 @@ SMALL_SEGMENTS: Evidence = {
 }
 SMALL_WINDOW: Evidence = {
     "rwnd_limited_percent": 97.0,
-    "peer_window_bytes": 57_000.0,
-    "receive_queue_percent": 40.0,
+    "receive_buffer_bytes": 65_536.0,
+    "receiver_thread_busy_percent": 54.0,
 }
 STALLING: Evidence = {"request_stall_percent": 90.0, "timeouts_per_s": 4.0, "latency_share": 1.0}
 
@@ -211,10 +211,6 @@ def test_work_for_each_segment_costs_nothing_where_the_time_is_not_cpu_work() ->
     assert first_cause(waiting) == "link_full"
 
 
-def test_a_small_window_with_a_full_receive_queue_is_no_window_limit() -> None:
-    assert first_cause({**BUSY, **SMALL_WINDOW, "receive_queue_percent": 95}) == "cpus_full"
-
-
 @pytest.mark.parametrize(
     ("evidence", "workload"),
     [
@@ -231,3 +227,11 @@ def test_loss_at_the_rate_of_a_firewall_rule_is_a_policer(evidence: Evidence, wo
 
 def test_a_rate_limit_without_loss_is_no_policer() -> None:
     assert first_cause({**BUSY, "rate_limit_share_percent": 90.0, "path_loss_percent": 0.0}) == "cpus_full"
+
+
+def test_a_small_buffer_before_a_receiver_that_never_sleeps_is_no_window_limit() -> None:
+    assert first_cause({**BUSY, **SMALL_WINDOW, "receiver_thread_busy_percent": 97}) == "cpus_full"
+
+
+def test_a_window_that_closes_before_a_large_buffer_is_no_small_buffer() -> None:
+    assert first_cause({**BUSY, **SMALL_WINDOW, "receive_buffer_bytes": 6e6}) == "cpus_full"

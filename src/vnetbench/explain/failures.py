@@ -29,7 +29,7 @@ from vnetbench.wording.factor_text import capitalize_sentence, format_count_with
 
 FAILED_KIND = "failed"
 """Kind of a finding about failed trials."""
-_OBSERVED, _INFERRED = "very likely", "likely"
+_OBSERVED, _INFERRED, _GUESSED = "very likely", "likely", "possible"
 _UNKNOWN_CAUSE_NAME = "unknown"
 _CPU_SET_FACTORS = ("cpus", "thread_cpus", "vcpu_pin")
 _CHANGED_FACTOR_PATTERN = re.compile(r"(?:[^:=]+: )?(\w+) = .* did not take effect")
@@ -129,12 +129,22 @@ def _group_by_cause(summary: CampaignSummary) -> list[_CauseGroup]:
     joined = [
         _CauseGroup(
             name,
-            _INFERRED if any(confidence == _INFERRED for _, _, confidence in members) else _OBSERVED,
+            _lowest_confidence(name, [confidence for *_, confidence in members], [t for t, *_ in members]),
             tuple((treatment, failed) for treatment, failed, _ in members),
         )
         for name, members in groups.items()
     ]
     return sorted(joined, key=lambda group: -group.count)
+
+
+def _lowest_confidence(cause: str, confidences: Sequence[str], treatments: Sequence[TreatmentSummary]) -> str:
+    """Return the confidence in the cause of several failures.
+
+    A path that fails in every trial and passes packets after each of them may drop only the load's packets.
+    """
+    if cause == "path_interrupted" and not any(treatment.trial_count for treatment in treatments):
+        return _GUESSED
+    return _INFERRED if _INFERRED in confidences else _OBSERVED
 
 
 def _failure_finding(summary: CampaignSummary, group: _CauseGroup, total: int) -> Finding:

@@ -55,3 +55,8 @@ def test_a_filter_of_traffic_control_costs_as_much_as_three_firewall_rules() -> 
 def test_segments_are_compared_with_what_the_mtu_permits(mss_bytes: int, percent: float) -> None:
     trial = with_stream_details(uniform_trial(mtu=1500), "a1", mss_bytes=mss_bytes, busy_s=0.05)
     assert trial_evidence(trial)["segment_share_of_mtu_percent"] == pytest.approx(percent)
+
+
+def test_segments_that_a_small_receive_window_halves_are_not_small_for_the_mtu() -> None:
+    trial = with_stream_details(uniform_trial(mtu=1500), "a1", mss_bytes=768, snd_wnd_bytes=1536, busy_s=0.05)
+    assert trial_evidence(trial)["segment_share_of_mtu_percent"] == pytest.approx(100)

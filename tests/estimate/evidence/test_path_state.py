@@ -14,6 +14,7 @@ from tests.estimate.evidence.fixtures import (
     with_observation,
     with_totals,
 )
+from tests.estimate.evidence.test_links import port, watched
 from vnetbench.estimate.evidence.other_programs import programs_interval_s
 from vnetbench.estimate.evidence.path_state import PATH_STATE_EVIDENCE_METRICS, PROGRAM_EVIDENCE_METRICS
 from vnetbench.results.records import HOST, TrialRecord
@@ -57,6 +58,17 @@ def test_counts_are_those_of_the_namespace_with_the_most() -> None:
     assert evidence["foreign_packet_sockets"] == 1
     assert evidence["tc_filters"] == 2
     assert evidence["foreign_xdp_programs"] == 1
+
+
+@pytest.mark.parametrize(("sockets", "foreign"), [(3, 0), (4, 1), (2, 0)])
+def test_packet_sockets_of_the_virtual_switch_are_no_captures(sockets: int, foreign: int) -> None:
+    trial = with_observation(
+        with_totals(uniform_trial(), HOST, path_state=state(packet_sockets=sockets)), a1=port()
+    )
+    ports = [watched(name, "port", name, 1) for name in ("a1", "b1")]
+    switch = {"open_vswitch": "3.1.0", "observed_interfaces": ports}
+    assert trial_evidence(trial, testbed=switch)["foreign_packet_sockets"] == foreign
+    assert trial_evidence(trial, testbed={"observed_interfaces": ports})["foreign_packet_sockets"] == sockets
 
 
 def test_the_switch_counts_but_not_a_machine_that_packets_do_not_cross() -> None:

@@ -63,12 +63,13 @@ EVIDENCE_METRICS: dict[str, EvidenceMetric] = {
 
 def collect_evidence(data: TrialData) -> dict[str, float]:
     """Return all evidence metrics of a trial whose counters are known."""
-    time, path_state, packets = time_evidence(data), path_state_evidence(data), packet_evidence(data)
+    time, path_state = time_evidence(data), path_state_evidence(data)
+    window, packets = window_evidence(data), packet_evidence(data)
     values = {
         **time,
         **cpu_evidence(data),
         **cpu_set_evidence(data),
-        **window_evidence(data),
+        **window,
         **send_call_and_request_evidence(data),
         **packets,
         **link_evidence(data),
@@ -78,7 +79,7 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
         **rate_limit_evidence(data),
         **stall_evidence(data),
         **path_state,
-        **packet_work_evidence(data, {**time, **path_state, **packets}),
+        **packet_work_evidence(data, {**time, **path_state, **window, **packets}),
         **foreign_packet_evidence(data),
         **frame_evidence(data),
         **placement_evidence(data),

@@ -10,6 +10,7 @@ from vnetbench.estimate.evidence.aggregation import (
     largest,
     percent,
     ratio,
+    smallest,
     sum_known_values,
     total_of_counter,
 )
@@ -39,9 +40,10 @@ PACKET_WORK_EVIDENCE_METRICS = (
         "segment_share_of_mtu_percent",
         "% of the MTU",
         "size of TCP segments",
-        "maximum segment size as a share of what the MTU of the endpoints' interfaces permits. It is small "
-        "if a firewall clamps it, or if the route or a hop has a smaller MTU. At most 100 %",
-        ("mss", "mss_bytes", "mtu"),
+        "maximum segment size as a share of what the MTU of the endpoints' interfaces and half of the "
+        "receive window permit. It is small if a firewall clamps it, or if the route or a hop has a smaller "
+        "MTU. At most 100 %",
+        ("mss", "mss_bytes", "mtu", "snd_wnd_bytes"),
     ),
     EvidenceMetric(
         "split_at_port_ratio",
@@ -59,7 +61,7 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
 
     Args:
         data: The data of the trial.
-        known: Values of PATH_STATE_EVIDENCE_METRICS, PACKET_EVIDENCE_METRICS and TIME_EVIDENCE_METRICS.
+        known: Values of PATH_STATE_, PACKET_, WINDOW_ and TIME_EVIDENCE_METRICS.
     """
     rules, filters = known.get("netfilter_rules"), known.get("tc_filters")
     seconds_per_packet = sum_known_values(
@@ -81,13 +83,23 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
     ):
         work_cpus = (known["load_cpus"] or 0.0) * work_percent / 100
         filter_work_percent = min(100.0, 100 * seconds_per_packet * packets_per_s / work_cpus)
-    mss_bytes, mtu_bytes = known.get("mss_bytes"), known.get("mtu_bytes")
-    segment_percent = percent(mss_bytes, None if mtu_bytes is None else mtu_bytes - _IP_AND_TCP_HEADER_BYTES)
+    segment_percent = percent(known.get("mss_bytes"), _permitted_segment_bytes(known))
     return {
         "filter_work_percent": filter_work_percent,
         "segment_share_of_mtu_percent": None if segment_percent is None else min(100.0, segment_percent),
         "split_at_port_ratio": _split_at_port_ratio(data),
     }
+
+
+def _permitted_segment_bytes(known: EvidenceValues) -> float | None:
+    """Return the segment size that the MTU and the receive window permit; None without an MTU.
+
+    Linux sends no segment above half of the largest window (include/net/tcp.h, tcp_bound_to_half_wnd).
+    """
+    mtu_bytes, window_bytes = known.get("mtu_bytes"), known.get("peer_window_bytes")
+    if mtu_bytes is None:
+        return None
+    return smallest((mtu_bytes - _IP_AND_TCP_HEADER_BYTES, window_bytes / 2 if window_bytes else None))
 
 
 def _split_at_port_ratio(data: TrialData) -> float | None:

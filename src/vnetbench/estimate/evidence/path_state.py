@@ -21,7 +21,7 @@ from vnetbench.estimate.evidence.other_programs import list_other_programs, prog
 from vnetbench.estimate.evidence.shapers import endpoints_on_path
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.quantity import CPU_SUM_UNIT
-from vnetbench.results.records import EndpointRecord, mapping_or_empty
+from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
 
 _WORST_NAMESPACE = "of the network namespace on the path with the most"
 
@@ -44,7 +44,8 @@ PATH_STATE_EVIDENCE_METRICS = (
         "foreign_packet_sockets",
         "1",
         "packet captures",
-        f"number of packet sockets of other programs, {_WORST_NAMESPACE}",
+        "number of packet sockets of other programs, without those of the testbed's virtual switch, "
+        f"{_WORST_NAMESPACE}",
         ("path_state.packet_sockets",),
     ),
     EvidenceMetric(
@@ -91,7 +92,8 @@ PROGRAM_EVIDENCE_METRICS = (
 def path_state_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of PATH_STATE_EVIDENCE_METRICS and PROGRAM_EVIDENCE_METRICS."""
     part = data.steady_part
-    states = [mapping_or_empty(each.totals.get("path_state")) for each in endpoints_on_path(part)]
+    endpoints = endpoints_on_path(part)
+    states = [mapping_or_empty(each.totals.get("path_state")) for each in endpoints]
     trial_s = part.trial.idle_s + part.trial.duration_s
 
     def worst(key: str) -> float | None:
@@ -101,13 +103,25 @@ def path_state_evidence(data: TrialData) -> EvidenceValues:
     return {
         "netfilter_rules": worst("netfilter_rules"),
         "conntrack_entries": worst("conntrack_entries"),
-        "foreign_packet_sockets": worst("packet_sockets"),
+        "foreign_packet_sockets": largest(
+            _foreign_packet_sockets(data, endpoint, state)
+            for endpoint, state in zip(endpoints, states, strict=True)
+        ),
         "tc_filters": worst("tc_filters"),
         "foreign_xdp_programs": worst("xdp_programs"),
         "policer_drops_per_s": ratio(policer_drops, trial_s),
         "carrier_changes": largest(_carrier_changes(endpoints_on_path(part))),
         "busiest_program_percent": _busiest_program_percent(data),
     }
+
+
+def _foreign_packet_sockets(
+    data: TrialData, endpoint: EndpointRecord, state: Mapping[str, Any]
+) -> float | None:
+    """Return the packet sockets in an endpoint's namespace that the virtual switch does not use itself."""
+    count = to_number(state.get("packet_sockets"))
+    own = data.switch_packet_sockets if endpoint.name == HOST else 0
+    return None if count is None else max(0.0, count - own)
 
 
 def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:

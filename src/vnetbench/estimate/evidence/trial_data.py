@@ -37,6 +37,8 @@ class TrialData:
     """The interfaces whose queues are in the samples, by the endpoint or observer that reads them."""
     frame_losses: FrameLosses | None
     """Where frames were lost; None without frames."""
+    switch_packet_sockets: int = 0
+    """Packet sockets of the testbed's own virtual switch."""
 
 
 def build_trial_data(
@@ -64,4 +66,14 @@ def build_trial_data(
         collect_ports(part, testbed),
         sampled_interfaces(part, testbed),
         locate_frame_losses(part.trial, testbed),
+        _count_switch_packet_sockets(testbed),
     )
+
+
+def _count_switch_packet_sockets(testbed: Mapping[str, Any]) -> int:
+    """Return the packet sockets of Open vSwitch's userspace datapath: one to receive per port, one to send.
+
+    See lib/netdev-linux.c of Open vSwitch, netdev_linux_rxq_construct and af_packet_sock. Other virtual
+    switches have none.
+    """
+    return len(testbed.get("observed_interfaces") or ()) + 1 if testbed.get("open_vswitch") else 0
