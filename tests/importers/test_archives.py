@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.archives import LogSource, UnpackBudget, UnreadableFile, find_logs
+from vnetbench.importers.archives import LogSource, UnreadableFile, find_logs
+from vnetbench.importers.unpack_budget import UnpackBudget
 
 pytestmark = pytest.mark.pure
 
@@ -109,6 +110,61 @@ def test_a_decompression_bomb_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(BenchError, match="unpack to more than"):
         read_logs(path, budget=UnpackBudget(remaining_bytes=1_000_000))
+
+
+def test_too_many_lines_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "blank.gz"
+    for newline in (b"\n", b"\r", b"\r\n"):
+        path.write_bytes(gzip.compress(newline * 1_000))
+        assert read_logs(path, budget=UnpackBudget(remaining_lines=1_000)) == {"blank.gz": newline * 1_000}
+        with pytest.raises(BenchError, match="lines"):
+            read_logs(path, budget=UnpackBudget(remaining_lines=999))
+
+
+@pytest.mark.parametrize("pack", [make_zip, make_tar])
+def test_too_many_files_that_are_no_logs_are_refused(tmp_path: Path, pack: object) -> None:
+    assert callable(pack)
+    path = tmp_path / "pictures"
+    path.write_bytes(pack({f"{number}.png": TEXT for number in range(12)}))
+
+    assert read_logs(path) == {}
+    with pytest.raises(BenchError, match="files and folders"):
+        read_logs(path, budget=UnpackBudget(remaining_members=10))
+
+
+def test_an_unsupported_member_does_not_hide_the_others(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.log", TEXT, zipfile.ZIP_BZIP2)
+        archive.writestr("b.log", TEXT, zipfile.ZIP_DEFLATED)
+    path = tmp_path / "mixed.zip"
+    path.write_bytes(out.getvalue())
+
+    contents = read_logs(path)
+    assert "deflate" in str(contents["mixed.zip: a.log"])
+    assert contents["mixed.zip: b.log"] == TEXT
+
+
+@pytest.mark.parametrize("tar_format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_a_tar_of_each_format_is_read(tmp_path: Path, tar_format: int) -> None:
+    names = ["a.log", f"{'folder/' * 12}{'n' * 90}.log"]
+    if tar_format != tarfile.USTAR_FORMAT:
+        names.append(f"{'ä' * 80}/{'n' * 200}.log")
+    path = tmp_path / "logs.tar"
+    with tarfile.open(path, "w", format=tar_format) as archive:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime = len(TEXT), 1_700_000_000.5
+            archive.addfile(member, io.BytesIO(TEXT))
+
+    assert read_logs(path) == {f"logs.tar: {name}": TEXT for name in names}
+
+
+def test_concatenated_and_padded_compressed_files_are_one_log(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    for pack in (gzip.compress, bz2.compress, lzma.compress):
+        path.write_bytes(pack(TEXT) + pack(TEXT) + b"\0" * 512)
+        assert read_logs(path) == {"run.log": TEXT * 2}
 
 
 def test_too_many_members_are_refused(tmp_path: Path) -> None:

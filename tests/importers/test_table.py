@@ -12,8 +12,7 @@ from openpyxl import Workbook
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.runs import Run
-from vnetbench.importers.table import is_table_file_name, read_table_mapping, read_table_runs
-from vnetbench.importers.table import rows as table_rows
+from vnetbench.importers.table import is_table_file_name, read_table_mapping, read_table_runs, workbook_parts
 from vnetbench.importers.table.mapping import SCALE_BY_METRIC_AND_CELL_UNIT
 from vnetbench.study.problems import StudyError
 
@@ -198,9 +197,15 @@ def test_invalid_and_huge_workbooks_are_refused(monkeypatch: pytest.MonkeyPatch)
         _read_bytes(STREAMS, hollow.getvalue(), "a.xlsx")
     with pytest.raises(BenchError, match='has no sheet "Other"'):
         _read_bytes('sheet = "Other"' + STREAMS, _make_workbook([["streams", "rate"]]), "a.xlsx")
-    monkeypatch.setattr(table_rows, "MAX_WORKBOOK_BYTES", 100)
-    with pytest.raises(BenchError, match="unpacks to"):
-        _read_bytes(STREAMS, _make_workbook([["streams", "rate"]]), "a.xlsx")
+    for limit, message in (
+        ("MAX_WORKBOOK_BYTES", "unpacks to"),
+        ("MAX_WORKBOOK_TAGS", "XML tags"),
+        ("MAX_STYLE_TAGS", "XML tags"),
+        ("MAX_WORKBOOK_PARTS", "parts"),
+    ):
+        with monkeypatch.context() as patch, pytest.raises(BenchError, match=message):
+            patch.setattr(workbook_parts, limit, 5)
+            _read_bytes(STREAMS, _make_workbook([["streams", "rate"]]), "a.xlsx")
 
 
 def test_the_mapping_in_the_documentation_is_valid() -> None:

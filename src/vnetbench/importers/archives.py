@@ -1,13 +1,12 @@
 """Find the logs in files, folders, archives, and archives within them.
 
 No member is unpacked to disk under its name: its path is only a label. Limits protect against hostile
-archives: nesting depth, number of logs, and number of bytes.
+archives: the nesting depth here, everything else in `unpack_budget.py`. No size that an archive states is
+trusted.
 """
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import lzma
 import shutil
 import tarfile
@@ -15,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from io import BufferedReader, RawIOBase
 from pathlib import Path
@@ -22,14 +22,17 @@ from tempfile import SpooledTemporaryFile
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.decoding import ByteStream
+from vnetbench.importers.decompression import DECOMPRESSOR_BY_FORMAT, DecompressedStream
+from vnetbench.importers.tar_members import iterate_tar_members
+from vnetbench.importers.unpack_budget import UnpackBudget
+from vnetbench.importers.zip_members import open_zip, open_zip_member
 from vnetbench.printable import make_printable
 
 MAX_ARCHIVE_DEPTH = 3
 """Nesting depth of archives. `logs.zip` with `host.tar.gz` in it has depth 3, because the tar is
 compressed."""
-MAX_LOGS_PER_IMPORT = 20_000
-MAX_UNPACKED_BYTES = 4 * 2**30
-"""Bytes that all archives of one import may unpack to."""
+MAX_MEMBER_NAME_CHARACTERS = 500
+"""Longest path of a member in names of logs. Of a longer one the end is kept."""
 
 _READ_BUFFER_BYTES = 2**16
 _SPOOL_TO_DISK_ABOVE_BYTES = 2**24
@@ -55,28 +58,14 @@ _UNPACK_ERRORS = (
 """Exceptions from unpacking a damaged, encrypted or invalid archive."""
 
 
-@dataclass
-class UnpackBudget:
-    """What archives may still unpack to."""
-
-    remaining_bytes: int = MAX_UNPACKED_BYTES
-    remaining_logs: int = MAX_LOGS_PER_IMPORT
-
-    def subtract_bytes(self, archive_name: str, unpacked_bytes: int) -> None:
-        """Subtract bytes that were unpacked. Raises BenchError if the budget is exhausted."""
-        self.remaining_bytes -= unpacked_bytes
-        if self.remaining_bytes < 0:
-            raise BenchError(
-                f"the archives unpack to more than {MAX_UNPACKED_BYTES >> 30} GiB",
-                where=archive_name,
-                fix="unpack the archives, and import only the logs that you need",
-            )
+_OnRead = Callable[[str, bytes], None]
+"""Gets the name of a stream and each piece of data that is read from it."""
 
 
 class _DamageTolerantStream(RawIOBase):
     """A stream that ends where its data is damaged, and reports every read to a callback."""
 
-    def __init__(self, stream: ByteStream, name: str, on_read: Callable[[str, int], None]) -> None:
+    def __init__(self, stream: ByteStream, name: str, on_read: _OnRead) -> None:
         self._stream, self._name, self._on_read = stream, name, on_read
         self.damage = ""
         self.digest = blake2b(digest_size=16)
@@ -91,7 +80,7 @@ class _DamageTolerantStream(RawIOBase):
         except _UNPACK_ERRORS as error:
             self.damage = self.damage or f"the file is damaged, so its rest was not read ({str(error)[:200]})"
             return 0
-        self._on_read(self._name, len(data))
+        self._on_read(self._name, data)
         self.digest.update(data)
         buffer[: len(data)] = data
         return len(data)
@@ -154,7 +143,7 @@ def find_logs(
                 raise BenchError(f"cannot read the file: {error.strerror}", where=name, fix=fix) from error
             with stream:
                 yield from _find_logs_in_stream(
-                    name, stream, lambda _, size: on_read_bytes(size), budget, MAX_ARCHIVE_DEPTH
+                    name, stream, lambda _, data: on_read_bytes(len(data)), budget, MAX_ARCHIVE_DEPTH
                 )
 
 
@@ -178,14 +167,11 @@ def _is_log_file_name(name: str) -> bool:
 def _find_logs_in_stream(
     name: str,
     stream: ByteStream,
-    on_read: Callable[[str, int], None],
+    on_read: _OnRead,
     budget: UnpackBudget,
     remaining_depth: int,
 ) -> Iterator[LogSource | UnreadableFile]:
-    """Yield the logs that a stream is or contains.
-
-    `on_read` gets its name and the number of bytes of each read.
-    """
+    """Yield the logs that a stream is or contains."""
     raw = _DamageTolerantStream(stream, name, on_read)
     reader = BufferedReader(raw, _READ_BUFFER_BYTES)
     head = reader.peek(_READ_BUFFER_BYTES)
@@ -198,32 +184,33 @@ def _find_logs_in_stream(
         None,
     )
     if archive_format is None or name.lower().endswith(_ZIPPED_TABLE_SUFFIXES):
-        budget.remaining_logs -= 1
-        if budget.remaining_logs < 0:
-            raise BenchError(
-                f"there are more than {MAX_LOGS_PER_IMPORT} logs", where=name, fix="import fewer logs at once"
-            )
+        budget.subtract_log(name)
         yield LogSource(name, reader, raw)
     elif remaining_depth == 0:
         yield UnreadableFile(name, f"archives are nested more than {MAX_ARCHIVE_DEPTH} levels deep")
     else:
         try:
             yield from _UNPACKERS_BY_FORMAT[archive_format](name, reader, budget, remaining_depth - 1)
+            while reader.read(_READ_BUFFER_BYTES):
+                pass  # A compressed archive has its checksum behind the last member.
         except _UNPACK_ERRORS as error:
             yield UnreadableFile(name, f"the archive is damaged or unsupported ({str(error)[:200]})")
+        else:
+            if raw.damage:
+                yield UnreadableFile(name, raw.damage)
 
 
-def _make_single_file_unpacker(
-    open_unpacked: Callable[[BufferedReader[_DamageTolerantStream]], ByteStream],
-) -> _Unpacker:
-    """Return the unpacker of a format that compresses one file."""
-
-    def members(
-        name: str, stream: BufferedReader[_DamageTolerantStream], budget: UnpackBudget, depth: int
-    ) -> Iterator[LogSource | UnreadableFile]:
-        yield from _find_logs_in_stream(name, open_unpacked(stream), budget.subtract_bytes, budget, depth)
-
-    return members
+def _find_logs_in_compressed_file(
+    archive_format: str,
+    name: str,
+    stream: BufferedReader[_DamageTolerantStream],
+    budget: UnpackBudget,
+    remaining_depth: int,
+) -> Iterator[LogSource | UnreadableFile]:
+    unpacked = DecompressedStream(
+        stream, DECOMPRESSOR_BY_FORMAT[archive_format], lambda: budget.subtract_member(name)
+    )
+    yield from _find_logs_in_stream(name, unpacked, budget.subtract_data, budget, remaining_depth)
 
 
 def _find_logs_in_zip(
@@ -232,43 +219,51 @@ def _find_logs_in_zip(
     # The list of members is at the end of a zip, and not every stream can seek there.
     with SpooledTemporaryFile(_SPOOL_TO_DISK_ABOVE_BYTES) as whole:
         shutil.copyfileobj(stream, whole, _READ_BUFFER_BYTES)
-        with zipfile.ZipFile(whole) as archive:
-            logs = [
-                member
-                for member in archive.infolist()
-                if not member.is_dir() and _is_log_file_name(member.filename)
-            ]
-            for member in sorted(logs, key=lambda member: member.filename):
-                inner = f"{name}: {make_printable(member.filename)}"
-                with archive.open(member) as packed:
+        with open_zip(whole) as archive:
+            for member in sorted(archive.infolist(), key=lambda member: member.filename):
+                budget.subtract_member(name)
+                if member.is_dir() or not _is_log_file_name(member.filename):
+                    continue
+                inner = _member_display_path(name, member.filename)
+                try:
+                    packed = open_zip_member(archive, member)
+                except _UNPACK_ERRORS as error:
+                    yield UnreadableFile(inner, f"the file is damaged or unsupported ({str(error)[:200]})")
+                    continue
+                with packed:
                     yield from _find_logs_in_stream(
-                        inner, packed, budget.subtract_bytes, budget, remaining_depth
+                        inner, packed, budget.subtract_data, budget, remaining_depth
                     )
 
 
 def _find_logs_in_tar(
     name: str, stream: BufferedReader[_DamageTolerantStream], budget: UnpackBudget, remaining_depth: int
 ) -> Iterator[LogSource | UnreadableFile]:
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
-        for member in archive:
-            packed = archive.extractfile(member) if member.isreg() else None
-            if packed is not None and _is_log_file_name(member.name.removeprefix("./")):
-                yield from _find_logs_in_stream(
-                    f"{name}: {make_printable(member.name)}",
-                    packed,
-                    budget.subtract_bytes,
-                    budget,
-                    remaining_depth,
-                )
+    for member in iterate_tar_members(stream):
+        budget.subtract_member(name)
+        if member is None or not _is_log_file_name(member.name.removeprefix("./")):
+            continue
+        inner = _member_display_path(name, member.name)
+        if member.is_sparse:
+            yield UnreadableFile(inner, "sparse files in a tar are not supported; pack it without --sparse")
+        else:
+            yield from _find_logs_in_stream(inner, member, budget.subtract_data, budget, remaining_depth)
+
+
+def _member_display_path(archive_name: str, member_name: str) -> str:
+    if len(member_name) > MAX_MEMBER_NAME_CHARACTERS:
+        member_name = f"…{member_name[-MAX_MEMBER_NAME_CHARACTERS:]}"
+    return f"{archive_name}: {make_printable(member_name)}"
 
 
 _Unpacker = Callable[
     [str, "BufferedReader[_DamageTolerantStream]", UnpackBudget, int], Iterator[LogSource | UnreadableFile]
 ]
 _UNPACKERS_BY_FORMAT: dict[str, _Unpacker] = {
-    "gz": _make_single_file_unpacker(lambda stream: gzip.GzipFile(fileobj=stream)),
-    "xz": _make_single_file_unpacker(lzma.LZMAFile),
-    "bz2": _make_single_file_unpacker(bz2.BZ2File),
+    **{
+        archive_format: partial(_find_logs_in_compressed_file, archive_format)
+        for archive_format in DECOMPRESSOR_BY_FORMAT
+    },
     "zip": _find_logs_in_zip,
     "tar": _find_logs_in_tar,
 }

@@ -41,8 +41,13 @@ class ByteStream(Protocol):
 def decode_lines(stream: ByteStream) -> Iterator[str]:
     """Yield the lines of a log without their newlines. Raises what reading the stream raises."""
     rest, encoding = b"", EIGHT_BIT
+    pieces, piece_bytes, enough_bytes = [rest], 0, 0
     while chunk := stream.read(READ_CHUNK_BYTES):
-        data = rest + chunk
+        pieces.append(chunk)
+        piece_bytes += len(chunk)
+        if piece_bytes < enough_bytes:
+            continue
+        data = b"".join(pieces)
         if encoding == EIGHT_BIT and b"\x00" not in data and data[:2] not in _ENCODING_BY_BYTE_ORDER_MARK:
             complete = _complete_lines_byte_count(data)
             yield from _decode_8_bit_lines(data[:complete])
@@ -52,6 +57,10 @@ def decode_lines(stream: ByteStream) -> Iterator[str]:
         if len(rest) >= SPLIT_LINES_ABOVE_BYTES:
             yield _remove_control_characters(_decode_line(rest, encoding))
             rest = b""
+        pieces, piece_bytes = [rest], len(rest)
+        # A search in a long line starts again only when the line has doubled, or its time would be quadratic.
+        enough_bytes = min(2 * len(rest), SPLIT_LINES_ABOVE_BYTES)
+    rest = b"".join(pieces)
     if rest:
         yield from _decode_mixed_lines(rest, encoding, is_last=True)
 

@@ -7,10 +7,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-_TOKEN_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
+_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
+"""A string. Without an end it reaches to the end of the line or text. A search for the end at each later
+quote would take quadratic time."""
+_TOKEN_PATTERN = re.compile(rf"{_STRING}|[{{}}\[\],]", re.DOTALL)
 _BRACKET_PATTERN = re.compile(r"[{}\[\]]")
 _NON_FINITE_NUMBER_PATTERN = re.compile(
-    r'("(?:[^"\\]|\\.)*")|[-+]?\b(?:nan|NaN|NAN|inf|Inf|INF|infinity|Infinity)\b(?:\(\w*\))?'
+    rf"({_STRING})|[-+]?\b(?:nan|NaN|NAN|inf|Inf|INF|infinity|Infinity)\b(?:\(\w*\))?", re.DOTALL
 )
 _LINES_PER_CHUNK = 1000
 _CLOSING_BRACKETS = {"{": "}", "[": "]"}
@@ -20,7 +23,10 @@ _CLOSING_BRACKETS = {"{": "}", "[": "]"}
 class JsonBuffer:
     """Collects the lines of a document until it ends."""
 
+    _depth: int = 0
+    """Number of brackets that are open."""
     _open_brackets: list[str] = field(default_factory=list)
+    """The brackets that are open, unless the text was discarded."""
     _joined_chunks: list[str] = field(default_factory=list)
     """Chunks of many lines each, because a separate line takes twice the memory of its text."""
     _recent_lines: list[str] = field(default_factory=list)
@@ -28,6 +34,9 @@ class JsonBuffer:
     _complete_values_character_count: int = 0
     """Number of characters up to which all values are complete. The brackets open there are open now."""
     character_count: int = 0
+    value_count: int = 0
+    """Number of commas and opening brackets. The parsed document takes memory for each."""
+    _is_discarded: bool = False
 
     def add_line_and_return_rest(self, line: str) -> str | None:
         """Add a line. Return what follows the document's end on it; None if the document goes on."""
@@ -37,6 +46,7 @@ class JsonBuffer:
         self._recent_lines.append(line)
         start = self.character_count
         self.character_count += len(line) + 1
+        self.value_count += line.count(",")
         if (
             _BRACKET_PATTERN.search(line) is None
         ):  # Nearly all lines have no bracket, so they get the fast path.
@@ -47,20 +57,27 @@ class JsonBuffer:
         for token in _TOKEN_PATTERN.finditer(line):
             mark = token[0]
             if mark in "{[":
-                self._open_brackets.append(mark)
+                self._depth += 1
+                self.value_count += 1
+                if not self._is_discarded:
+                    self._open_brackets.append(mark)
                 self._complete_values_character_count = start + token.end()
-            elif mark in "}]" and self._open_brackets:
-                self._open_brackets.pop()
+            elif mark in "}]" and self._depth:
+                self._depth -= 1
+                if not self._is_discarded:
+                    self._open_brackets.pop()
                 self._complete_values_character_count = start + token.end()
             elif mark == ",":
                 self._complete_values_character_count = start + token.start()
-            if not self._open_brackets:
+            if not self._depth:
                 self._recent_lines[-1] = line[: token.end()]
                 return line[token.end() :]
         return None
 
     def discard_text(self) -> None:
         """Discard the text of a document that is too long. `add_line_and_return_rest` still finds its end."""
+        self._is_discarded = True
+        self._open_brackets.clear()
         self._joined_chunks.clear()
         self._recent_lines.clear()
 
@@ -75,7 +92,8 @@ class JsonBuffer:
 
     def _take_text(self) -> str:
         text = "\n".join([*self._joined_chunks, *self._recent_lines])
-        self.discard_text()  # The parsed document needs the memory.
+        self._joined_chunks.clear()
+        self._recent_lines.clear()  # The parsed document needs the memory.
         return text
 
 
@@ -89,9 +107,20 @@ def parse_json(text: str) -> Any:
         try:
             return json.loads(text, parse_constant=lambda _: None)
         except ValueError:
-            repaired = _NON_FINITE_NUMBER_PATTERN.sub(lambda found: found[1] or "null", text)
-            if repaired == text:
+            repaired = _replace_non_finite_numbers(text)
+            if repaired is None:
                 raise
             return json.loads(repaired, parse_constant=lambda _: None)
     except RecursionError as error:
         raise ValueError("the document is nested too deeply") from error
+
+
+def _replace_non_finite_numbers(text: str) -> str | None:
+    """Return the text with null for each number that is not finite; None if there is no such number."""
+    # `re.sub` would keep a piece of the text for every string of the document.
+    pieces, end = list[str](), 0
+    for found in _NON_FINITE_NUMBER_PATTERN.finditer(text):
+        if found[1] is None:
+            pieces += (text[end : found.start()], "null")
+            end = found.end()
+    return "".join([*pieces, text[end:]]) if pieces else None

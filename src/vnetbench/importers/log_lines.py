@@ -53,6 +53,13 @@ class LogLines:
             self.last_taken_number += 1
             yield line
 
+    def peek_line_after_blanks(self) -> str | None:
+        """Take all blank lines, of which a log may have millions. Return the next line without taking it."""
+        while (line := self.peek_line()) is not None and (not line or line.isspace()):
+            self._buffer.popleft()
+            self.last_taken_number += 1
+        return line
+
     def put_back_rest_of_line(self, rest: str) -> None:
         """Make the rest of the line that was taken last the next line, with the same number."""
         self._buffer.appendleft(rest)

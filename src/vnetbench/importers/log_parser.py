@@ -18,6 +18,11 @@ LogReaders = tuple[TextReader | DocumentReader, ...]
 
 MAX_DOCUMENT_CHARACTERS = 32 * 2**20
 """Longest JSON or XML document. A parsed document takes about five times as much memory."""
+MAX_DOCUMENT_VALUES = {"json": 4_000_000, "xml": 2_000_000}
+"""Most values of a document (`JsonBuffer.value_count`, `XmlBuffer.value_count`). The longest honest document
+has fewer. Each takes up to 200 bytes when it is parsed, even an empty list of two characters."""
+MAX_DOCUMENTS_ON_LINE = 100
+"""Most documents on one line. After each, the rest of the line is looked at again, which takes time."""
 
 _JSON_START_PATTERN = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[\s*(?:\{|$))')
 """`{`, `{"start": …` or `[{`; not `[  5]   0.00-1.00   sec`, and not prose in braces."""
@@ -104,22 +109,44 @@ def _parse_items(lines: LogLines, readers: LogReaders, dates: RunDateTracker) ->
     def starts_run(lines: LogLines) -> bool:
         return any(reader.starts_run(lines) for reader in text_readers)
 
-    while (line := lines.peek_line()) is not None:
+    documents_on_line = _DocumentCounter()
+    while (line := lines.peek_line_after_blanks()) is not None:
         reader = next((reader for reader in text_readers if reader.starts_run(lines)), None)
         if reader is not None:
             yield from _read_text_runs(lines, reader, starts_run)
-        elif _JSON_START_PATTERN.match(line):
-            document = _DocumentSection("json", document_readers, json_documents.JsonBuffer())
-            yield from document.read(lines, starts_run)
-        elif _XML_START_PATTERN.match(line):
-            document = _DocumentSection("xml", document_readers, xml_documents.XmlBuffer())
-            yield from document.read(lines, starts_run)
-        elif line.strip():
+        elif document := _start_document(line, document_readers):
+            if documents_on_line.add(lines.last_taken_number + 1) <= MAX_DOCUMENTS_ON_LINE:
+                yield from document.read(lines, starts_run)
+            else:
+                lines.take_line()
+                reason = f"the line has more than {MAX_DOCUMENTS_ON_LINE} documents"
+                yield UnreadableSection(lines.last_taken_number, lines.last_taken_number, reason)
+        else:
             lines.take_line()
             if not dates.record_if_date_line(lines.last_taken_number, line):
                 yield _make_one_line_section(lines.last_taken_number, line)
-        else:
-            lines.take_line()
+
+
+def _start_document(line: str, readers: tuple[DocumentReader, ...]) -> _DocumentSection | None:
+    if _JSON_START_PATTERN.match(line):
+        return _DocumentSection("json", readers, json_documents.JsonBuffer())
+    if _XML_START_PATTERN.match(line):
+        return _DocumentSection("xml", readers, xml_documents.XmlBuffer())
+    return None
+
+
+@dataclass
+class _DocumentCounter:
+    """Counts the documents that start on one line."""
+
+    line_number: int = 0
+    count: int = 0
+
+    def add(self, line_number: int) -> int:
+        """Add a document. Return how many started on its line."""
+        self.count = self.count + 1 if line_number == self.line_number else 1
+        self.line_number = line_number
+        return self.count
 
 
 def _make_one_line_section(line_number: int, line: str) -> UnrecognizedSection:
@@ -192,17 +219,24 @@ class _DocumentSection:
 
     def _add_line_and_return_rest(self, line: str) -> str | None:
         rest = self.buffer.add_line_and_return_rest(line)
-        if self.buffer.character_count > MAX_DOCUMENT_CHARACTERS:
+        if self._describe_excess():
             self.buffer.discard_text()
         return rest
+
+    def _describe_excess(self) -> str:
+        """Return which limit the document exceeds; empty if it exceeds none."""
+        if self.buffer.character_count > MAX_DOCUMENT_CHARACTERS:
+            size, limit = self.buffer.character_count / 2**20, MAX_DOCUMENT_CHARACTERS >> 20
+            return f"the document has {size:.0f} MiB, but the limit is {limit} MiB"
+        if self.buffer.value_count > (most := MAX_DOCUMENT_VALUES[self.document_format]):
+            return f"the document has {self.buffer.value_count:,} values, but the limit is {most:,}"
+        return ""
 
     def _read_buffer(
         self, first_line: int, last_line: int, opening_line: str, *, is_complete: bool
     ) -> Iterator[LogItem]:
-        if self.buffer.character_count > MAX_DOCUMENT_CHARACTERS:
-            size, limit = self.buffer.character_count / 2**20, MAX_DOCUMENT_CHARACTERS >> 20
-            reason = f"the document has {size:.0f} MiB, but the limit is {limit} MiB"
-            yield UnreadableSection(first_line, last_line, reason)
+        if excess := self._describe_excess():
+            yield UnreadableSection(first_line, last_line, excess)
             return
         try:
             document = self.buffer.parse() if is_complete else self.buffer.parse_truncated()

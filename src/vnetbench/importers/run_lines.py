@@ -8,6 +8,8 @@ from vnetbench.importers.log_lines import LogLines
 
 MAX_CONSECUTIVE_FOREIGN_LINES = 8
 """Maximum lines of other programs between two lines of a run."""
+MAX_FOREIGN_LINE_CHARACTERS = 2**16
+"""A longer line ends the run, because the foreign lines in front of the next line of a run are in memory."""
 
 
 def take_run_line(
@@ -24,7 +26,11 @@ def take_run_line(
     while (line := lines.peek_line()) is not None:
         if belongs_to_run(line):
             return lines.take_line()
-        if starts_any_run(lines) or len(foreign) > max_consecutive_foreign_lines:
+        if (
+            len(foreign) > max_consecutive_foreign_lines
+            or len(line) > MAX_FOREIGN_LINE_CHARACTERS
+            or starts_any_run(lines)
+        ):
             break
         foreign.append(lines.take_line())
     for line in reversed(foreign):

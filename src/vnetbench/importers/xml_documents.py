@@ -18,11 +18,14 @@ class XmlBuffer:
     _lines: list[str] = field(default_factory=list)
     _root_name: str = ""
     character_count: int = 0
+    value_count: int = 0
+    """Number of tags and attributes. The parsed document takes memory for each."""
 
     def add_line_and_return_rest(self, line: str) -> str | None:
         """Add a line. Return what follows the document's end on it; None if the document goes on."""
         self._lines.append(line)
         self.character_count += len(line)
+        self.value_count += line.count("<") + line.count("=")
         start = 0
         if not self._root_name:
             root = _ROOT_TAG_PATTERN.search(line)

@@ -15,14 +15,14 @@ from typing import BinaryIO, cast
 from vnetbench.errors import BenchError
 from vnetbench.importers.decoding import ByteStream, decode_lines
 from vnetbench.importers.table.mapping import TableMapping
+from vnetbench.importers.table.workbook_parts import copy_workbook_parts
 
 CellValue = str | float | datetime
 """A workbook has numbers and times of its own. A blank cell is an empty text."""
 
 MAX_COLUMNS = 1000
-MAX_WORKBOOK_BYTES = 2**28
-"""Limit for the parts of a workbook: all of its texts are in memory, and a small file may contain large
-ones."""
+MAX_WORKBOOK_ROWS = 2**20
+"""Rows of a sheet. Excel has the same limit."""
 
 _SPOOL_TO_DISK_ABOVE_BYTES, _CHUNK_BYTES = 2**24, 2**16
 _WORKBOOK_ERRORS = (
@@ -100,11 +100,17 @@ def _prepend_line(first: str, rest: Iterable[str]) -> Iterator[str]:
 
 def _read_workbook_rows(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
     # The list of parts is at the end of a workbook, and not every stream can seek there.
-    with SpooledTemporaryFile(_SPOOL_TO_DISK_ABOVE_BYTES) as spooled:
+    with (
+        SpooledTemporaryFile(_SPOOL_TO_DISK_ABOVE_BYTES) as packed,
+        SpooledTemporaryFile(_SPOOL_TO_DISK_ABOVE_BYTES) as unpacked,
+    ):
         while chunk := stream.read(_CHUNK_BYTES):
-            spooled.write(chunk)
+            packed.write(chunk)
         try:
-            yield from _read_seekable_workbook_rows(cast(BinaryIO, spooled), name, mapping)
+            copy_workbook_parts(packed, unpacked)
+            packed.truncate(0)
+            unpacked.seek(0)
+            yield from _read_seekable_workbook_rows(cast(BinaryIO, unpacked), name, mapping)
         except _WORKBOOK_ERRORS as error:
             what = f"the file is not a workbook, or is damaged ({str(error)[:200]})"
             raise BenchError(what, where=name, fix="save the workbook again as XLSX or CSV") from error
@@ -115,12 +121,6 @@ def _read_seekable_workbook_rows(stream: BinaryIO, name: str, mapping: TableMapp
         load_workbook,  # Loading it doubles the start time of a command, and few commands need it.
     )
 
-    with zipfile.ZipFile(stream) as parts:
-        unpacked = sum(part.file_size for part in parts.infolist())
-    if unpacked > MAX_WORKBOOK_BYTES:
-        what = f"the workbook unpacks to {unpacked >> 20} MiB; the limit is {MAX_WORKBOOK_BYTES >> 20} MiB"
-        raise BenchError(what, where=name, fix="save the sheet as CSV")
-    stream.seek(0)
     with closing(load_workbook(stream, read_only=True, data_only=True, keep_links=False)) as book:
         sheets = book.sheetnames
         if mapping.sheet is not None and mapping.sheet not in sheets:
@@ -129,7 +129,12 @@ def _read_seekable_workbook_rows(stream: BinaryIO, name: str, mapping: TableMapp
             )
             raise BenchError(f'the workbook has no sheet "{mapping.sheet}"', where=name, fix=fix)
         sheet = book[mapping.sheet or sheets[0]]
-        for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+        sheet.reset_dimensions()  # Else every row would be filled to the size that the sheet states.
+        rows = sheet.iter_rows(values_only=True, max_row=MAX_WORKBOOK_ROWS + 1)
+        for number, cells in enumerate(rows, 1):
+            if number > MAX_WORKBOOK_ROWS:
+                what = f"the sheet has rows beyond row {MAX_WORKBOOK_ROWS:,}"
+                raise BenchError(what, where=name, fix="remove these rows, or save the sheet as CSV")
             yield TableRow(number, _drop_trailing_blank_cells([_to_cell_value(value) for value in cells]))
 
 

@@ -1,0 +1,63 @@
+"""Copy the parts of a workbook into a zip without compression, and refuse a workbook that is too large.
+
+The library that reads workbooks trusts the sizes that a zip states, and keeps an object for each XML tag of
+the texts, the styles and a sheet.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from typing import IO
+
+from vnetbench.importers.zip_members import open_zip, open_zip_member
+
+MAX_WORKBOOK_BYTES = 2**28
+"""Limit for all parts of a workbook."""
+MAX_WORKBOOK_PARTS = 10_000
+MAX_WORKBOOK_TAGS = 1_000_000
+"""Limit for the XML elements of a workbook: some 50,000 rows of ten columns."""
+MAX_STYLE_TAGS = 200_000
+"""Limit for the XML elements of a part that is not a sheet or its texts. Each takes more memory and time."""
+
+_CHUNK_BYTES = 2**16
+_PARTS_WITH_MANY_TAGS = ("xl/worksheets/", "xl/sharedstrings.xml")
+_UNREAD_PARTS = ("xl/media/", "xl/drawings/", "xl/charts/", "xl/embeddings/", "docprops/thumbnail")
+"""Pictures and the like. No table needs them."""
+
+
+def copy_workbook_parts(workbook: IO[bytes], copy: IO[bytes]) -> None:
+    """Copy the parts of a workbook. Their sizes in the copy are true.
+
+    Raises:
+        ValueError: The workbook has too many parts, bytes or tags.
+        zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError: It is damaged, or packed
+            in a way that is not supported.
+    """
+    unpacked_bytes = tag_count = 0
+    with open_zip(workbook) as source, zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as target:
+        parts = {part.filename: part for part in source.infolist() if not part.is_dir()}
+        if len(parts) > MAX_WORKBOOK_PARTS:
+            raise ValueError(f"it has {len(parts)} parts; the limit is {MAX_WORKBOOK_PARTS}")
+        for name, part in parts.items():
+            if name.lower().startswith(_UNREAD_PARTS):
+                continue
+            has_many_tags = name.lower().startswith(_PARTS_WITH_MANY_TAGS)
+            tag_limit = MAX_WORKBOOK_TAGS if has_many_tags else MAX_STYLE_TAGS
+            tags_before = tag_count
+            with target.open(name, "w") as unpacked:
+                for chunk in _iterate_chunks(source, part):
+                    unpacked_bytes += len(chunk)
+                    # UTF-16 has these bytes too, so no element is left out.
+                    tag_count += chunk.count(b"<") - chunk.count(b"</")
+                    if unpacked_bytes > MAX_WORKBOOK_BYTES:
+                        raise ValueError(f"it unpacks to more than {MAX_WORKBOOK_BYTES >> 20} MiB")
+                    if tag_count > MAX_WORKBOOK_TAGS or tag_count - tags_before > tag_limit:
+                        raise ValueError(f"{name[:80]} has more than {tag_limit:,} XML tags")
+                    unpacked.write(chunk)
+
+
+def _iterate_chunks(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[bytes]:
+    with open_zip_member(archive, member) as packed:
+        while chunk := packed.read(_CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,44 @@
+"""Test that neither memory nor time of an import is far beyond the size of a log or workbook.
+
+Each is read in a child process with a limit for memory and for CPU time.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.importers.hostile_logs import TEST_LOGS
+from tests.importers.hostile_workbooks import TEST_WORKBOOKS
+
+MAX_EXTRA_MIB = 400
+"""Memory on top of what the process has before it reads. The most that an honest document of the longest size
+takes is 300 MiB."""
+MAX_CPU_S = 60
+"""A child that never ends, or takes quadratic time, exceeds this on any machine."""
+
+pytestmark = pytest.mark.pure
+
+
+@pytest.mark.parametrize("case", TEST_LOGS)
+def test_memory_and_time_of_a_log_are_bounded(case: str, tmp_path: Path) -> None:
+    _read_in_child(tmp_path / "hostile.log", TEST_LOGS[case]())
+
+
+@pytest.mark.parametrize("case", TEST_WORKBOOKS)
+def test_memory_and_time_of_a_workbook_are_bounded(case: str, tmp_path: Path) -> None:
+    _read_in_child(tmp_path / "hostile.xlsx", TEST_WORKBOOKS[case]())
+
+
+def _read_in_child(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    command = [sys.executable, "-m", "tests.importers.hostile_log_process", str(path)]
+    done = subprocess.run(
+        [*command, str(MAX_EXTRA_MIB), str(MAX_CPU_S)], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(("read ", "refused "))
