@@ -186,8 +186,8 @@ def _compute_datagram_metrics(
     if group.sent_datagrams_by_stream_id:
         sent = RoundedValue.exact(sum(group.sent_datagrams_by_stream_id.values()))
         metrics["datagrams_sent_per_s"] = divide_values(sent, duration)
-    elif sent := _count_datagrams_of_csv_sender(group, header):
-        metrics["datagrams_sent_per_s"] = divide_values(sent, duration)
+    elif (csv_sent := _count_datagrams_of_csv_sender(group, header)) is not None:
+        metrics["datagrams_sent_per_s"] = divide_values(csv_sent, duration)
     streams = group.rows_of_streams_or_sum
     reports = [each.receiver_report_row for each in streams.values() if each.receiver_report_row is not None]
     received = reports or [
