@@ -48,7 +48,7 @@ _OTHER_LINE = re.compile(
     r"={10}$|-{10}$|stream-average bytes per second: |bytes: \d+ \| per second: |stalls due to full"
 )
 _ROLE_LINE = re.compile(r"preparing for (?P<reverse>reverse-)?(?:TCP|UDP) test with ")
-_ERROR_LINE = re.compile(r"unable to connect.*|.*(?:[Cc]onnection refused|server rejected|failed).*")
+_ERROR_LINE = re.compile(r"unable to .*|.*(?:[Cc]onnection (?:refused|lost)|server rejected|failed).*")
 
 
 @dataclass

@@ -196,6 +196,12 @@ def _compute_datagram_metrics(
         for row in rows
         if _is_from_udp_receiver(row, header, is_reverse)
     ]
+    if len(whole_run_rows) == 2 and received and not reports:  # It knows only what arrived at itself.
+        is_reverse = header.is_client
+        return {
+            **metrics,
+            _GOODPUT_METRIC_BY_IS_REVERSE[is_reverse]: sum_values(row.rate_bps for row in received),
+        }
     if not received or len(received) != len(streams):
         return metrics
     lost = sum_values(row.value_by_name["lost"] for row in received)

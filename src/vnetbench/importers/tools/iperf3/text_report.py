@@ -235,7 +235,8 @@ class TextRunParser:
         """Take an error. A server that was stopped after the run printed it behind complete results."""
         message = take_errors(self._lines)
         is_after_results = self._is_in_summary and self._has_summary_of_required_endpoints
-        if self.facts.role == SERVER and _STOPPED_SERVER_TEXT in message and is_after_results:
+        is_stop = message.startswith("interrupt - ")
+        if self.facts.role == SERVER and is_stop and is_after_results:
             self.has_done_line = True
             return
         self._error = message

@@ -1,4 +1,4 @@
-"""Read xfr: its text, its CSV, its JSON and its stream of JSON lines.
+"""Read what an xfr client prints: its text, its CSV, its JSON and its stream of JSON lines.
 
 Source: `src/output` of xfr 0.14. MB and GB are powers of 1024, Mbps and Gbps powers of 1000. The amount of
 the whole test is what the receiver counted, with TCP as well as with UDP. No form says which endpoint sent,
@@ -15,9 +15,8 @@ from typing import Any
 
 from vnetbench.importers.arithmetic import divide_values
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
-from vnetbench.importers.line_report import LineReport, make_report_reader
+from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.reader import DocumentReader
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import parse_exact_count, parse_rounded
 from vnetbench.importers.validation import drop_invalid_levels_and_intervals
@@ -219,7 +218,7 @@ def _result_of_text(report: XfrReport) -> _XfrResult:
         result.retransmits = int(values["Retransmits"])
     if "RTT" in values:
         result.rtt_us = _parse_duration_us(values["RTT"])
-    if result.is_udp:
+    if result.is_udp and not result.direction:
         result.packets_sent = int(values["Packets Sent"])
         result.packets_received = int(values.get("Packets Received", "0"))
         if (lost := _LOST_TEXT.match(values.get("Lost", ""))) is not None:
@@ -227,8 +226,8 @@ def _result_of_text(report: XfrReport) -> _XfrResult:
             result.lost_percent = RoundedValue.exact(100 * int(lost["lost"]) / max(1, total))
         if "Jitter" in values:
             result.jitter_us = _parse_duration_us(values["Jitter"])
-        if "Packet Size" in values:
-            result.datagram_bytes = int(values["Packet Size"].split()[0])
+    if "Packet Size" in values:
+        result.datagram_bytes = int(values["Packet Size"].split()[0])
     return result
 
 
@@ -260,7 +259,8 @@ def _result_of_csv(row: Mapping[str, str]) -> _XfrResult:
     return result
 
 
-def _is_xfr_document(document: Any) -> bool:
+def is_xfr_document(document: Any) -> bool:
+    """Return whether a JSON document is the result of a test."""
     return isinstance(document, dict) and {"bytes_total", "duration_ms", "throughput_mbps", "streams"} <= (
         document.keys()
     )
@@ -352,8 +352,6 @@ def _replace_intervals(run: Run, rows: list[tuple[float, RoundedValue]], directi
     return replace(run, intervals=tuple(intervals))
 
 
-def _read_runs(document: Any, first_line: int, last_line: int) -> list[Run]:
+def read_document_runs(document: Any, first_line: int, last_line: int) -> list[Run]:
+    """Return the run of a JSON document."""
     return [drop_invalid_levels_and_intervals(build_document_run(document, first_line, last_line))]
-
-
-READERS = (DocumentReader(TOOL, "json", _is_xfr_document, _read_runs), make_report_reader(XfrReport))
