@@ -141,7 +141,7 @@ class RperfReport(LineReport):
         if self.is_server or "server" in self.options or self.options.get("format") == "json":
             return []
         if not self.results and not self.error_message:
-            return []  # A JSON document follows, or the test was cut off, which no line tells.
+            return []  # A JSON document follows, or the test was cut off, which no line shows.
         workload = UDP_STREAM if self.is_udp or "udp" in self.options else TCP_STREAM
         received, sent = self.results.get("receive", {}), self.results.get("send", {})
         factors: dict[str, Level] = {}
