@@ -53,7 +53,7 @@ _VERBOSE_MACHINE_READABLE_LINE = re.compile(
 _VERBOSE_CPU_LINE = re.compile(r"nuttcp-(?P<end>[tr]): (?:.*\s|.*cpu=)(?P<cpu>\d+)% ")
 """`nuttcp-t: 0.9user 0.0sys 0:01real 99% 0i+0d 926maxrss 0+0pf 0+7csw`."""
 _VERBOSE_RETRANSMITS_LINE = re.compile(r"nuttcp-t: retrans ?= ?(?P<count>\d+)")
-_VERBOSE_DROPS_LINE = re.compile(r"nuttcp-r: (?P<lost>\d+) / (?P<total>\d+) drop/pkt ")
+_VERBOSE_DROPS_LINE = re.compile(r"nuttcp-r: (?:drop=)?(?P<lost>\d+)(?: / | pkt=)(?P<total>\d+) ")
 _VERBOSE_RTT_LINE = re.compile(r"nuttcp-[tr]: connect.*(?:RTT=|rtt_ms=)(?P<ms>[\d.]+)")
 _VERSION_LINE = re.compile(r"nuttcp-[tr]: v(?P<version>\d[\w.]*): ")
 _SETTINGS_LINE = re.compile(

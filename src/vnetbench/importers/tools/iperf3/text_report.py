@@ -59,7 +59,7 @@ def read_next_text_report(
     error = take_errors(lines)
     failed = [_build_failed_run(error, first, lines.last_taken_number, command)] if error else []
     if error and not _is_start_line_next(lines, "is_connecting", "is_version"):
-        return failed
+        return [] if error.startswith(_SECOND_SIGNAL_TEXT) else failed
     next_line, parser = lines.last_taken_number + 1, TextRunParser(lines, starts_any_run)
     parser.parse()
     if parser.has_no_run:
@@ -93,6 +93,8 @@ def read_server_text_intervals(lines: LogLines, starts_run: StartsRun) -> Packed
 
 
 _STOPPED_SERVER_TEXT = "the server has terminated"
+_SECOND_SIGNAL_TEXT = "interrupt - second signal"
+"""What riperf3 prints when it is stopped, behind the results of another run."""
 
 
 class TextRunParser:

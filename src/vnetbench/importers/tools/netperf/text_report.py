@@ -253,7 +253,7 @@ class NetperfReport(LineReport):
         """Return the run of the test."""
         results, test = omni_results.drop_missing(self.omni_results_by_name), self.test
         if results and self.title in _DIRECTION_BY_OMNI_TITLE:
-            results.setdefault("DIRECTION", _DIRECTION_BY_OMNI_TITLE[self.title])
+            results["DIRECTION"] = _DIRECTION_BY_OMNI_TITLE[self.title]
         workload = omni_results.find_workload(results, test.workload if test is not None else None)
         is_reverse = test.is_reverse if test is not None else results.get("DIRECTION") == "Recv"
         table = self.table if not results else None
@@ -314,11 +314,12 @@ class NetperfReport(LineReport):
 
     def _compute_verbose_metrics(self, workload: str) -> dict[str, RoundedValue]:
         """Return the metrics in the only table of `-v 3`."""
-        if self.verbose_transaction_rate is None or self.mean_round_trip_us is None:
+        rate, round_trip = self.verbose_transaction_rate, self.mean_round_trip_us
+        if rate is None or round_trip is None or not WORKLOADS[workload].has_requests:
             return {}
         return {
-            WORKLOADS[workload].achieved_rate_metric: self.verbose_transaction_rate,
-            "latency_mean_us": self.mean_round_trip_us,
+            WORKLOADS[workload].achieved_rate_metric: rate,
+            "latency_mean_us": round_trip,
         }
 
     def _build_intervals(self, workload: str, direction: str) -> Iterable[ReportInterval]:
