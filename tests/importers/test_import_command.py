@@ -102,7 +102,7 @@ def test_each_workload_gets_its_own_file(folder: Path) -> None:
 def test_a_log_of_an_unknown_tool_is_an_error_with_its_first_line(folder: Path) -> None:
     (folder / "notes.txt").write_text("we measured 10 Gbit/s\n")
 
-    with pytest.raises(BenchError, match=r"no complete run.*\n.*\n.*notes\.txt:1: we measured"):
+    with pytest.raises(BenchError, match=r"no run of a supported tool\n.*\n.*\n.*notes\.txt:1: we measured"):
         run_command("import", "notes.txt")
 
 

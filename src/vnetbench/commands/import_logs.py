@@ -32,6 +32,8 @@ PROGRESS_BAR_DELAY_S = 2.0
 """A progress bar appears if reading takes longer than this."""
 _MAX_LISTED_LOGS_OR_LINES = 8
 """Maximum number of lines or logs listed in a message. The results file lists all of them."""
+_MAX_LISTED_UNRECOGNIZED_SECTIONS = 4
+"""Maximum number of sections from no supported tool that a message quotes."""
 
 
 def import_paths(
@@ -97,14 +99,17 @@ def format_import_summary(store: RunStore) -> Iterator[str]:
         unlisted = len(unread) - _MAX_LISTED_LOGS_OR_LINES
         yield f"not read: {unlisted} more sections (the results file lists them)"
     if store.unrecognized_line_count:
-        first = next((each for each in store.skipped_sections if each.first_text), None)
         lines = f"{store.unrecognized_line_count} line{'' if store.unrecognized_line_count == 1 else 's'}"
-        where = (
-            f" The first is at {_format_skipped_section_location(first)}: {first.first_text.strip()[:80]}"
-            if first
-            else ""
-        )
-        yield f"{lines} from no supported tool.{where}"
+        yield f"{lines} from no supported tool{''.join(_format_first_lines_of_sections(store))}"
+
+
+def _format_first_lines_of_sections(store: RunStore) -> Iterator[str]:
+    """Yield where the first sections from no supported tool start, and with which text."""
+    unlisted = [each for each in store.skipped_sections if each.first_text and not each.reason]
+    for each in unlisted[:_MAX_LISTED_UNRECOGNIZED_SECTIONS]:
+        yield f"\n  {_format_skipped_section_location(each)}: {each.first_text.strip()[:80]}"
+    if len(unlisted) > _MAX_LISTED_UNRECOGNIZED_SECTIONS:
+        yield f"\n  {len(unlisted) - _MAX_LISTED_UNRECOGNIZED_SECTIONS} more sections"
 
 
 def _format_failed_line_numbers(store: RunStore, failure: str) -> str:
@@ -190,10 +195,13 @@ def _check_runs(store: RunStore, paths: Sequence[Path], *, is_strict: bool) -> N
     where = ", ".join(map(str, paths[:_MAX_LISTED_LOGS_OR_LINES]))
     if not store.complete_run_count:
         summary = "\n".join(format_import_summary(store))
-        fix = "check that docs/importers.md lists the tool. A table needs --mapping"
-        raise BenchError(
-            f"the logs contain no complete run of a supported tool\n{summary}", where=where, fix=fix
-        )
+        if store.incomplete_run_count_by_failure:
+            what = "the logs contain no complete run"
+            fix = "repeat the runs. The lines above say why these do not count"
+        else:
+            what = "the logs contain no run of a supported tool"
+            fix = "check that docs/importers.md lists the tool. A table needs --mapping"
+        raise BenchError(f"{what}\n{summary}", where=where, fix=fix)
     if is_strict and not store.is_fully_read:
         summary = "\n".join(format_import_summary(store))
         raise BenchError(

@@ -307,7 +307,9 @@ def _missing_or_unsteady_warnings(points: Sequence[TrialPoint], metric: str) -> 
     label, trials = METRICS[metric].label, _trial_count_text(len(points))
     missing = sum(metric not in point.values for point in points)
     if missing and points[0].imported_log:
-        yield f"{missing} of {trials} have no value of {label} and count for other metrics only"
+        has_others = all(point.values for point in points if metric not in point.values)
+        others = " and count for other metrics only" if has_others else ", nor of any other metric"
+        yield f"{missing} of {trials} have no value of {label}{others}"
     elif missing:
         timing = "timing.duration and timing.idle" if "increase" in metric else "timing.duration"
         yield (

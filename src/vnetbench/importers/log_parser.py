@@ -30,7 +30,11 @@ _XML_START_PATTERN = re.compile(r"\s*<(?:\?xml\b|[A-Za-z_][^<>]*>\s*(?:<|$))")
 """`<?xml version="1.0"?>`, `<ntttcps>`."""
 
 _RATE_UNIT_PATTERN = re.compile(
-    r"(?i)\b(?:[kmgt]?i?b(?:it|yte)?s?(?:/s(?:ec)?|ps)|throughput|trans(?:actions)?/s)"
+    r"(?i)(?:\b|(?<=\d))(?:"
+    r"(?:[kmgt]|kilo|mega|giga|tera)?i?b(?:it|yte)?s?(?:\s?(?:/|per )\s?s(?:ec(?:ond)?)?|ps)"
+    r"|(?:trans(?:actions)?|req(?:uest)?s?|msgs?|messages|packets|pkts)\s?(?:/|per )\s?s"
+    r"|throughput|bandwidth|goodput"
+    r"|[pqr]ps|rtt|latency|jitter)\b"
 )
 _NUMBER_PATTERN = re.compile(r"\d+(?:[.,]\d+)?")
 _UNRECOGNIZED_LINE_INSPECTION_CHARACTERS = 1000

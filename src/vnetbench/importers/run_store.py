@@ -143,11 +143,11 @@ class RunStore:
             BenchError: The item contradicts a level that the user sets.
         """
         lines = item.first_line, item.last_line
-        if isinstance(item, Run) and not item.failure:
+        if isinstance(item, Run) and not (failure := item.failure or _describe_missing_result(item)):
             self._add_run(log_name, item)
         elif isinstance(item, Run):
-            self.incomplete_run_count_by_failure[item.failure] += 1
-            self._add_skipped(SkippedSection(log_name, *lines, item.failure, True))
+            self.incomplete_run_count_by_failure[failure] += 1
+            self._add_skipped(SkippedSection(log_name, *lines, failure, True))
         elif isinstance(item, UnrecognizedSection):
             self.unrecognized_line_count += item.line_count
             self.unreadable_section_or_log_count += item.may_be_result
@@ -280,6 +280,15 @@ class RunStore:
     def _add_skipped(self, section: SkippedSection) -> None:
         if len(self.skipped_sections) < MAX_STORED_SKIPPED_SECTIONS:
             self.skipped_sections.append(section)
+
+
+def _describe_missing_result(run: Run) -> str:
+    """Return why a complete run is no trial: it has no figure at all. Empty if it has one."""
+    if run.metrics or run.intervals:
+        return ""
+    names = ", ".join(run.other_results)
+    found = f" (it has: {names})" if names else ""
+    return f"{run.tool} reported no result that is a metric of vnetbench{found}"
 
 
 def _describe_impossible_value(run: Run) -> str:

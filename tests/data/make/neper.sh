@@ -6,8 +6,8 @@ for test in tcp_stream udp_stream tcp_rr udp_rr tcp_crr; do
     name=${test/_/-}
     run $name-plain $test "${P[@]}" -- $test "${P[@]}" "${H[@]}"
     run $name-flows $test "${P[@]}" -F 4 -T 2 -- $test "${P[@]}" -F 4 -T 2 "${H[@]}"
-    run $name-samples $test "${P[@]}" -i 0.2 --all-samples=/dev/stdout -- $test "${P[@]}" -i 0.2 --all-samples=/dev/stdout "${H[@]}"
-    run $name-intervals $test "${P[@]}" -i 0.2 -- $test "${P[@]}" -i 0.2 "${H[@]}"
+    run $name-samples $test "${P[@]}" -I 0.2 -A/dev/stdout -- $test "${P[@]}" -I 0.2 -A/dev/stdout "${H[@]}"
+    run $name-intervals $test "${P[@]}" -I 0.2 -- $test "${P[@]}" -I 0.2 "${H[@]}"
 done
 for test in tcp_rr udp_rr tcp_crr; do
     name=${test/_/-}
@@ -21,4 +21,4 @@ run tcp-stream-paced tcp_stream "${P[@]}" -- tcp_stream "${P[@]}" -m 100000000 "
 run tcp-stream-buffer tcp_stream "${P[@]}" -B 4096 -- tcp_stream "${P[@]}" -B 4096 "${H[@]}"
 run tcp-stream-v6 tcp_stream "${P[@]}" -6 -- tcp_stream "${P[@]}" -6 -c -H ::1
 run tcp-stream-nonblocking tcp_stream "${P[@]}" --nonblocking -- tcp_stream "${P[@]}" --nonblocking "${H[@]}"
-run refused -- tcp_rr "${P[@]}" "${H[@]}" --client-timeout 1
+run refused -- tcp_rr "${P[@]}" "${H[@]}"

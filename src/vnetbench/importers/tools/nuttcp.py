@@ -33,6 +33,7 @@ _RATE_DETAIL_PATTERNS: Mapping[str, re.Pattern[str]] = {
     "rtt_ms": re.compile(rf" ({NUMBER_PATTERN}) msRTT"),
     "drop": re.compile(r" (\d+) /\s+\d+ ~?drop/pkt"),
     "pkt": re.compile(r" \d+ /\s+(\d+) ~?drop/pkt"),
+    "loss": re.compile(rf" ({NUMBER_PATTERN}) %loss"),
     "msavgjitter": re.compile(rf" ({NUMBER_PATTERN}) msAvgJitter"),
     "msavgOWD": re.compile(rf" ({NUMBER_PATTERN}) msAvgOWD"),
     "cwnd_KB": re.compile(r" (\d+) KB-cwnd"),
@@ -52,6 +53,7 @@ _VERBOSE_MACHINE_READABLE_LINE = re.compile(
 _VERBOSE_CPU_LINE = re.compile(r"nuttcp-(?P<end>[tr]): (?:.*\s|.*cpu=)(?P<cpu>\d+)% ")
 """`nuttcp-t: 0.9user 0.0sys 0:01real 99% 0i+0d 926maxrss 0+0pf 0+7csw`."""
 _VERBOSE_RETRANSMITS_LINE = re.compile(r"nuttcp-t: retrans ?= ?(?P<count>\d+)")
+_VERBOSE_DROPS_LINE = re.compile(r"nuttcp-r: (?:drop=)?(?P<lost>\d+)(?: / | pkt=)(?P<total>\d+) ")
 _VERBOSE_RTT_LINE = re.compile(r"nuttcp-[tr]: connect.*(?:RTT=|rtt_ms=)(?P<ms>[\d.]+)")
 _VERSION_LINE = re.compile(r"nuttcp-[tr]: v(?P<version>\d[\w.]*): ")
 _SETTINGS_LINE = re.compile(
@@ -148,6 +150,8 @@ class NuttcpReport(LineReport):
             self._get_or_create_endpoint_summary(pairs["end"]).update(_parse_name_value_pairs(pairs))
         elif (retransmits := _VERBOSE_RETRANSMITS_LINE.match(line)) is not None:
             self._get_or_create_endpoint_summary("t")["retrans"] = retransmits["count"]
+        elif (drops := _VERBOSE_DROPS_LINE.match(line)) is not None:
+            self._get_or_create_endpoint_summary("r").update(drop=drops["lost"], pkt=drops["total"])
         elif (rtt := _VERBOSE_RTT_LINE.match(line)) is not None:
             self._get_or_create_endpoint_summary("t")["rtt_ms"] = rtt["ms"]
         elif (cpu := _VERBOSE_CPU_LINE.match(line)) is not None:
@@ -196,7 +200,8 @@ class NuttcpReport(LineReport):
 
     def _is_udp(self, values: Mapping[str, str]) -> bool:
         is_set = self.settings is not None and self.settings["mode"] == "udp"
-        return "u" in self.options or is_set or any("pkt" in each for each in (values, *self.intervals))
+        has_losses = any("pkt" in each or "loss" in each for each in (values, *self.intervals))
+        return "u" in self.options or is_set or has_losses
 
     def _build_factors(self, *, is_udp: bool) -> dict[str, Level]:
         settings, options = self.settings, self.options
@@ -280,6 +285,8 @@ def _compute_metrics(values: Mapping[str, str], *, is_udp: bool) -> dict[str, Ro
         metrics["datagrams_sent_per_s"] = divide_values(RoundedValue.exact(sent), duration)
         if sent:
             metrics["loss_percent"] = RoundedValue.exact(100 * lost / sent)
+    elif is_udp and "loss" in values:
+        metrics["loss_percent"] = parse_rounded(values["loss"])
     if "retrans" in values and not is_udp:
         metrics["retransmits_per_s"] = divide_values(parse_exact_count(values["retrans"]), duration)
     if "msavgjitter" in values:

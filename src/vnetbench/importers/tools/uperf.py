@@ -208,7 +208,7 @@ class UperfReport(LineReport):
     def _detect_direction_of_bytes(self, write_count: int, read_count: int) -> str:
         """Return the direction of all bytes; empty if both carried data, or if the log does not say.
 
-        Without the averages, the busiest network adapter tells it, unless it is the loopback.
+        Without the averages, the busiest network adapter shows it, unless it is the loopback.
         """
         if write_count or read_count:
             return "" if write_count and read_count else FORWARD if write_count else REVERSE
@@ -287,7 +287,7 @@ class UperfReport(LineReport):
             )
             yield "The log does not say whether the load used TCP or UDP."
             if not self.operation_count_by_type:
-                yield "The busiest network adapter (Netstat statistics) told the direction of the bytes."
+                yield "The busiest network adapter (Netstat statistics) shows the direction of the bytes."
         if self.error_message and self.is_complete:
             yield f"uperf reported: {self.error_message}"
 

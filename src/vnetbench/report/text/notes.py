@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT
 from vnetbench.estimate.model import Estimate
@@ -17,6 +17,10 @@ from vnetbench.wording.treatment_names import treatment_name, varying_factors
 
 _NUMBER_IGNORED_IN_MERGING = re.compile(r"\d+(\.\d+)?")
 """Notes that differ in their numbers only are merged into one."""
+_FAILURE_IN_NOTE = re.compile(
+    r"(?i)\breported: |\brefused\b|\breset\b|\bfailed\b|not reach|\blimited\b|\bmissing\b|\bbursts\b"
+)
+"""What no note may hide: the tool's own errors, and limits of the load."""
 _MAX_NAMED_TREATMENTS = 2
 """A note names at most this many treatments and counts the rest."""
 _METRICS_THAT_ARE_SHARES = tuple(
@@ -78,15 +82,23 @@ def _treatment_notes(summary: CampaignSummary) -> Iterator[str]:
             names_by_failure.setdefault((state, reason), []).append(treatment_name(summary, treatment))
     for (state, reason), names in names_by_failure.items():
         yield f"{_list_treatment_names_or_count(names)} ({state}): {reason}"
-    similar: dict[str, list[TreatmentSummary]] = {}
+    notes_by_similar_text: dict[str, list[tuple[TreatmentSummary, str]]] = {}
     for treatment in summary.treatments:
-        if treatment.notes:
-            similar.setdefault(_NUMBER_IGNORED_IN_MERGING.sub("0", treatment.notes[0]), []).append(treatment)
-    for treatments in similar.values():
-        names = [treatment_name(summary, treatment) for treatment in treatments]
-        note_count = sum(len(treatment.notes) for treatment in treatments)
-        more = f" (and {note_count - 1} more)" if note_count > 1 else ""
-        yield f"{_list_treatment_names_or_count(names)}: {treatments[0].notes[0]}{more}"
+        for note in _select_notes(treatment.notes):
+            similar = _NUMBER_IGNORED_IN_MERGING.sub("0", note)
+            notes_by_similar_text.setdefault(similar, []).append((treatment, note))
+    hidden_count = sum(len(treatment.notes) for treatment in summary.treatments)
+    for same in notes_by_similar_text.values():
+        names = list(dict.fromkeys(treatment_name(summary, treatment) for treatment, _ in same))
+        hidden_count -= len(same)
+        yield f"{_list_treatment_names_or_count(names)}: {same[0][1]}"
+    if hidden_count:
+        yield f"{format_count_with_noun(hidden_count, 'more note')} in the JSON"
+
+
+def _select_notes(notes: Sequence[str]) -> list[str]:
+    """Return a treatment's first note, and those that say that something failed or was missed."""
+    return [note for at, note in enumerate(notes) if not at or _FAILURE_IN_NOTE.search(note)]
 
 
 def _list_treatment_names_or_count(names: list[str]) -> str:

@@ -42,7 +42,7 @@ def _build_latency_run(
     }
     percentiles = [metrics.get(f"{prefix}_{name}_us") for name in ("p99_9", "p99_99")]
     if not report.requests_per_latency_line and percentiles[0] == percentiles[1]:
-        metrics.pop(f"{prefix}_p99_99_us", None)  # Too few requests to tell them apart.
+        metrics.pop(f"{prefix}_p99_99_us", None)  # Too few requests to distinguish them.
     sizes: dict[str, Level] = {}
     if report.request_bytes and not is_ping:
         sizes = {"request_size": report.request_bytes, "response_size": report.request_bytes}

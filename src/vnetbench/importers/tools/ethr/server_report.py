@@ -1,7 +1,7 @@
 """Build runs from the rows of an ethr server, which prints one row a second for each client.
 
-A server's log has no marks between tests. It tells bandwidth, connections and latencies in one table, so what
-a row reports decides which test it belongs to. A row of zeros belongs to the test before it.
+A server's log has no marks between tests. It prints bandwidth, connections and latencies in one table, so
+what a row reports decides which test it belongs to. A row of zeros belongs to the test before it.
 """
 
 from __future__ import annotations

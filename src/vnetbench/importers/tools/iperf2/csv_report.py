@@ -21,7 +21,7 @@ from vnetbench.importers.units import parse_exact_count, parse_rounded
 
 _HEADER_LINE = re.compile(r"time,srcaddress,srcport,dstaddr,dstport,transferid,istart,iend,bytes,speed\b")
 _ROW_PATTERN = re.compile(
-    r"(?P<zone>[-+]\d{4}:)?(?P<time>\d{14})(?:\.\d+)?,[^,]*,\d+,[^,]*,\d+,(?P<stream>-?\d+),"
+    r"(?P<zone>[-+]\d{4}:)?(?P<time>\d{14})(?:\.\d+)?,(?P<connection>[^,]*,\d+,[^,]*,\d+,(?P<stream>-?\d+)),"
     r"(?P<start>\d+\.\d+)[-,](?P<end>\d+\.\d+),(?P<bytes>\d+),(?P<bps>-?\d+)(?P<details>.*)"
 )
 """`20260208083114,10.0.0.2,37818,10.0.0.1,5001,3,0.0-10.0,1203240960,962534720`."""
@@ -43,6 +43,8 @@ class CsvReport(Iperf2Report):
     group: ConnectionGroup = field(init=False)
     latest_row_time: datetime = datetime.min
     """When the latest line was written."""
+    latest_end_s_by_connection: dict[str, float] = field(default_factory=dict)
+    """End of the latest row of each connection, by its addresses, ports and stream."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,6 +69,9 @@ class CsvReport(Iperf2Report):
         if row is None:
             is_header = _HEADER_LINE.match(line) is not None and not self.group.rows_by_stream_and_is_reverse
             return _MESSAGE_LINE.match(line) is not None or is_header
+        latest_end_s = self.latest_end_s_by_connection.get(row["connection"])
+        if latest_end_s is not None and float(row["end"]) >= latest_end_s:
+            return True  # The times of the lines have no fractions of seconds.
         started_at = _parse_time(row) - timedelta(seconds=float(row["end"]))
         return not self.group.rows_by_stream_and_is_reverse or started_at < self.latest_row_time
 
@@ -74,6 +79,7 @@ class CsvReport(Iperf2Report):
         """Record what the line reports."""
         if (row := _ROW_PATTERN.match(line)) is not None:
             self.group.add_row(_parse_row(row))
+            self.latest_end_s_by_connection[row["connection"]] = float(row["end"])
             self.latest_row_time = max(self.latest_row_time, _parse_time(row))
             self.group.started_at = self.group.started_at or _compute_start_time(row)
         elif (message := _MESSAGE_LINE.match(line)) is not None and message["error"]:

@@ -186,8 +186,8 @@ def _compute_datagram_metrics(
     if group.sent_datagrams_by_stream_id:
         sent = RoundedValue.exact(sum(group.sent_datagrams_by_stream_id.values()))
         metrics["datagrams_sent_per_s"] = divide_values(sent, duration)
-    elif sent := _count_datagrams_of_csv_sender(group, header):
-        metrics["datagrams_sent_per_s"] = divide_values(sent, duration)
+    elif (csv_sent := _count_datagrams_of_csv_sender(group, header)) is not None:
+        metrics["datagrams_sent_per_s"] = divide_values(csv_sent, duration)
     streams = group.rows_of_streams_or_sum
     reports = [each.receiver_report_row for each in streams.values() if each.receiver_report_row is not None]
     received = reports or [
@@ -196,6 +196,12 @@ def _compute_datagram_metrics(
         for row in rows
         if _is_from_udp_receiver(row, header, is_reverse)
     ]
+    if len(whole_run_rows) == 2 and received and not reports:  # It knows only what arrived at itself.
+        is_reverse = header.is_client
+        return {
+            **metrics,
+            _GOODPUT_METRIC_BY_IS_REVERSE[is_reverse]: sum_values(row.rate_bps for row in received),
+        }
     if not received or len(received) != len(streams):
         return metrics
     lost = sum_values(row.value_by_name["lost"] for row in received)

@@ -98,6 +98,8 @@ class TextReport(Iperf2Report):
     server_port: int = _DEFAULT_PORT
     client_callback_port: int | None = None
     """The port that a server connects back to (`-d`, `-r`)."""
+    remote_ports: set[int] = field(default_factory=set)
+    """Ports of the other endpoint in the connections so far."""
     has_banner: bool = False
     has_client_banner: bool = False
 
@@ -149,7 +151,9 @@ class TextReport(Iperf2Report):
         self.has_banner = True
         self.has_client_banner = self.has_client_banner or banner["client"] is not None
         self.header.is_udp = "UDP" in (banner["client"], banner["server"])
-        if banner["client"] and self.groups and not self.header.is_client:
+        # A thread of a client may connect before the banner; a server connects back to another port.
+        is_own_port = banner["client"] is not None and int(banner["port"]) in self.remote_ports
+        if banner["client"] and self.groups and not self.header.is_client and not is_own_port:
             self.client_callback_port = int(banner["port"])
         elif banner["client"] or not self.header.is_client:
             self.header.is_client = self.header.is_client or banner["client"] is not None
@@ -189,6 +193,7 @@ class TextReport(Iperf2Report):
         group, details = self.groups[-1], connected["details"]
         # A connection to a client (-d, -r), or from a server, carries the load of the reverse direction.
         port = int(connected["port"])
+        self.remote_ports.add(port)
         is_callback = port != self.server_port if self.header.is_client else port == self.client_callback_port
         group.is_reverse_by_stream_id[connected["id"]] = is_callback or "(reverse)" in details
         if (bounce_back := _BOUNCE_BACK_DETAIL_PATTERN.search(details)) is not None:

@@ -183,10 +183,9 @@ def _compute_goodput(
     for direction in directions:
         if (direction, RECEIVER) in endpoint_results or not WORKLOADS[workload].has_datagrams:
             goodput[direction] = _receiver_or_sender_result(endpoint_results, direction).bits_per_s
-    if not directions or len(goodput) < len(directions):
-        return
-    yield "goodput_bps", sum_values(list(goodput.values()))
-    if len(directions) > 1:
+    if directions and len(goodput) == len(directions):
+        yield "goodput_bps", sum_values(list(goodput.values()))
+    if len(directions) > 1:  # A UDP server alone knows only what arrived at itself.
         yield from ((_GOODPUT_METRIC_BY_DIRECTION[direction], value) for direction, value in goodput.items())
 
 

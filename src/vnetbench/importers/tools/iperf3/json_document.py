@@ -38,11 +38,10 @@ from vnetbench.importers.tools.iperf3.json_parts import (
     read_intervals,
     scalar_text_or_empty,
 )
-from vnetbench.importers.tools.iperf3.line_patterns import VERSION_PATTERN
+from vnetbench.importers.tools.iperf3.line_patterns import split_tool_and_version
 from vnetbench.importers.tools.iperf3.options import label_name, parse_level_or_none, requested_options
 from vnetbench.importers.tools.iperf3.text_report import (
     SERVER_INTERVALS_REMARK,
-    TOOL,
     read_server_text_intervals,
 )
 from vnetbench.study.model import Level
@@ -114,9 +113,10 @@ class DocumentRunBuilder:
         )
         results = compute_results(self.collector.workload, endpoint_results)
         server = self._read_server_intervals()
+        tool, version = split_tool_and_version(scalar_text_or_empty(self.start.get("version")))
         return Run(
-            tool=TOOL,
-            version=VERSION_PATTERN.sub(r"\g<version>", scalar_text_or_empty(self.start.get("version"))),
+            tool=tool,
+            version=version,
             first_line=first_line,
             last_line=last_line,
             workload=self.collector.workload,

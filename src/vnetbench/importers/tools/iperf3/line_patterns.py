@@ -31,8 +31,20 @@ A prefix is allowed (`--timestamps`, `--title`, or a syslog's own)."""
 
 VERSION_PATTERN = re.compile(
     r"\biperf (?:version )?(?P<version>3\.\d[\w.+-]*)(?: \((?:cJSON [\d.]+|\d+ \w+ \d+)\))?"
+    r"|(?:^|(?<=\s))(?P<other_version>riperf3 \d[\w.+-]*)$"
 )
 """`iperf 3.12`; `iperf 3.12 (cJSON 1.7.15)` of `--version`; `iperf version 3.0.1 (10 January 2014)`."""
+
+
+def split_tool_and_version(printed_version: str) -> tuple[str, str]:
+    """Return the tool and its version: `iperf 3.12` is iperf3's 3.12, `riperf3 0.8.0` riperf3's 0.8.0.
+
+    riperf3 prints as iperf3 does, except for its version.
+    """
+    if printed_version.startswith("riperf3 "):
+        return "riperf3", printed_version.removeprefix("riperf3 ")
+    return "iperf3", VERSION_PATTERN.sub(r"\g<version>", printed_version)
+
 
 START_LINE_PATTERNS_BY_NAME = {
     "version": VERSION_PATTERN.pattern,
@@ -41,7 +53,7 @@ START_LINE_PATTERNS_BY_NAME = {
     "accepted": r"Accepted connection from \S+, port \d+",
     "connected": r"\[ *\d+\] local (?P<address>\S+) port (?P<port>\d+) connected to (?P<remote>\S+ port \d+)",
     "header": r"\[ ID\](?P<roles>\[Role\])? Interval {11}Transfer {5}B(?:itrate|andwidth)(?P<columns>.*)",
-    "error": r"\biperf3: (?P<error>(?:error|interrupt|SERVER ERROR|parameter error) - .*"
+    "error": r"\br?iperf3: (?P<error>(?:error|interrupt|SERVER ERROR|parameter error) - .*"
     r"|the (?:client|server) has .*|Server restart .* during .*|Client total requested .*"
     r"|(?:unrecognized|invalid) option .*|option requires .*|option '.*)",
 }
@@ -87,7 +99,7 @@ OTHER_LINE_PATTERNS_BY_NAME = {
     "nothing": r"\[ *(?:\d+|SUM)\] \((?:sender|receiver) statistics not available\)$"
     r"|\[ *\d+\] Sent \d+ datagrams$|Test Complete\. Summary Results:$"
     r"|Finished omit period, starting real test$|Optional features available: .*"
-    r"|OUT OF ORDER - |Sent +[\d.]+ [KMGT]?Byte / |\biperf3: exiting$",
+    r"|OUT OF ORDER - |Sent +[\d.]+ [KMGT]?Byte / |\br?iperf3: exiting$",
     "broken": r"\[ *+(?:\d{1,5}|SUM)\](?:\[[TR]X-[CS]\])? ",
 }
 """Other lines of a run: those of `-V`, the end of the output, and last the remains of a broken row."""

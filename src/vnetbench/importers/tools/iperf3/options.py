@@ -13,7 +13,7 @@ from vnetbench.study.factors.registry import FACTORS, parse_level, require_facto
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
-PROGRAMS = ("iperf3",)
+PROGRAMS = ("iperf3", "riperf3")
 
 _NAME_BY_LETTER = {
     "p": "port", "f": "format", "i": "interval", "c": "client", "b": "bitrate", "t": "time",

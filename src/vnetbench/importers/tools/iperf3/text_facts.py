@@ -94,7 +94,7 @@ class TextFacts:
             self.first_connection_addresses = format_connection(self.role, local, remote)
 
     def _add_version(self, match: re.Match[str]) -> None:
-        self.version = match["version"]
+        self.version = match["version"] or match["other_version"]
 
     def _set_role(self, role: str) -> None:
         self.role = role

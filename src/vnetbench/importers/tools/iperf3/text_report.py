@@ -59,7 +59,7 @@ def read_next_text_report(
     error = take_errors(lines)
     failed = [_build_failed_run(error, first, lines.last_taken_number, command)] if error else []
     if error and not _is_start_line_next(lines, "is_connecting", "is_version"):
-        return failed
+        return [] if error.startswith(_SECOND_SIGNAL_TEXT) else failed
     next_line, parser = lines.last_taken_number + 1, TextRunParser(lines, starts_any_run)
     parser.parse()
     if parser.has_no_run:
@@ -90,6 +90,11 @@ def read_server_text_intervals(lines: LogLines, starts_run: StartsRun) -> Packed
     parser.parse()
     parser.rows.set_interval_directions((FORWARD,))
     return parser.rows.intervals
+
+
+_STOPPED_SERVER_TEXT = "the server has terminated"
+_SECOND_SIGNAL_TEXT = "interrupt - second signal"
+"""What riperf3 prints when it is stopped, behind the results of another run."""
 
 
 class TextRunParser:
@@ -135,7 +140,7 @@ class TextRunParser:
             and not self._is_in_summary
             and not len(self.rows.intervals)
         )
-        return is_idle and (not self._error or "the server has terminated" in self._error)
+        return is_idle and (not self._error or _STOPPED_SERVER_TEXT in self._error)
 
     @property
     def is_complete(self) -> bool:
@@ -167,9 +172,11 @@ class TextRunParser:
             if facts.local_and_remote_cpu
             else {}
         )
+        tool, version = line_patterns.split_tool_and_version(facts.version)
+        is_riperf3 = command is not None and command.program == "riperf3"
         return Run(
-            tool=TOOL,
-            version=facts.version,
+            tool="riperf3" if is_riperf3 else tool,
+            version=version,
             first_line=first_line,
             last_line=self._lines.last_taken_number,
             workload=workload,
@@ -211,7 +218,7 @@ class TextRunParser:
     def _take_start(self, start: re.Match[str]) -> None:
         name = str(start.lastgroup)
         if name == "is_error":
-            self._error = take_errors(self._lines)
+            self._take_error()
             return
         self._lines.take_line()
         self._last_start_line_rank = _RANK_BY_START_LINE.get(name, self._last_start_line_rank)
@@ -225,6 +232,25 @@ class TextRunParser:
             and not line_patterns.find_other_line(system)
         ):
             self.facts.other_results["system_info"] = self._lines.take_line().strip()
+
+    def _take_error(self) -> None:
+        """Take an error. A server that was stopped after the run printed it behind complete results."""
+        message = take_errors(self._lines)
+        is_after_results = self._is_in_summary and self._has_summary_of_required_endpoints
+        is_stop = message.startswith("interrupt - ")
+        if self.facts.role == SERVER and is_stop and is_after_results:
+            self.has_done_line = True
+            return
+        self._error = message
+        separator = line_patterns.find_other_line(self._lines.peek_line() or "")
+        header = line_patterns.find_start_line(self._lines.peek_line(1) or "")
+        if separator is None or separator.lastgroup != "is_separator":
+            return
+        if header is not None and header.lastgroup == "is_header":  # Its sums may follow, on another stream.
+            self._lines.take_line()
+            self._lines.take_line()
+            for _ in self._lines.take_while(line_patterns.ROW_PATTERN):
+                pass
 
     def _take_note(self, note: re.Match[str]) -> None:
         name = str(note.lastgroup)

@@ -160,3 +160,8 @@ class ClassicTable:
 def parse_mean_round_trip_us(numbers: Sequence[str]) -> RoundedValue | None:
     """Return the mean round trip in µs from the row that `-v 2` adds to a table of requests."""
     return parse_rounded(numbers[4]) if len(numbers) == 8 else None
+
+
+def parse_transaction_rate(numbers: Sequence[str]) -> RoundedValue | None:
+    """Return the requests per second from the same row."""
+    return parse_rounded(numbers[5]) if len(numbers) == 8 else None

@@ -18,6 +18,7 @@ from vnetbench.importers.tools.netperf.classic_tables import (
     find_throughput_unit,
     is_heading,
     parse_mean_round_trip_us,
+    parse_transaction_rate,
 )
 from vnetbench.importers.tools.netperf.test_catalog import (
     BITS_PER_S_BY_UNIT,
@@ -54,6 +55,11 @@ _VERBOSE_TABLE_HEADING_LINE = re.compile(
     r"Alignment\s+Offset|Local\s+Remote\s+Local\s+Remote|Send\s+Recv\s+Send|Maximum$|Segment$|Size \(bytes\)"
 )
 """Headings that `-v 2` adds below a table."""
+_HISTOGRAM_LINE = re.compile(
+    r"Histogram of |(?:UNIT|TEN|HUNDRED)_(?:USEC|MSEC|SEC) +:|>100_SECS:|HIST_TOTAL:"
+)
+"""The histogram that `-v 2` and `-v 3` add below a table."""
+_DIRECTION_BY_OMNI_TITLE = {"OMNI Send": "Send", "OMNI Receive": "Recv", "OMNI Send|Recv": "Send|Recv"}
 _REMOTE_BUFFER_SIZES_LINE = re.compile(r"\d+\s+\d+$")
 """Buffer sizes of the remote endpoint, below a row of requests."""
 _MAX_OMNI_HEADING_LINES = 12
@@ -83,6 +89,8 @@ class NetperfReport(LineReport):
     interim_results: list[omni_results.InterimResult] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     mean_round_trip_us: RoundedValue | None = None
+    verbose_transaction_rate: RoundedValue | None = None
+    """The rate of requests, where `-v 3` prints no other table."""
     is_in_verbose_table: bool = False
     is_latency_row_next: bool = False
 
@@ -118,7 +126,8 @@ class NetperfReport(LineReport):
     def is_complete(self) -> bool:
         """Whether the results are there."""
         has_results = any(not name.startswith("NETPERF_") for name in self.omni_results_by_name)
-        return has_results or (self.table is not None and self.table.is_complete)
+        has_table = self.table is not None and self.table.is_complete
+        return has_results or has_table or self.verbose_transaction_rate is not None
 
     def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this test."""
@@ -135,11 +144,13 @@ class NetperfReport(LineReport):
             _ERROR_LINE,
             _HINT_LINE,
         )
-        is_known = any(pattern.match(line) for pattern in patterns)
+        is_known = any(pattern.match(line) for pattern in patterns) or self._is_verbose_line(line)
         return is_known or is_heading(line) or line.startswith("!!!")
 
     def _belongs_after_results(self, line: str) -> bool:
         """Return whether the line belongs to this test once its results are there."""
+        if self._is_verbose_line(line):
+            return True
         if self.omni_results_by_name:
             return not self.pending_omni_headings and omni_results.KEY_VALUE.match(line) is not None
         is_remote = not self.is_in_verbose_table and _REMOTE_BUFFER_SIZES_LINE.match(line) is not None
@@ -147,6 +158,11 @@ class NetperfReport(LineReport):
             self.is_in_verbose_table and NUMBER_ROW_PATTERN.match(line)
         )
         return is_remote or bool(is_extra)
+
+    def _is_verbose_line(self, line: str) -> bool:
+        """Return whether the line is one that `-v 2` or `-v 3` adds to a classic table."""
+        is_classic = self.test is not None and not self.omni_results_by_name
+        return is_classic and bool(_HISTOGRAM_LINE.match(line) or _VERBOSE_TABLE_HEADING_LINE.match(line))
 
     def belongs_unless_run_starts(self, line: str) -> bool:
         """Return whether the line may be one of omni's headings or values, which can be any words."""
@@ -191,14 +207,17 @@ class NetperfReport(LineReport):
             self.remarks.append(f"netperf kept {count} requests outstanding on one connection (-b).")
 
     def _add_table_line(self, line: str) -> None:
+        if _HISTOGRAM_LINE.match(line):
+            return
         if _VERBOSE_TABLE_HEADING_LINE.match(line):
             self.is_in_verbose_table = True
             self.is_latency_row_next = self.is_latency_row_next or "RoundTrip" in line
         elif self.is_in_verbose_table:
-            self.mean_round_trip_us = (
-                parse_mean_round_trip_us(line.split()) if self.is_latency_row_next else None
-            )
-            self.is_latency_row_next = False
+            if self.is_latency_row_next and NUMBER_ROW_PATTERN.match(line):
+                self.mean_round_trip_us = parse_mean_round_trip_us(line.split())
+            if self.is_latency_row_next and self.table is None and NUMBER_ROW_PATTERN.match(line):
+                self.verbose_transaction_rate = parse_transaction_rate(line.split())
+            self.is_latency_row_next &= NUMBER_ROW_PATTERN.match(line) is None
         elif not self._add_classic_line(line):
             self._add_omni_line(line)
 
@@ -233,6 +252,8 @@ class NetperfReport(LineReport):
     def build_runs(self) -> list[Run]:
         """Return the run of the test."""
         results, test = omni_results.drop_missing(self.omni_results_by_name), self.test
+        if results and self.title in _DIRECTION_BY_OMNI_TITLE:
+            results["DIRECTION"] = _DIRECTION_BY_OMNI_TITLE[self.title]
         workload = omni_results.find_workload(results, test.workload if test is not None else None)
         is_reverse = test.is_reverse if test is not None else results.get("DIRECTION") == "Recv"
         table = self.table if not results else None
@@ -280,7 +301,7 @@ class NetperfReport(LineReport):
         if results:
             return omni_results.find_metrics(results, workload, is_reverse=is_reverse)
         if self.table is None:
-            return {}
+            return self._compute_verbose_metrics(workload)
         default_unit = self.requested.requested_throughput_unit or DEFAULT_THROUGHPUT_UNIT
         if WORKLOADS[workload].has_requests:
             default_unit = "Trans" if self.requested.general_options.get("f", "x") == "x" else "other"
@@ -290,6 +311,16 @@ class NetperfReport(LineReport):
             if self.mean_round_trip_us is not None
             else metrics
         )
+
+    def _compute_verbose_metrics(self, workload: str) -> dict[str, RoundedValue]:
+        """Return the metrics in the only table of `-v 3`."""
+        rate, round_trip = self.verbose_transaction_rate, self.mean_round_trip_us
+        if rate is None or round_trip is None or not WORKLOADS[workload].has_requests:
+            return {}
+        return {
+            WORKLOADS[workload].achieved_rate_metric: rate,
+            "latency_mean_us": round_trip,
+        }
 
     def _build_intervals(self, workload: str, direction: str) -> Iterable[ReportInterval]:
         """Yield the intervals of `-D`. For UDP they count what was sent, so there are none."""
@@ -317,6 +348,9 @@ class NetperfReport(LineReport):
         if self.error_message and self.is_complete:
             yield f"netperf reported: {self.error_message}"
         has_requests = WORKLOADS[workload].has_requests
+        is_protocol_known = self.test is not None or "PROTOCOL" in results or not results
+        if not is_protocol_known:
+            yield "The log does not say whether the load used TCP or UDP."
         if "P50_LATENCY" in results and has_requests:
             yield "The percentiles come from a histogram whose buckets are up to a tenth of the latency wide."
         if has_requests and self.table_rate_unit not in (None, "Trans"):

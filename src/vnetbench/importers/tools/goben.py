@@ -1,0 +1,337 @@
+"""Read goben: what its client and server print, and the CSV that `--export csv` writes.
+
+Source: `goben/client.go`, `server.go`, `csv.go` of udhos/goben (1.1). Mbps is a power of 1000. Both endpoints
+send and receive at the same time unless one of them is passive. A reader's rate is what arrived, a writer's
+rate what was handed to the kernel. The totals are sums of each connection's own average.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+
+from vnetbench.importers.arithmetic import sum_values
+from vnetbench.importers.command_line import CommandLine, OptionSyntax
+from vnetbench.importers.line_report import LineReport, make_report_reader
+from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+from vnetbench.importers.units import parse_rounded
+from vnetbench.study.model import Level
+from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
+
+TOOL = "goben"
+_NUMBER = r"\d+(?:\.\d+)?"
+_LOG_LINE = re.compile(r"(?P<time>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)(?:\.\d+)? (?P<text>.*)")
+_VERSION_TEXT = re.compile(r"goben version (?P<version>\S+) runtime ")
+_AVERAGE_TEXT = re.compile(
+    rf"\d+/\d+ +average +(?:client|server)(?P<what>Reader|Writer) rate: (?P<mbps>{_NUMBER}) Mbps"
+    r" +(?P<calls>\d+)"
+)
+"""`0/1 average   clientReader rate: 3074.019951 Mbps    432 rcv/s`."""
+_AGGREGATE_TEXT = re.compile(
+    rf"aggregate (?P<what>reading|writing): (?P<mbps>{_NUMBER}) Mbps (?P<calls>\d+) "
+)
+_OPTIONS_TEXT = re.compile(
+    r".*options (?:sent|received): \{(?P<interval>\S+) (?P<duration>\S+) \d+ (?P<tcp>\d+) \d+ (?P<udp>\d+) "
+    r"(?P<passive_server>true|false) (?P<mbps>\S+) "
+)
+"""`options sent: {500ms 2s 1000000 1000000 64000 64000 false 0 map[]}`."""
+_CONNECTIONS_TEXT = re.compile(r"connections=(?P<count>\d+) ")
+_STARTING_TEXT = re.compile(r"(?:client|server)(?:Reader|Writer): starting: ")
+_INCOMING_TEXT = re.compile(r"handleConnection: incoming: |handleUDP: incoming: ")
+_ERROR_TEXT = re.compile(
+    r"(?P<fatal>.*Failed to open connection: .*)"
+    r"|workLoop: .*: (?P<text>\S.*(?:refused|unreachable|no route|timed out|denied|too long)).*"
+)
+_CHART_LINE = re.compile(r"\s*[\d.]+ ?[┤┼]|\s+(?:In|Out)put Mbps: ")
+_CSV_HEADER = "DIRECTION,TIME,RATE"
+_CSV_ROW = re.compile(
+    rf"(?P<direction>input|output),(?P<time>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?)\d* "
+    rf"(?P<zone>[+-]\d{{4}})[^,]*,(?P<mbps>{_NUMBER}(?:e[+-]?\d+)?)\s*$"
+)
+"""`input,2026-11-23 04:28:56.5 +0000 UTC m=+0.51,6074.1`."""
+_DURATION_PARTS = re.compile(rf"({_NUMBER})(h|ms|m|s|us|µs|ns)")
+_SECONDS_BY_UNIT = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+@dataclass
+class GobenReport(LineReport):
+    """What a client prints for one test, or a server for all of its clients."""
+
+    tool = TOOL
+    programs = ("goben",)
+    option_syntax = OptionSyntax(
+        name_by_value_option={
+            "-c": "connections", "--connections": "connections", "-H": "hosts", "--hosts": "hosts",
+            "-m": "maxSpeed", "--maxSpeed": "maxSpeed", "-d": "totalDuration",
+            "--totalDuration": "totalDuration", "-i": "reportInterval", "-l": "listeners",
+            "--listeners": "listeners", "-e": "export", "--export": "export",
+        },
+        name_by_switch={
+            "-u": "udp", "--udp": "udp", "--passiveClient": "passiveClient",
+            "--passiveServer": "passiveServer",
+        },
+    )  # fmt: skip
+
+    version: str = ""
+    is_client: bool = False
+    is_udp: bool = False
+    connection_count: int = 0
+    started_at: datetime | None = None
+    rates_by_side: dict[str, list[RoundedValue]] = field(default_factory=dict)
+    """Averages of the connections in bit/s, by `Reader` and `Writer`."""
+    calls_by_side: dict[str, int] = field(default_factory=dict)
+    aggregate_bps: dict[str, RoundedValue] = field(default_factory=dict)
+    """A client's totals, by `reading` and `writing`."""
+    aggregate_calls: dict[str, int] = field(default_factory=dict)
+    sent_options: re.Match[str] | None = None
+    open_loop_count: int = 0
+    """Readers and writers that have started and not yet printed their average."""
+    requested_connections: int = 0
+    has_udp_clients: bool = False
+    """Whether a server got UDP clients."""
+
+    @classmethod
+    def starts_run(cls, lines: LogLines) -> bool:
+        """Return whether goben's version, or its command line, is next."""
+        line = lines.peek_line() or ""
+        if line[:2] == "20":
+            log = _LOG_LINE.match(line)
+            return log is not None and _VERSION_TEXT.match(log["text"]) is not None
+        return cls.parse_command(line) is not None
+
+    @classmethod
+    def parse_command(cls, line: str) -> CommandLine | None:
+        """Return goben's command line in this line, if there is one."""
+        return super().parse_command(line) if "goben" in line else None
+
+    def belongs_to_run(self, line: str) -> bool:
+        """Return whether the line belongs to this test: those behind a client's totals do not."""
+        log = _LOG_LINE.match(line)
+        if log is not None and _VERSION_TEXT.match(log["text"]):
+            return not self.version
+        return "writing" not in self.aggregate_bps and (
+            log is not None or _CHART_LINE.match(line) is not None
+        )
+
+    def add(self, line: str) -> None:
+        """Record what the line reports."""
+        log = _LOG_LINE.match(line)
+        if log is None:
+            return
+        text = log["text"]
+        if (version := _VERSION_TEXT.match(text)) is not None:
+            self.version = version["version"]
+            self.started_at = datetime.strptime(log["time"], "%Y/%m/%d %H:%M:%S")
+        elif (average := _AVERAGE_TEXT.match(text)) is not None:
+            side = average["what"]
+            self.rates_by_side.setdefault(side, []).append(parse_rounded(average["mbps"], 1e6))
+            self.calls_by_side[side] = self.calls_by_side.get(side, 0) + int(average["calls"])
+            self.open_loop_count -= 1
+        elif (aggregate := _AGGREGATE_TEXT.match(text)) is not None:
+            self.aggregate_bps[aggregate["what"]] = parse_rounded(aggregate["mbps"], 1e6)
+            self.aggregate_calls[aggregate["what"]] = int(aggregate["calls"])
+        elif (error := _ERROR_TEXT.match(text)) is not None:
+            self.record_first_error(error["fatal"] or error["text"])
+        else:
+            self._add_setting(text)
+
+    def _add_setting(self, text: str) -> None:
+        self.sent_options = _OPTIONS_TEXT.match(text) or self.sent_options
+        if text.startswith("client mode"):
+            self.is_client, self.is_udp = True, "udp protocol" in text
+        elif _STARTING_TEXT.match(text):
+            self.open_loop_count += 1
+            self.is_udp |= ": starting: UDP " in text
+        elif _INCOMING_TEXT.match(text):
+            self.connection_count += 1
+            self.has_udp_clients |= text.startswith("handleUDP")
+        elif not self.is_client and (connections := _CONNECTIONS_TEXT.match(text)) is not None:
+            self.requested_connections = int(connections["count"])
+
+    def build_runs(self) -> list[Run]:
+        """Return the test; none for a server without clients."""
+        is_idle_server = not (self.is_client or self.connection_count or "hosts" in self.options)
+        return [] if is_idle_server else [self._build_run()]
+
+    def _rates(self) -> dict[str, RoundedValue]:
+        """Return the rates in bit/s by direction. The client is the first endpoint."""
+        if self.is_client:
+            found = {
+                direction: self.aggregate_bps[name]
+                for direction, name in ((FORWARD, "writing"), (REVERSE, "reading"))
+                if name in self.aggregate_bps
+            }
+        else:
+            found = {
+                direction: sum_values(self.rates_by_side[name])
+                for direction, name in ((FORWARD, "Reader"), (REVERSE, "Writer"))
+                if name in self.rates_by_side
+            }
+        return {direction: rate for direction, rate in found.items() if rate.value > 0}
+
+    def _build_run(self) -> Run:
+        workload = UDP_STREAM if self.is_udp or "udp" in self.options else TCP_STREAM
+        rates = self._rates()
+        is_complete = (
+            bool(rates) and (bool(self.aggregate_bps) or not self.is_client) and self.open_loop_count <= 0
+        )
+        count = self.requested_connections if self.is_client else self.connection_count
+        factors: dict[str, Level] = {}
+        if count:
+            factors[WORKLOADS[workload].count_factor] = count
+        if rates:
+            factors["direction"] = "both" if len(rates) == 2 else next(iter(rates))
+        if self.sent_options is not None:
+            size = self.sent_options["udp" if workload == UDP_STREAM else "tcp"]
+            factors[WORKLOADS[workload].size_factor] = int(size)
+        return Run(
+            tool=TOOL,
+            version=self.version,
+            first_line=self.first_line,
+            last_line=self.last_line,
+            workload=workload,
+            factors=factors,
+            metrics=self._compute_metrics(rates, is_udp=workload == UDP_STREAM) if is_complete else {},
+            measured_duration_s=_parse_duration_s(self.sent_options["duration"])
+            if self.sent_options
+            else None,
+            started_at=self.started_at,
+            reported_by=self._reporting_endpoint(rates),
+            command=self.command_text,
+            failure=self._find_failure(is_complete=is_complete),
+            remarks=tuple(self._list_remarks(rates)),
+        )
+
+    def _find_failure(self, *, is_complete: bool) -> str:
+        if not is_complete and self.has_udp_clients and not self.error_message:
+            return "goben's server prints no averages of UDP. Import the client's log"
+        return self.failure_reason(is_complete=is_complete)
+
+    def _reporting_endpoint(self, rates: dict[str, RoundedValue]) -> str:
+        if len(rates) != 1:
+            return ""
+        return "sender" if (FORWARD in rates) == self.is_client else "receiver"
+
+    def _compute_metrics(self, rates: dict[str, RoundedValue], *, is_udp: bool) -> dict[str, RoundedValue]:
+        if len(rates) == 2 and not is_udp:
+            return {
+                "goodput_bps": sum_values(rates.values()),
+                "goodput_forward_bps": rates[FORWARD],
+                "goodput_reverse_bps": rates[REVERSE],
+            }
+        read, written = (REVERSE, FORWARD) if self.is_client else (FORWARD, REVERSE)
+        if not is_udp:
+            return {"goodput_bps": next(iter(rates.values()))}
+        calls = self.aggregate_calls if self.is_client else self.calls_by_side
+        names = ("reading", "writing") if self.is_client else ("Reader", "Writer")
+        metrics = {}
+        if read in rates:
+            name = "goodput_bps" if len(rates) == 1 else f"goodput_{read}_bps"
+            metrics[name] = rates[read]
+            metrics["datagrams_received_per_s"] = parse_rounded(str(calls[names[0]]))
+        if written in rates:
+            metrics["datagrams_sent_per_s"] = parse_rounded(str(calls[names[1]]))
+        return metrics
+
+    def _list_remarks(self, rates: dict[str, RoundedValue]) -> list[str]:
+        remarks = []
+        if self.sent_options is not None and float(self.sent_options["mbps"]) > 0:
+            limit = self.sent_options["mbps"]
+            remarks.append(f"The option --maxSpeed limited each connection to {limit} Mbit/s.")
+        if len(rates) == 2:
+            remarks.append(
+                "Both endpoints sent at the same time. What this endpoint sent may not all have arrived."
+            )
+        if self.error_message and rates:
+            remarks.append(f"goben reported: {self.error_message}")
+        return remarks
+
+
+@dataclass
+class GobenCsvReport(LineReport):
+    """The CSV of one connection: a rate for each interval, received (`input`) and sent (`output`)."""
+
+    tool = TOOL
+
+    rows_by_direction: dict[str, list[tuple[datetime, RoundedValue]]] = field(default_factory=dict)
+
+    @classmethod
+    def starts_run(cls, lines: LogLines) -> bool:
+        """Return whether the header is next."""
+        return (lines.peek_line() or "").startswith(_CSV_HEADER)
+
+    def belongs_to_run(self, line: str) -> bool:
+        """Return whether the line is the header or a row."""
+        return (line.startswith(_CSV_HEADER) and not self.rows_by_direction) or _CSV_ROW.match(
+            line
+        ) is not None
+
+    def add(self, line: str) -> None:
+        """Record a row."""
+        if (row := _CSV_ROW.match(line)) is not None:
+            time = datetime.strptime(
+                f"{row['time']}{'' if '.' in row['time'] else '.0'} {row['zone']}", "%Y-%m-%d %H:%M:%S.%f %z"
+            )
+            rows = self.rows_by_direction.setdefault(REVERSE if row["direction"] == "input" else FORWARD, [])
+            rows.append((time, parse_rounded(row["mbps"], 1e6)))
+
+    def build_runs(self) -> list[Run]:
+        """Return the run of the connection. Its rates are means, because the file has no total."""
+        intervals = [
+            interval
+            for direction, rows in self.rows_by_direction.items()
+            for interval in _build_csv_intervals(rows, direction)
+        ]
+        rates = {}
+        for direction in self.rows_by_direction:
+            own = [each for each in intervals if each.direction == direction]
+            length_s = sum(each.end_s - each.start_s for each in own)
+            bits = sum_values(each.values["bytes"] for each in own)
+            if length_s and bits.value:
+                rates[direction] = RoundedValue(
+                    *(8 * x / length_s for x in (bits.value, bits.low, bits.high))
+                )
+        metrics = {"goodput_bps": sum_values(rates.values())} if rates else {}
+        if len(rates) == 2:
+            metrics |= {"goodput_forward_bps": rates[FORWARD], "goodput_reverse_bps": rates[REVERSE]}
+        times = [time for rows in self.rows_by_direction.values() for time, _ in rows]
+        run = Run(
+            tool=TOOL,
+            version="",
+            first_line=self.first_line,
+            last_line=self.last_line,
+            workload=TCP_STREAM,
+            factors={"streams": 1, "direction": "both" if len(rates) == 2 else next(iter(rates), FORWARD)},
+            metrics=metrics,
+            intervals=tuple(each for each in intervals if each.direction in rates),
+            measured_duration_s=max((each.end_s for each in intervals), default=None),
+            started_at=min(times) if times else None,
+            failure=self.failure_reason(is_complete=bool(times)),
+            remarks=(
+                "The file has no total, so the result is the mean of its intervals.",
+                "The file does not say whether the load used TCP or UDP.",
+            ),
+        )
+        return [run]
+
+
+def _build_csv_intervals(rows: list[tuple[datetime, RoundedValue]], direction: str) -> list[ReportInterval]:
+    """Return the intervals. A row has the time of its end, so the first is as long as the second."""
+    lengths_s = [(after - before).total_seconds() for (before, _), (after, _) in pairwise(rows)]
+    intervals, start_s = [], 0.0
+    for length_s, (_, rate) in zip([*lengths_s[:1], *lengths_s], rows, strict=False):
+        amount = RoundedValue(*(x * length_s / 8 for x in (rate.value, rate.low, rate.high)))
+        intervals.append(ReportInterval(start_s, start_s + length_s, {"bytes": amount}, direction=direction))
+        start_s += length_s
+    return intervals
+
+
+def _parse_duration_s(text: str) -> float | None:
+    parts = _DURATION_PARTS.findall(text)
+    return sum(float(number) * _SECONDS_BY_UNIT[unit] for number, unit in parts) if parts else None
+
+
+READERS = (make_report_reader(GobenReport), make_report_reader(GobenCsvReport))
