@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bench.binaries import Binary
 from bench.comparison import ComparisonSpec
-from bench.rows import analysis, datagrams, frames, goodput, guests, importing, latency, own_cost
+from bench.rows import analysis, datagrams, frames, goodput, guests, importing, latency, own_cost, tool_import
 from bench.testbed import PeerTestbed
 
 ROWS: Mapping[str, Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]] = {
@@ -32,5 +32,7 @@ ROWS: Mapping[str, Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec
     "frames-loss": frames.instrument_loss,
     "guest-start": guests.guest_start,
     "import": importing.log_import,
+    "import-tools": tool_import.tool_import,
+    "import-1000": tool_import.thousand_logs,
     "explain": analysis.campaign_analysis,
 }

@@ -12,6 +12,9 @@ TEST_LOGS: Mapping[str, Callable[[], bytes]] = {
     "JSON: not a number, quotes without an end": lambda: b"{\nnan\n" + b'"' + b'\\"' * 500_000 + b"\n}\n",
     "JSON: documents on one line": lambda: b"{}" * 500_000,
     "JSON: empty lists": lambda: b"{\n" + b'"a":[' + b"[]," * (2 * MIB + MIB // 2) + b"[]]}\n",
+    "JSON: behind a command line": lambda: (
+        b"$ iperf3 -c 10.0.0.1 -J\n{\n" + (b'  "a":[' + b"[]," * MIB + b"[]],\n") * 8
+    ),
     "JSON: open brackets": lambda: (b"{" + b'"a":[' * 4_000 + b"\n") * 800,
     "JSON: brackets behind the limit": lambda: b'{"a":\n' + (b"[" * MIB + b"\n") * 7,
     "XML: documents on one line": lambda: b"<a></a>" * 150_000,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 _PROMPT_PATTERN = re.compile(
     r"""\s*(?:
@@ -34,6 +35,8 @@ _WRAPPER_PROGRAMS = (
 _WRAPPER_OPTIONS_WITH_VALUE = ("-n", "-c", "-C", "-N", "-m", "-u", "/affinity")
 _MAX_SEARCHED_LINE_CHARACTERS = 4096
 """Longest line, in characters, that is searched for a command line."""
+_MAX_CACHED_LINES = 512
+"""Lines that are kept parsed: several readers look at a line, some of them more than once."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,14 @@ def find_command_line(line: str, programs: Collection[str]) -> CommandLine | Non
     if len(line) > _MAX_SEARCHED_LINE_CHARACTERS:
         return None
     lower = line.lower()
-    if not any(program in lower for program in programs):
-        return None
+    for program in programs:
+        if program in lower:
+            return _parse_command_line(line, tuple(programs))
+    return None
+
+
+@lru_cache(_MAX_CACHED_LINES)
+def _parse_command_line(line: str, programs: tuple[str, ...]) -> CommandLine | None:
     prompt = _PROMPT_PATTERN.match(line)
     text = line[prompt.end() if prompt else 0 :].strip()
     words = tuple(split_words(text))

@@ -7,6 +7,17 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.reader import StartsRun
+
+MAX_DOCUMENT_CHARACTERS = 32 * 2**20
+"""Longest JSON or XML document. A parsed document takes about five times as much memory."""
+MAX_JSON_VALUES = 4_000_000
+"""Most values of a document (`JsonBuffer.value_count`). The longest honest document has fewer. Each takes up
+to 60 bytes when it is parsed, even an empty list of two characters."""
+INNER_LINE_PATTERN = re.compile(r'\s+(?:["{}\]]|\[\s*$)')
+"""A line inside a document, such as `    "seconds": 1.0,`. It cannot start a run of text."""
+
 _STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
 """A string. Without an end it reaches to the end of the line or text. A search for the end at each later
 quote would take quadratic time."""
@@ -74,6 +85,11 @@ class JsonBuffer:
                 return line[token.end() :]
         return None
 
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the document exceeds a limit."""
+        return self.character_count > MAX_DOCUMENT_CHARACTERS or self.value_count > MAX_JSON_VALUES
+
     def discard_text(self) -> None:
         """Discard the text of a document that is too long. `add_line_and_return_rest` still finds its end."""
         self._is_discarded = True
@@ -95,6 +111,31 @@ class JsonBuffer:
         self._joined_chunks.clear()
         self._recent_lines.clear()  # The parsed document needs the memory.
         return text
+
+
+def take_json_document(lines: LogLines, starts_run: StartsRun) -> tuple[JsonBuffer, str | None]:
+    """Take the lines of the document that starts with the next line, up to its end or to the next run.
+
+    Returns:
+        The document, and what follows its end on its last line; None if its end is missing.
+
+    Raises:
+        ValueError: The document is too large.
+    """
+    buffer = JsonBuffer()
+    rest = buffer.add_line_and_return_rest(lines.take_line())
+    while rest is None and lines.peek_line() is not None:
+        for line in lines.take_while(INNER_LINE_PATTERN):
+            rest = buffer.add_line_and_return_rest(line)
+            if rest is not None or buffer.is_too_large:
+                break
+        else:
+            if lines.peek_line() is None or starts_run(lines):
+                break
+            rest = buffer.add_line_and_return_rest(lines.take_line())
+        if buffer.is_too_large:
+            raise ValueError("the document is too large")
+    return buffer, rest
 
 
 def parse_json(text: str) -> Any:

@@ -29,6 +29,8 @@ class LogLines:
         """Return a line ahead without taking it: the next one for offset 0. None after the end."""
         if self.last_taken_number + lines_ahead >= self._last_visible_number:
             return None
+        if self._buffer and not lines_ahead:  # nearly all calls
+            return self._buffer[0]
         if lines_ahead < len(self._buffer):
             return self._buffer[lines_ahead]
         for line in islice(self._source, lines_ahead + 1 - len(self._buffer)):

@@ -9,6 +9,7 @@ from typing import Any
 
 from vnetbench.importers import json_documents, xml_documents
 from vnetbench.importers.dates import RunDateTracker
+from vnetbench.importers.json_documents import MAX_DOCUMENT_CHARACTERS
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import DocumentReader, StartsRun, TextReader
 from vnetbench.importers.runs import CUT_OFF_FAILURE, Run
@@ -16,11 +17,8 @@ from vnetbench.importers.tools import READERS
 
 LogReaders = tuple[TextReader | DocumentReader, ...]
 
-MAX_DOCUMENT_CHARACTERS = 32 * 2**20
-"""Longest JSON or XML document. A parsed document takes about five times as much memory."""
-MAX_DOCUMENT_VALUES = {"json": 4_000_000, "xml": 2_000_000}
-"""Most values of a document (`JsonBuffer.value_count`, `XmlBuffer.value_count`). The longest honest document
-has fewer. Each takes up to 200 bytes when it is parsed, even an empty list of two characters."""
+MAX_DOCUMENT_VALUES = {"json": json_documents.MAX_JSON_VALUES, "xml": xml_documents.MAX_XML_VALUES}
+"""Most values of a document, by its format."""
 MAX_DOCUMENTS_ON_LINE = 100
 """Most documents on one line. After each, the rest of the line is looked at again, which takes time."""
 
@@ -41,7 +39,7 @@ _UNRECOGNIZED_LINE_INSPECTION_CHARACTERS = 1000
 """Characters of an unrecognized line that are inspected."""
 
 _INNER_LINE_PATTERN_BY_FORMAT = {
-    "json": re.compile(r'\s+(?:["{}\]]|\[\s*$)'),
+    "json": json_documents.INNER_LINE_PATTERN,
     "xml": re.compile(r"\s+<[\w/]"),
 }
 """Lines inside a document, such as `    "seconds": 1.0,`. They cannot start a run of text."""
@@ -110,13 +108,18 @@ def _parse_items(lines: LogLines, readers: LogReaders, dates: RunDateTracker) ->
     text_readers = tuple(reader for reader in readers if isinstance(reader, TextReader))
     document_readers = tuple(reader for reader in readers if isinstance(reader, DocumentReader))
 
+    def find_reader(lines: LogLines) -> TextReader | None:
+        for reader in text_readers:
+            if reader.starts_run(lines):
+                return reader
+        return None
+
     def starts_run(lines: LogLines) -> bool:
-        return any(reader.starts_run(lines) for reader in text_readers)
+        return find_reader(lines) is not None
 
     documents_on_line = _DocumentCounter()
     while (line := lines.peek_line_after_blanks()) is not None:
-        reader = next((reader for reader in text_readers if reader.starts_run(lines)), None)
-        if reader is not None:
+        if (reader := find_reader(lines)) is not None:
             yield from _read_text_runs(lines, reader, starts_run)
         elif document := _start_document(line, document_readers):
             if documents_on_line.add(lines.last_taken_number + 1) <= MAX_DOCUMENTS_ON_LINE:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 
 from vnetbench.importers.runs import RoundedValue
 
@@ -39,10 +40,13 @@ _PLAIN_NUMBER_PATTERN = re.compile(r"-?\d{1,15}(?:\.(\d{1,12}))?", re.ASCII)
 _HALF_LAST_DIGITS_PER_ONE = tuple(2 * 10**decimals for decimals in range(13))
 """Halves of the last digit that add up to 1, by the number of decimals."""
 _MAX_NUMBER_CHARACTERS = 64
+_MAX_CACHED_NUMBERS = 2**14
+"""Numbers that are kept parsed: the times of intervals and many rates occur again and again."""
 _SEPARATOR_PATTERN = re.compile("[.,]")
 _NUMBER_PARTS_PATTERN = re.compile(r"(?P<sign>[-+]?)(?P<digits>[\d.,]+)(?P<exponent>[eE][-+]?\d{1,3})?")
 
 
+@lru_cache(_MAX_CACHED_NUMBERS)
 def parse_rounded(text: str, scale: float = 1.0) -> RoundedValue:
     """Return a printed number times `scale`.
 

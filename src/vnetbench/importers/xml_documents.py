@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from io import StringIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
+MAX_XML_VALUES = 2_000_000
+"""Most values of a document (`XmlBuffer.value_count`). The longest honest document has fewer. Each takes
+up to 200 bytes when it is parsed."""
+
 _ROOT_TAG_PATTERN = re.compile(r"<([A-Za-z_][\w.:-]*)(?:\s[^<>]*)?(/?)>")
 _XML_DECLARATION_PATTERN = re.compile(r"<\?xml[^>]*\?>")
 

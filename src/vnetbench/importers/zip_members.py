@@ -15,7 +15,8 @@ class _BoundedReads:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+        self.seek, self.seekable = file.seek, file.seekable
+        self.tell = file.tell  # codespell:ignore tell  `zipfile` calls it
 
     def read(self, size: int = -1) -> bytes:
         """Read as a file does. Raises zipfile.BadZipFile if the list of members is too long."""

@@ -19,6 +19,7 @@ from vnetbench.process import is_process_alive
 from vnetbench.results.cache_key import read_or_create_key, seal
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.sample_columns import MalformedColumns, compress_json, decompress_json
+from vnetbench.results.writer_lock import is_locked_by_writer
 
 _CHANGE_COUNTER_AT, _ROLLBACK_JOURNAL_VERSION = 24, 1
 _CREATE_TABLE = """
@@ -71,7 +72,7 @@ def store_cached_values(path: Path, method: str, counter: int, values: Mapping[s
     """
     key, new = read_or_create_key(), {name: compress_json(value) for name, value in values.items()}
     with suppress(sqlite3.Error, OSError):
-        if key is None or not path.stat().st_mode & stat.S_IWUSR:
+        if key is None or not path.stat().st_mode & stat.S_IWUSR or is_locked_by_writer(path):
             return False
         with closing(_connect(path, "rw")) as db, db:
             db.execute("BEGIN IMMEDIATE")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vnetbench.importers.command_line import CommandLine
-from vnetbench.importers.json_documents import JsonBuffer
+from vnetbench.importers.json_documents import take_json_document
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.reader import StartsRun
@@ -79,10 +79,8 @@ def read_document_after_command(
     Raises:
         ValueError: There is no document of iperf3.
     """
-    first, buffer = lines.last_taken_number + 1, JsonBuffer()
-    rest = buffer.add_line_and_return_rest(lines.take_line())
-    while rest is None and lines.peek_line() is not None and not starts_any_run(lines):
-        rest = buffer.add_line_and_return_rest(lines.take_line())
+    first = lines.last_taken_number + 1
+    buffer, rest = take_json_document(lines, starts_any_run)
     document = buffer.parse() if rest is not None else buffer.parse_truncated()
     if not is_iperf3_document(document):
         raise ValueError("no iperf3 document follows the iperf3 command line in the log")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from vnetbench.importers.command_line import CommandLine
-from vnetbench.importers.json_documents import JsonBuffer
+from vnetbench.importers.json_documents import take_json_document
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.reader import StartsRun
@@ -269,10 +269,11 @@ class TextRunParser:
 
     def _take_document(self) -> None:
         """Take the document that a server with `-J` sent back."""
-        buffer, rest = JsonBuffer(), None
-        while rest is None and self._lines.peek_line() is not None and not self._starts_run(self._lines):
-            rest = buffer.add_line_and_return_rest(self._lines.take_line())
+        if self._lines.peek_line() is None or self._starts_run(self._lines):
+            self._foreign_line_numbers.append(self._lines.last_taken_number)
+            return
         try:
+            buffer, _ = take_json_document(self._lines, self._starts_run)
             self._server_intervals = read_intervals(buffer.parse())
         except ValueError:
             self._foreign_line_numbers.append(self._lines.last_taken_number)
