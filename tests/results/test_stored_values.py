@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.results.crafted_files import create_results_file, execute
+from tests.results.old_files import unpack_recorded_file
 from vnetbench.commands.summaries import read_summary_with_experiments
 from vnetbench.errors import BenchError
 
@@ -51,3 +52,10 @@ def test_a_valid_change_is_no_error(tmp_path: Path) -> None:
     path = create_results_file(tmp_path / "r.vnb")
     execute(path, "UPDATE trial SET notes = '[\"fine\"]'")
     assert read_summary_with_experiments(path).treatments[0].notes == ("fine",)
+
+
+def test_a_level_that_its_factor_does_not_have_is_an_error(tmp_path: Path) -> None:
+    path = unpack_recorded_file("frame-throughput", tmp_path)
+    execute(path, """UPDATE treatment SET factors = json_set(factors, '$.frame_size', 'x')""")
+    with pytest.raises(BenchError, match="no vnetbench writes"):
+        read_summary_with_experiments(path)
