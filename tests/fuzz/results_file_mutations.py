@@ -171,7 +171,7 @@ def _mutate_value(draw: random.Random, value: Any) -> Any:
     if isinstance(value, str) and value[:1] in ("{", "[") and draw.random() < 0.85:
         try:
             document = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return draw.choice(HOSTILE_TEXTS)
         _mutate_document(draw, document)
         return json.dumps(document)

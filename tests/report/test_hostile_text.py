@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ from tests.results.crafted_files import execute
 from vnetbench.commands.summaries import read_summary_without_experiments
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.printable import make_printable
+from vnetbench.report.charts.chart_rows import time_series_rows
+from vnetbench.report.charts.factor_layout import lay_out_factors
 from vnetbench.report.export.campaign_csv import campaign_csv
 from vnetbench.report.export.campaign_json import campaign_json
 from vnetbench.report.export.markdown import campaign_markdown
@@ -93,3 +97,18 @@ def test_a_command_in_markdown_stays_inside_its_code_span(tmp_path: Path) -> Non
         if "To test it:" in line:
             fence = line.split("To test it: ")[1].split("vnetbench")[0].strip()
             assert line.rstrip().endswith(fence) and line.count(fence) == 2
+
+
+def test_json_of_a_stopped_search_without_a_time_limit_has_null(hostile: CampaignSummary) -> None:
+    stopped = replace(
+        hostile.treatments[0], stopped_search={"parameters": {"time_limit_s": math.inf, "x": [1.5]}}
+    )
+    document = json.loads(campaign_json(replace(hostile, treatments=(stopped,))))
+    assert document["treatments"][0]["stopped_search"] == {"parameters": {"time_limit_s": None, "x": [1.5]}}
+
+
+def test_a_treatment_without_the_deciding_metric_has_no_time_series_chart(jumbo: CampaignSummary) -> None:
+    first, *others = jumbo.treatments
+    summary = replace(jumbo, treatments=(replace(first, metrics={}), *others))
+    rows, _ = time_series_rows(summary, lay_out_factors(summary))
+    assert rows

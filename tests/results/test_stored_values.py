@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.results.crafted_files import create_results_file, execute
+from tests.results.old_files import unpack_recorded_file
 from vnetbench.commands.summaries import read_summary_with_experiments
 from vnetbench.errors import BenchError
+from vnetbench.results.sample_columns import compress_json, decompress_json
 
 CHANGES = {
     "no JSON": "UPDATE trial SET effective = '{'",
     "deep JSON": "UPDATE trial SET effective = replace(hex(zeroblob(100000)), '00', '[')",
     "half a surrogate pair": """UPDATE trial SET effective = '{"cpus":"\\ud800"}'""",
-    "two values in a cell": "UPDATE sample SET counters = '{},{}'",
-    "a counter that is no number": """UPDATE sample SET counters = '{"interrupts":[]}'""",
-    "a huge counter": """UPDATE sample SET counters = '{"interrupts":1e300}'""",
-    "NaN": """UPDATE sample SET counters = '{"interrupts":NaN}'""",
-    "an interval of 0": "UPDATE sample SET interval_s = 0",
-    "an infinite interval": "UPDATE sample SET interval_s = 9e999",
-    "negative bytes": "UPDATE sample SET bytes_received = -1",
-    "negative counts in a histogram": "INSERT INTO histogram VALUES (1, 'a1', 0, 'latency', '[[1,-1]]')",
-    "a histogram that is no list": "INSERT INTO histogram VALUES (1, 'a1', 0, 'latency', '3')",
-    "details that are no object": "UPDATE stream_sample SET details = '[]'",
-    "no samples": "DELETE FROM sample",
     "another treatment": "PRAGMA foreign_keys = OFF; UPDATE trial SET treatment_id = 99",
     "a level that is a list": """UPDATE treatment SET factors = '{"streams":[1],"mtu":1500}'""",
     "a note that is a number": "UPDATE trial SET notes = '[1]'",
@@ -36,6 +32,57 @@ CHANGES = {
         INSERT INTO testbed VALUES ('bridge pairs=1', '{"endpoints":[{"protocol":"iperf3"}]}')
     """,
 }
+
+
+SAMPLE_CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a counter that is a list": lambda part: _set_counter(part, []),
+    "a huge counter": lambda part: _set_counter(part, 1e300),
+    "NaN": lambda part: _set_counter(part, math.nan),
+    "counters that are text": lambda part: part["samples"].update(counters="{},{}"),
+    "an interval of 0": lambda part: _set_number(part, "interval_s", 0),
+    "an infinite interval": lambda part: _set_number(part, "interval_s", math.inf),
+    "negative bytes": lambda part: _set_number(part, "bytes_received", -1),
+    "negative counts in a histogram": lambda part: part.update(histograms=_histogram([-1])),
+    "a histogram that is no list": lambda part: part.update(histograms=_histogram(3)),
+    "details that are no object": lambda part: part["streams"].update(details="[]"),
+    "columns of different lengths": lambda part: part["samples"]["t_s"].pop(),
+    "no samples": lambda part: part.pop("samples"),
+}
+"""Changes of the columns of an endpoint (docs/results-file.md, "Samples")."""
+
+
+def _set_counter(part: dict[str, Any], value: object) -> None:
+    part["samples"]["counters"] = {"interrupts": [value] * len(part["samples"]["seq"])}
+
+
+def _set_number(part: dict[str, Any], name: str, value: float) -> None:
+    part["samples"][name] = [value] * len(part["samples"]["seq"])
+
+
+def _histogram(counts: object) -> dict[str, list[Any]]:
+    return {"seq": [0], "kind": ["latency"], "values_ns": [[1]], "counts": [counts]}
+
+
+def edit_endpoint(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Change the columns of the receiver of the first trial."""
+    with closing(sqlite3.connect(path)) as db, db:
+        row, *data = db.execute(
+            "SELECT id, json_bytes, data FROM endpoint_data WHERE trial_id = 1 AND endpoint = 'b1'"
+        ).fetchone()
+        part = decompress_json(*data)
+        edit(part)
+        db.execute(
+            "UPDATE endpoint_data SET json_bytes = ?, data = ? WHERE id = ?", (*compress_json(part), row)
+        )
+
+
+@pytest.mark.parametrize("name", SAMPLE_CHANGES)
+def test_an_invalid_sample_is_an_error(tmp_path: Path, name: str) -> None:
+    path = create_results_file(tmp_path / "r.vnb")
+    edit_endpoint(path, SAMPLE_CHANGES[name])
+    with pytest.raises(BenchError, match=r"no vnetbench writes|damaged") as refused:
+        read_summary_with_experiments(path)
+    assert refused.value.fix and str(path) in str(refused.value.where)
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -51,3 +98,10 @@ def test_a_valid_change_is_no_error(tmp_path: Path) -> None:
     path = create_results_file(tmp_path / "r.vnb")
     execute(path, "UPDATE trial SET notes = '[\"fine\"]'")
     assert read_summary_with_experiments(path).treatments[0].notes == ("fine",)
+
+
+def test_a_level_that_its_factor_does_not_have_is_an_error(tmp_path: Path) -> None:
+    path = unpack_recorded_file("frame-throughput", tmp_path)
+    execute(path, """UPDATE treatment SET factors = json_set(factors, '$.frame_size', 'x')""")
+    with pytest.raises(BenchError, match="no vnetbench writes"):
+        read_summary_with_experiments(path)

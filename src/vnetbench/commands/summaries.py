@@ -7,12 +7,14 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import estimate_experiments, has_same_study, short_study_hash
+from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
 from vnetbench.estimate.stored_summary import read_or_compute_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.interventions.measured_cpu_ratios import with_measured_cpu_ratios
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.validation import translate_value_errors
+from vnetbench.wording.factor_text import treatment_phrase
 
 
 def read_summary_with_experiments(path: Path) -> CampaignSummary:
@@ -56,7 +58,11 @@ def read_summary_without_experiments(path: Path) -> CampaignSummary:
     try:
         # The file's reader checks each value. What several values mean together, only their use shows.
         with translate_value_errors(path):
-            return read_or_compute_summary(file)
+            summary = read_or_compute_summary(file)
+            for treatment in summary.treatments:  # a level may be none of its factor's
+                treatment_phrase(treatment.factors, tuple(treatment.factors))
+                all_levels(summary, treatment)
+            return summary
     finally:
         file.close()
 

@@ -127,6 +127,12 @@ def translate_errors(path: Path) -> Iterator[None]:
         if isinstance(error, PermissionError):
             fix = "check that you may read and write the file and its folder"
         raise BenchError(f"cannot use the file: {error.strerror}", where=str(path), fix=fix) from error
+    except UnicodeDecodeError as error:  # in a name of the schema, or in a message of SQLite about it
+        raise BenchError(
+            "the file is damaged or truncated (it contains text that is not UTF-8)",
+            where=str(path),
+            fix="copy the file again, or get it again from its author",
+        ) from error
     except sqlite3.Error as error:
         text = str(error)
         if "full" in text or "disk I/O" in text:

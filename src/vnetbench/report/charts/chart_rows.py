@@ -128,7 +128,12 @@ def time_series_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[li
     intervals.
     """
     divisor = choose_metric_scale(summary.treatments, summary.deciding_metric).divisor
-    candidates = [t for t in summary.treatments if any(len(point.time_series) > 1 for point in t.points)]
+    candidates = [
+        treatment
+        for treatment in summary.treatments
+        if summary.deciding_metric in treatment.metrics
+        and any(len(point.time_series) > 1 for point in treatment.points)
+    ]
     ranked = sorted(candidates, key=lambda t: _least_stable_first_key(t, summary.deciding_metric))
     selected = ranked[:_MAX_PANELS]
     rows: list[ChartRow] = []

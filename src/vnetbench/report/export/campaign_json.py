@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from vnetbench.estimate.metrics import METRICS
@@ -104,6 +105,15 @@ def _escape_unprintable(match: re.Match[str]) -> str:
     return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else json.dumps(character)[1:-1]
 
 
+def _null_for_infinite(value: object) -> object:
+    """Return a JSON value with null for each infinite number: a search may have no time limit."""
+    if isinstance(value, Mapping):
+        return {key: _null_for_infinite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_null_for_infinite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
     return {
         "index": treatment.index,
@@ -121,7 +131,7 @@ def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
         ],
         "notes": list(treatment.notes),
         "trials": [_trial_fields(point) for point in treatment.points],
-        "stopped_search": treatment.stopped_search,
+        "stopped_search": _null_for_infinite(treatment.stopped_search),
     }
 
 
