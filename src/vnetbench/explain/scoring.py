@@ -200,16 +200,12 @@ def _count_demotions(
     trial_scores: Sequence[float],
     rules: Mapping[str, CauseRule],
 ) -> int:
-    """Return the confidence steps that a cause loses: one if trials disagree, one if another cause ties.
-
-    A natural limit is no rival of a fault: all runs have one.
-    """
+    """Return the confidence steps that a cause loses: one if trials disagree, one if another cause ties."""
     agreement = sum(score >= scores[name] / 2 for score in trial_scores) / len(trial_scores)
     rivals = [
         other
         for other in ranked
         if other != name
-        and (rules[other].cause.is_fault or not rules[name].cause.is_fault)
         and scores[other] > scores[name] - _SCORE_TIE_MARGIN
         and other not in rules[name].explains
         and name not in rules[other].explains
