@@ -9,7 +9,7 @@ NOW := $(shell date +%Y%m%d-%H%M%S)
 DEMO := out/jumbo-frames-$(NOW)
 DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz lint bench bench-estimates bench-search bench-large corpus bench-explain soak words docs clean
+.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz audit-dependencies lint bench bench-estimates bench-search bench-large corpus bench-explain soak words docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
@@ -17,6 +17,7 @@ help:
 	@echo "make demo-adapters    compare virtio-net, vmxnet3, e1000e and e1000 in QEMU guests (five minutes)"
 	@echo "make test             run linters, type checks and all tests"
 	@echo "make fuzz             give each parser of foreign data mutated input for FUZZ_SECONDS=60"
+	@echo "make audit-dependencies  check all dependencies for known vulnerabilities; write SBOMs to out/audit"
 	@echo "make bench            compare the instrument with other tools, interleaved (12 to 20 minutes)"
 	@echo "make bench-estimates  test the estimates on simulated campaigns: coverage and time saved"
 	@echo "make bench-search     compare throughput searches on simulated devices: trial time, wrong answers"
@@ -99,6 +100,10 @@ FUZZ_SECONDS ?= 60
 fuzz: install
 	PYTHON=$(PYTHON) tools/prepare
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+# ADVISORY_DB=FOLDER: a clone of RustSec's advisory database, for machines that cannot fetch it.
+audit-dependencies: install
+	PYTHON=$(PYTHON) tools/audit-dependencies $(ADVISORY_DB)
 
 bench: install
 	PYTHON=$(PYTHON) tools/prepare iperf3 nuttcp sockperf netsniff-ng qemu

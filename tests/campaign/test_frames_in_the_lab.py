@@ -94,28 +94,34 @@ FOREIGN_SENDER = """\
 import socket, sys, time
 sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 sender.bind((sys.argv[1], 0))
-for _ in range(3000):
-    sender.send(b"\\xff" * 6 + b"\\x02\\0\\0\\0\\0\\x09" + b"\\x08\\x06" + bytes(46))
-    time.sleep(0.001)
+for number in range(10_000):
+    for _ in range(20):
+        sender.send(b"\\xff" * 6 + b"\\x02\\0\\0\\0\\0\\x09" + b"\\x08\\x06" + bytes(46))
+    if number == 0:
+        print(flush=True)
+    time.sleep(0.01)
 """
 
 
 @contextmanager
 def foreign_sender() -> Iterator[Sabotage]:
-    """Run another sender on the last VM's port for three seconds after the testbed is ready."""
+    """Run another sender on the last VM's port once the testbed is ready."""
     processes: list[subprocess.Popen[bytes]] = []
 
     def sabotage(testbed: NetnsTestbed) -> None:
         python = ["ip", "netns", "exec", testbed.topology.switch_namespace, sys.executable]
         port = testbed.topology.ports_by_pair[0][-1].interface
-        processes.append(subprocess.Popen([*python, "-c", FOREIGN_SENDER, port]))
+        process = subprocess.Popen([*python, "-c", FOREIGN_SENDER, port], stdout=subprocess.PIPE)
+        processes.append(process)
+        assert process.stdout is not None
+        process.stdout.readline()
 
     try:
         yield sabotage
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.communicate()
 
 
 @pytest.fixture(scope="module")

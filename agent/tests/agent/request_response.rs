@@ -74,8 +74,13 @@ fn ask(workload: &str, roles: &[&str], changes: &Value) -> [Value; 2] {
         number(latency, "count")
     );
     // Requests due at the very end of an open loop may not be sent.
+    // Each stream of a closed loop has one request outstanding, which a busy machine may answer too late.
     if changes["rate_per_s"].is_null() {
-        assert_eq!(number(&ends[asks], "unanswered"), 0);
+        assert!(
+            number(&ends[asks], "unanswered") <= roles.len() as u64,
+            "{}",
+            ends[asks]
+        );
     }
     let sampled: u64 = samples[asks]
         .iter()
