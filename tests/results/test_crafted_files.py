@@ -163,7 +163,8 @@ def test_a_column_that_a_later_version_added_is_no_problem(tmp_path: Path) -> No
 
 def test_a_schema_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
     path = create_results_file(tmp_path / "r.vnb")
-    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE endpoint_data (", b"CREATE TABLE endpoint_\xf2ata ("))
+    valid, invalid = b"CREATE TABLE endpoint_data (", b"CREATE TABLE endpoint_\xf2ata ("
+    path.write_bytes(path.read_bytes().replace(valid, invalid))
     with pytest.raises(BenchError) as refused:
         open_to_read(path)
     assert refused.value.fix
