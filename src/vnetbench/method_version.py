@@ -9,8 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
-_OTHER_FOLDERS = {"agents", "campaign", "commands", "importers", "lab", "__pycache__"}
-"""Folders without influence on what follows from the trials of a file."""
+OTHER_FOLDERS = {"agents", "campaign", "commands", "lab", "__pycache__"}
+"""Folders without influence on what follows from the trials of a file. `importers` has some: it reads the
+published tables that statements and references use."""
 _SUFFIXES = {".py", ".toml", ".csv"}
 _LIBRARIES = ("numpy", "scipy", "ruptures")
 
@@ -21,7 +22,7 @@ def method_version() -> str:
     digest = hashlib.sha256(f"{sys.version_info[:2]} {[version(name) for name in _LIBRARIES]}".encode())
     for path in sorted(_PACKAGE.rglob("*")):
         name = path.relative_to(_PACKAGE)
-        if path.suffix in _SUFFIXES and name.parts[0] not in _OTHER_FOLDERS:
+        if path.suffix in _SUFFIXES and name.parts[0] not in OTHER_FOLDERS:
             content = path.read_bytes()
             digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +22,10 @@ from vnetbench.estimate.summarize import summarize
 from vnetbench.process import read_own_process_identity
 from vnetbench.report.text import stored_narrative
 from vnetbench.report.text.narrative import build_narrative
+from vnetbench.results import cache_table
 from vnetbench.results.cache_table import read_cached_values, read_change_counter, store_cached_values
 from vnetbench.results.file import ResultsFile
+from vnetbench.results.records import INTERRUPTED, RUNNING
 
 METHOD = "method 1"
 
@@ -176,10 +181,61 @@ def test_nothing_is_stored_while_a_campaign_writes(path: Path) -> None:
     assert show(path) and not store(path) and path.read_bytes() == before
 
 
+def test_a_campaign_that_is_killed_while_it_is_summarized_is_not_shown_as_running_for_ever(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its death changes nothing in the file, so nothing would invalidate the status."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE campaign SET status = 'running', writer = ?", (read_own_process_identity(),))
+    monkeypatch.setattr(cache_table, "is_process_alive", lambda identity: False)
+    assert read_summary_without_experiments(path).status == RUNNING
+    monkeypatch.setattr("vnetbench.results.file.is_process_alive", lambda identity: False)
+    assert read_summary_without_experiments(path).status == INTERRUPTED
+
+
 def test_nothing_is_stored_while_another_program_uses_the_file(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("BEGIN IMMEDIATE")
         assert not store(path)
+
+
+@pytest.mark.parametrize(("store_first", "answer"), [(True, "read only"), (False, "write, not commit")])
+def test_no_other_process_can_change_the_file_meanwhile(
+    path: Path, store_first: bool, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While values are stored, another process cannot write; while they are read, it cannot commit."""
+    assert store(path)
+    answers = []
+    select = cache_table._select_valid
+
+    def select_while_another_process_tries(*arguments: Any) -> Any:
+        answers.append(try_to_write(path))
+        return select(*arguments)
+
+    monkeypatch.setattr(cache_table, "_select_valid", select_while_another_process_tries)
+    assert store(path, value=6) if store_first else read_cached_values(path, METHOD) == {"x": 5}
+    assert answers == [answer]
+
+
+def try_to_write(path: Path) -> str:
+    """Return what another process can do with the file now."""
+    program = (
+        "import sqlite3, sys\n"
+        "db = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n"
+        "answer = 'read only'\n"
+        "try:\n"
+        "    db.execute('BEGIN IMMEDIATE')\n"
+        "    answer = 'write, not commit'\n"
+        "    db.execute('UPDATE campaign SET title = title')\n"
+        "    db.execute('COMMIT')\n"
+        "    answer = 'commit'\n"
+        "except sqlite3.OperationalError:\n"
+        "    pass\n"
+        "db.close()\n"
+        "print(answer)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def test_nothing_is_stored_in_a_file_of_an_older_version(tmp_path: Path) -> None:

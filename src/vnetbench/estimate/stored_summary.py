@@ -12,6 +12,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialP
 from vnetbench.method_version import method_version
 from vnetbench.results.cache_table import read_cached_values, read_change_counter, store_cached_values
 from vnetbench.results.file import ResultsFile
+from vnetbench.results.records import RUNNING
 
 _SUMMARY, _POINTS = "summary", "summary points "
 
@@ -19,7 +20,8 @@ _SUMMARY, _POINTS = "summary", "summary points "
 def read_or_compute_summary(file: ResultsFile) -> CampaignSummary:
     """Return the summary of a results file, from the file if it is stored there and still valid.
 
-    A summary that had to be computed is stored, unless the file is read-only or a campaign writes to it.
+    A summary that had to be computed is stored, unless the file is read-only or a campaign writes to it. The
+    end of a killed campaign changes nothing in the file, so the summary of a running one is never stored.
 
     Raises:
         BenchError: The file cannot be read.
@@ -31,7 +33,7 @@ def read_or_compute_summary(file: ResultsFile) -> CampaignSummary:
     from vnetbench.estimate.summarize import summarize
 
     summary = summarize(file)
-    if counter is None or not store_summary(file.path, counter, summary):
+    if counter is None or summary.status == RUNNING or not store_summary(file.path, counter, summary):
         return summary
     return replace(summary, change_counter=counter + 1)
 

@@ -8,10 +8,11 @@ this user stored it.
 from __future__ import annotations
 
 import hmac
+import os
 import sqlite3
 import stat
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,17 @@ _StoredValues = dict[str, tuple[int, bytes]]
 
 
 def read_change_counter(path: Path) -> int | None:
-    """Return the number of changes of a file; None if its header does not count them (WAL)."""
+    """Return the number of changes of a file; None if its header does not count them (WAL).
+
+    Do not call it while this process reads or writes the file with SQLite: closing any descriptor of a file
+    releases all POSIX locks of the process on it (fcntl(2)).
+    """
     with path.open("rb") as file:
-        header = file.read(28)
+        return _change_counter(file.fileno())
+
+
+def _change_counter(descriptor: int) -> int | None:
+    header = os.pread(descriptor, _CHANGE_COUNTER_AT + 4, 0)
     if header[18:20] != bytes([_ROLLBACK_JOURNAL_VERSION] * 2):
         return None
     return int.from_bytes(header[_CHANGE_COUNTER_AT:], "big")
@@ -56,10 +65,10 @@ def read_cached_values(path: Path, method: str, name_pattern: str = "*") -> dict
     key = read_or_create_key()
     with suppress(sqlite3.Error, OSError, MalformedColumns):
         if key is not None:
-            with closing(_connect(path, "ro")) as db:
+            with _connect(path, "ro") as (db, descriptor):
                 db.execute("BEGIN")  # from the first read on, no other process writes
                 db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-                stored = _select_valid(db, key, method, read_change_counter(path), name_pattern)
+                stored = _select_valid(db, key, method, _change_counter(descriptor), name_pattern)
             return {name: decompress_json(*value) for name, value in stored.items()}
     return {}
 
@@ -74,11 +83,11 @@ def store_cached_values(path: Path, method: str, counter: int, values: Mapping[s
     with suppress(sqlite3.Error, OSError):
         if key is None or not path.stat().st_mode & stat.S_IWUSR or is_locked_by_writer(path):
             return False
-        with closing(_connect(path, "rw")) as db, db:
+        with _connect(path, "rw") as (db, descriptor), db:
             db.execute("BEGIN IMMEDIATE")
             (writer,) = db.execute("SELECT writer FROM campaign").fetchone()
             (version,) = db.execute("PRAGMA user_version").fetchone()
-            is_changed = version != SCHEMA_VERSION or read_change_counter(path) != counter
+            is_changed = version != SCHEMA_VERSION or _change_counter(descriptor) != counter
             if is_changed or (writer and is_process_alive(writer)):
                 return False
             kept: _StoredValues = {}
@@ -97,10 +106,17 @@ def store_cached_values(path: Path, method: str, counter: int, values: Mapping[s
     return False
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=0)
-    db.execute("PRAGMA trusted_schema = OFF")
-    return db
+@contextmanager
+def _connect(path: Path, mode: str) -> Iterator[tuple[sqlite3.Connection, int]]:
+    """Yield a connection, and a descriptor to read the header with; it closes after the connection."""
+    with (
+        path.open("rb") as file,
+        closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=0)
+        ) as db,
+    ):
+        db.execute("PRAGMA trusted_schema = OFF")
+        yield db, file.fileno()
 
 
 def _select_valid(
