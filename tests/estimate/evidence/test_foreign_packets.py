@@ -50,5 +50,10 @@ def test_without_the_ports_of_the_switch_nothing_is_foreign() -> None:
     assert "foreign_packets_percent" not in trial_evidence(with_observation(trial))
 
 
+def test_an_interface_without_a_counter_makes_no_packet_foreign() -> None:
+    trial = with_observation(trial_with_packets(8 * PER_SAMPLE), a1={"tx_packets": 0}, b1=port())
+    assert "foreign_packets_percent" not in trial_evidence(trial)
+
+
 def test_an_interface_that_receives_more_than_was_processed_has_no_negative_share() -> None:
     assert trial_evidence(trial_with_packets(PER_SAMPLE))["foreign_packets_percent"] == 0

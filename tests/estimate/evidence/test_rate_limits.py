@@ -32,3 +32,9 @@ def test_no_rule_is_known_to_be_no_limit_but_an_older_agent_says_nothing() -> No
     assert "rate_limit_share_percent" not in trial_evidence(older)
     unknown = with_totals(uniform_trial(), "b1", path_state=state(rate_limits=None))
     assert "rate_limit_share_percent" not in trial_evidence(unknown)
+
+
+def test_without_the_receivers_counters_the_share_is_unknown() -> None:
+    limits = [{"unit": "packets", "per_s": 50e3}]
+    trial = with_totals(uniform_trial(), "b1", path_state=state(rate_limits=limits))
+    assert "rate_limit_share_percent" not in trial_evidence(trial)

@@ -77,6 +77,14 @@ def test_drops_of_a_queue_without_samples_are_no_loss_at_an_unknown_point() -> N
     assert trial_evidence(counted, testbed=TESTBED)["path_loss_percent"] == 0
 
 
+def test_drops_of_the_whole_trial_explain_only_their_share_of_the_loss_after_the_warm_up() -> None:
+    lossy = with_stream_details(with_qdiscs(), "a1", busy_s=0.05, retransmits=5, segments_out=1000)
+    dropped = with_totals(lossy, "b1", path_state=state(qdiscs=[qdisc(1, None, drops=50)]))
+    # 50 of 10,000 segments in the second half of the trial, of which the queue dropped 25.
+    evidence = trial_evidence(dropped, warmup_samples=10, testbed=TESTBED)
+    assert evidence["path_loss_percent"] == pytest.approx(0.25)
+
+
 def test_drops_that_samples_also_count_are_not_counted_twice() -> None:
     own = qdisc(1, GIGABIT, interface="eth0", drops=7)
     assert evidence_of(own)["unsampled_queue_drops_per_s"] == 0

@@ -191,6 +191,12 @@ def test_an_agent_whose_samples_are_late_while_its_cpus_are_idle_was_stopped(is_
     assert "sender_stopped" not in shares(trial)
 
 
+@pytest.mark.parametrize("is_realtime", [True, False])
+def test_small_delays_of_every_sample_are_no_stop(is_realtime: bool) -> None:
+    trial = trial_with_threads((0.4, 0.0), (0.0, 0.0), busy_cpu(0.4))
+    assert "sender_stopped" not in shares(with_late_samples(trial, "a1", is_realtime, late_s=0.003))
+
+
 def test_a_full_cpu_delays_only_samples_without_real_time_priority() -> None:
     trial = trial_with_threads((0.5, 0.5), (0.0, 0.0), busy_cpu(1.0))
     assert "sender_stopped" not in shares(with_late_samples(trial, "a1", is_realtime=False))

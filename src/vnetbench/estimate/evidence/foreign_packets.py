@@ -11,7 +11,6 @@ from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
     effective_knob_value,
     largest,
-    sum_known_values,
     total_duration_s,
     total_of_counter,
 )
@@ -78,10 +77,11 @@ def _foreign_share(data: TrialData, kernel: Kernel) -> float | None:
         total_of_counter(kernel.samples, "softnet_processed"),
         total_duration_s(kernel.samples),
     )
-    own_per_s = sum_known_values(*rates)
-    if not processed or not duration_s or own_per_s is None:
+    known_rates = [rate for rate in rates if rate is not None]
+    # Packets of an interface without a counter would look foreign.
+    if not processed or not duration_s or not rates or len(known_rates) < len(rates):
         return None
-    return max(0.0, 1 - own_per_s * duration_s / processed)
+    return max(0.0, 1 - sum(known_rates) * duration_s / processed)
 
 
 def _interrupt_percent(data: TrialData, kernel: Kernel) -> float:

@@ -17,7 +17,7 @@ from vnetbench.estimate.evidence.aggregation import (
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.ports import Port
-from vnetbench.estimate.evidence.shapers import count_unsampled_queue_drops
+from vnetbench.estimate.evidence.shapers import unsampled_queue_drops_per_s
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import coefficient_of_variation
 from vnetbench.results.records import Sample
@@ -296,5 +296,5 @@ def _count_drops_on_path(data: TrialData) -> float:
     ]
     rates += [counter_rate_per_s(kernel.samples, "softnet_dropped") for kernel in data.kernels]
     rates += [port.mean_rate("drops") for port in data.ports[len(part.endpoints) :]]
-    sampled = part.duration_s * (sum_known_values(*rates, data.metrics.get("switch_drops_per_s")) or 0.0)
-    return sampled + (count_unsampled_queue_drops(data) or 0.0)
+    rates += [data.metrics.get("switch_drops_per_s"), unsampled_queue_drops_per_s(data)]
+    return part.duration_s * (sum_known_values(*rates) or 0.0)

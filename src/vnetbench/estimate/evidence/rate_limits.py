@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
     counter_rate_per_s,
-    largest,
     percent,
     sum_known_values,
     to_number,
@@ -45,9 +44,12 @@ def rate_limit_evidence(data: TrialData) -> EvidenceValues:
     if not lists:
         return {}
     limits = [mapping_or_empty(each) for limits in lists for each in limits]
-    shares = (_share_percent(data, str(limit.get("unit")), to_number(limit.get("per_s"))) for limit in limits)
-    possible = (share for share in shares if share is not None and share <= _MOST_OF_RATE_PERCENT)
-    return {"rate_limit_share_percent": largest((0.0, *possible))}
+    shares = [_share_percent(data, str(limit.get("unit")), to_number(limit.get("per_s"))) for limit in limits]
+    known = [share for share in shares if share is not None]
+    if limits and not known:
+        return {}
+    possible = (share for share in known if share <= _MOST_OF_RATE_PERCENT)
+    return {"rate_limit_share_percent": max((0.0, *possible))}
 
 
 def _share_percent(data: TrialData, unit: str, limit_per_s: float | None) -> float | None:

@@ -95,7 +95,7 @@ def shaper_evidence(data: TrialData) -> EvidenceValues:
     shaper = _busiest_shaper(data.steady_part)
     values: EvidenceValues = {
         "shaper_drops_per_s": ratio(largest(each.drops for each in _shapers(data.steady_part)), trial_s),
-        "unsampled_queue_drops_per_s": ratio(count_unsampled_queue_drops(data), trial_s),
+        "unsampled_queue_drops_per_s": unsampled_queue_drops_per_s(data),
     }
     if shaper is not None:
         values |= {
@@ -115,12 +115,12 @@ def shaper_place(data: TrialData) -> str:
     return f"interface {shaper.interface}{where}, {shaper.kind}"
 
 
-def count_unsampled_queue_drops(data: TrialData) -> float | None:
-    """Return the packets that root qdiscs dropped on interfaces without samples; None if unknown.
+def unsampled_queue_drops_per_s(data: TrialData) -> float | None:
+    """Return the packets per second that root qdiscs drop on interfaces without samples; None if unknown.
 
     A root includes the drops of what is below it.
     """
-    return sum_known_values(
+    drops = sum_known_values(
         *(
             _root_drops(_qdiscs(endpoint), data.sampled_interfaces[endpoint.name])
             for endpoint in endpoints_on_path(data.steady_part)
@@ -128,6 +128,7 @@ def count_unsampled_queue_drops(data: TrialData) -> float | None:
             and isinstance(_path_state(endpoint).get("qdiscs"), list)
         )
     )
+    return ratio(drops, data.steady_part.trial.duration_s)
 
 
 def unsampled_link_share(data: TrialData) -> float:
