@@ -52,6 +52,9 @@ def main() -> int:
     path = arguments.output / f"{datetime.now(UTC):%Y%m%d-%H%M}-soak.json"
     path.write_text(json.dumps(content, indent=2) + "\n")
     print(json.dumps(content["labs"], indent=2))
+    for lab, record in records.items():
+        if not record.steady_usage.growths():
+            print(f"{lab}: memory and open files are not judged, because the last session was too short.")
     print(f"Record: {path}")
     return int(any(not is_good(record) for record in records.values()))
 

@@ -172,15 +172,11 @@ class Soak:
         output = self._output.read_text(errors="replace")
         name = fault.name if fault else "no fault"
         self.record.exit_codes[f"{code} after {name}"] += 1
-        # The campaign may end by itself just before the fault.
-        if code not in ((*fault.exit_codes, 0) if fault else (0,)):
-            self._violation(f"exit code {code} after {name}: {output[-400:]!r}")
+        self.check_exit_code(code, fault, output)
         if "Traceback" in output:
             self._violation(f"a traceback after {name}: {output[-2000:]!r}")
         if not output.strip() and code != -signal.SIGKILL:
             self._violation(f"no output, exit code {code}, after {name}")
-        if fault is None and count_finished_trials(self.results) < self.trials:
-            self._violation("a session ended by itself without its last trial")
         # Only a killed bench may leave its testbed. `lab clean` removes it, also while another bench runs.
         if code != -signal.SIGKILL:
             self._check_leftovers(f"after {name}")
@@ -188,6 +184,14 @@ class Soak:
             self._clean()
         else:
             self._before = read_machine_state(self._label, self._temporary_folder)
+
+    def check_exit_code(self, code: int, fault: Fault | None, output: str) -> None:
+        """Report an exit code that does not fit: 0 stands for a complete campaign, whatever the fault."""
+        name = fault.name if fault else "no fault"
+        if code not in ((*fault.exit_codes, 0) if fault else (0,)):
+            self._violation(f"exit code {code} after {name}: {output[-400:]!r}")
+        elif code == 0 and count_finished_trials(self.results) < self.trials:
+            self._violation(f"exit code 0 without the last trial, after {name}")
 
     def _clean(self) -> None:
         name, _, value = self._label.partition("=")

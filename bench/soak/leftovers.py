@@ -10,7 +10,8 @@ from pathlib import Path
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.registry import NAMESPACE_PREFIX
 
-BENCH_PROGRAM_NAMES = ("vnetbench-agent", "qemu-system-x86", "ovs-vswitchd", "ovsdb-server")
+BENCH_PROGRAM_NAMES = ("vnetbench-agent", "qemu-system-", "ovs-vswitchd", "ovsdb-server")
+"""Starts of the names of a bench's programs, which the kernel cuts off after 15 characters."""
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _SYSTEM_SETTINGS = ("net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem", "net/core/rmem_default", "net/core/rmem_max")
 
@@ -59,7 +60,7 @@ def _labelled_processes(label: str) -> list[str]:
         with suppress(OSError):
             if entry.name.isdigit() and label.encode() in (entry / "environ").read_bytes().split(b"\0"):
                 name = (entry / "comm").read_text().strip()
-                if name in BENCH_PROGRAM_NAMES or b"vnetbench" in (entry / "cmdline").read_bytes():
+                if name.startswith(BENCH_PROGRAM_NAMES) or b"vnetbench" in (entry / "cmdline").read_bytes():
                     found.append(f"{name} ({entry.name})")
     return found
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.soak.campaign import Soak, count_finished_trials, read_finished_trials
+from bench.soak.faults import FAULTS
 from bench.soak.leftovers import MachineState, read_machine_state
 from bench.soak.usage import UsageSamples
 from tests import fixtures
@@ -46,6 +47,28 @@ def test_a_lost_or_changed_trial_is_a_violation(tmp_path: Path, statement: str, 
     execute(soak.results, statement)
     soak.check_trials()
     assert soak.record.violations == [violation]
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("code", "fault_name", "finished", "violations"),
+    [
+        (0, "", 4, []),
+        (0, "", 3, ["exit code 0 without the last trial, after no fault"]),
+        (130, "bench ended by SIGTERM", 3, []),
+        (0, "bench ended by SIGTERM", 4, []),
+        (0, "bench ended by SIGTERM", 3, ["exit code 0 without the last trial, after bench ended by SIGTERM"]),
+        (1, "bench ended by SIGTERM", 4, ["exit code 1 after bench ended by SIGTERM: 'output'"]),
+    ],
+)
+def test_exit_code_0_stands_for_a_complete_campaign(
+    tmp_path: Path, code: int, fault_name: str, finished: int, violations: list[str]
+) -> None:
+    soak = Soak(tmp_path, "netns", 4, 100, seed=1)
+    write_results(soak.results, finished)
+    fault = next((each for each in FAULTS if each.name == fault_name), None)
+    soak.check_exit_code(code, fault, "output")
+    assert soak.record.violations == violations
 
 
 @pytest.mark.pure
