@@ -251,6 +251,14 @@ def test_a_file_in_another_journal_mode_has_no_cache(path: Path) -> None:
         assert read_change_counter(path) is None and read_cached_values(path, METHOD) == {}
 
 
+def test_a_value_that_no_reader_accepts_is_not_stored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every command would compute it again, and write it again."""
+    monkeypatch.setattr(cache_table, "MAX_JSON_BYTES", 10)
+    before = path.read_bytes()
+    assert not store(path, value="a long value") and path.read_bytes() == before
+    assert store(path, value="short")
+
+
 def test_a_table_of_another_form_is_replaced(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("CREATE TABLE cache (name TEXT)")

@@ -11,6 +11,7 @@ from vnetbench.estimate.search_steps import format_lossy_load
 from vnetbench.search.bayesian import BayesianSearch
 from vnetbench.search.interface import GoalResult, SearchStep
 from vnetbench.search.methods import run_search
+from vnetbench.search.monotonicity import MonotonicityCheck
 
 LIMIT_FPS = 1e6
 ONE_GOAL = replace(PARAMETERS, goals=(0.0,), time_limit_s=60)
@@ -72,6 +73,16 @@ NEAR_THE_LIMIT = [
     *(step(share, 1.0, 0.0) for share in (0.9, 0.97, 0.985, 0.992, 0.996)),
     *(step(share, 1.0, share - 1) for share in (1.05, 1.02, 1.01, 1.006, 1.003)),
 ]
+
+
+def test_loads_that_differ_by_a_rounding_error_need_no_step_and_save_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check = MonotonicityCheck(ONE_GOAL)
+    loads = [LIMIT_FPS, LIMIT_FPS * (1 + 1e-12), 1.02 * LIMIT_FPS]
+    monkeypatch.setattr(check, "_checked_loads_fps", lambda estimators, steps: loads)
+
+    assert check.expected_step_count([], []) == 0
 
 
 def test_a_short_step_that_misses_is_repeated_at_the_same_load_and_duration() -> None:

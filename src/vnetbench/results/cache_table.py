@@ -19,7 +19,12 @@ from typing import Any
 from vnetbench.process import is_process_alive
 from vnetbench.results.cache_key import read_or_create_key, seal
 from vnetbench.results.connection import SCHEMA_VERSION
-from vnetbench.results.sample_columns import MalformedColumns, compress_json, decompress_json
+from vnetbench.results.sample_columns import (
+    MAX_JSON_BYTES,
+    MalformedColumns,
+    compress_json,
+    decompress_json,
+)
 from vnetbench.results.writer_lock import is_locked_by_writer
 
 _CHANGE_COUNTER_AT, _ROLLBACK_JOURNAL_VERSION = 24, 1
@@ -77,9 +82,11 @@ def store_cached_values(path: Path, method: str, counter: int, values: Mapping[s
     """Store values that were computed from the file, and drop invalid ones; return whether they are stored.
 
     Nothing is written to a read-only file, to one that a campaign writes, or to one that has changed since
-    its change counter was `counter`.
+    its change counter was `counter`. Values that are too long to be read are not written either.
     """
     key, new = read_or_create_key(), {name: compress_json(value) for name, value in values.items()}
+    if any(length > MAX_JSON_BYTES for length, _ in new.values()):
+        return False
     with suppress(sqlite3.Error, OSError):
         if key is None or not path.stat().st_mode & stat.S_IWUSR or is_locked_by_writer(path):
             return False

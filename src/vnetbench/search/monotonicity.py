@@ -120,7 +120,7 @@ class MonotonicityCheck:
         )
         affordable_ratio = _MIN_CHECKED_THROUGHPUT_SHARE ** (-short_s / (_MAX_FULL_STEPS_OF_TIME * full_s))
         max_ratio = min(MAX_NEIGHBOUR_LOAD_RATIO, max(_MIN_NEIGHBOUR_LOAD_RATIO, affordable_ratio))
-        return math.ceil(math.log(load_ratio) / math.log(max_ratio) - 1e-9)
+        return max(1, math.ceil(math.log(load_ratio) / math.log(max_ratio) - 1e-9))
 
     def _checked_loads_fps(
         self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]
