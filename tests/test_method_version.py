@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.docs.test_architecture import all_imports
+from vnetbench import method_version as module
 from vnetbench.method_version import OTHER_FOLDERS
 
 pytestmark = pytest.mark.pure
@@ -30,3 +33,16 @@ def test_every_file_that_estimates_and_explanations_need_is_part_of_the_version(
     needed = needed_files(CACHED)
     assert {"estimate/median.py", "explain/scoring.py", "published/tables.py"} <= needed
     assert [file for file in sorted(needed) if file.split("/")[0] in OTHER_FOLDERS] == []
+
+
+def test_without_source_files_the_release_is_the_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PACKAGE", tmp_path / "archive.zip")
+    versions = set()
+    for release in ("1.0", "1.1"):
+        monkeypatch.setattr(module, "__version__", release)
+        module.method_version.cache_clear()
+        versions.add(module.method_version())
+    module.method_version.cache_clear()
+    assert len(versions) == 2

@@ -8,6 +8,8 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from vnetbench import __version__
+
 _PACKAGE = Path(__file__).parent
 OTHER_FOLDERS = {"agents", "campaign", "commands", "lab", "__pycache__"}
 """Folders without influence on what follows from the trials of a file. `importers` has some: it reads the
@@ -19,7 +21,9 @@ _LIBRARIES = ("numpy", "scipy", "ruptures")
 @cache
 def method_version() -> str:
     """Return a hash of all code and data from which estimates and explanations follow."""
-    digest = hashlib.sha256(f"{sys.version_info[:2]} {[version(name) for name in _LIBRARIES]}".encode())
+    libraries = [version(name) for name in _LIBRARIES]
+    # An installation without source files, such as a zip file, has only its version.
+    digest = hashlib.sha256(f"{__version__} {sys.version_info[:2]} {libraries}".encode())
     for path in sorted(_PACKAGE.rglob("*")):
         name = path.relative_to(_PACKAGE)
         if path.suffix in _SUFFIXES and name.parts[0] not in OTHER_FOLDERS:

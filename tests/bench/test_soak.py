@@ -57,7 +57,12 @@ def test_a_lost_or_changed_trial_is_a_violation(tmp_path: Path, statement: str, 
         (0, "", 3, ["exit code 0 without the last trial, after no fault"]),
         (130, "bench ended by SIGTERM", 3, []),
         (0, "bench ended by SIGTERM", 4, []),
-        (0, "bench ended by SIGTERM", 3, ["exit code 0 without the last trial, after bench ended by SIGTERM"]),
+        (
+            0,
+            "bench ended by SIGTERM",
+            3,
+            ["exit code 0 without the last trial, after bench ended by SIGTERM"],
+        ),
         (1, "bench ended by SIGTERM", 4, ["exit code 1 after bench ended by SIGTERM: 'output'"]),
     ],
 )

@@ -118,9 +118,7 @@ def _connect(path: Path, mode: str) -> Iterator[tuple[sqlite3.Connection, int]]:
     """Yield a connection, and a descriptor to read the header with; it closes after the connection."""
     with (
         path.open("rb") as file,
-        closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=0)
-        ) as db,
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=0)) as db,
     ):
         db.execute("PRAGMA trusted_schema = OFF")
         yield db, file.fileno()
