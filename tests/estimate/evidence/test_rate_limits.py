@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.estimate.evidence.fixtures import trial_evidence, uniform_trial, with_counters, with_totals
+from tests.estimate.evidence.fixtures import (
+    change_endpoint,
+    trial_evidence,
+    uniform_trial,
+    with_counters,
+    with_totals,
+)
 from tests.estimate.evidence.test_path_state import state
 
 
@@ -37,4 +45,7 @@ def test_no_rule_is_known_to_be_no_limit_but_an_older_agent_says_nothing() -> No
 def test_without_the_receivers_counters_the_share_is_unknown() -> None:
     limits = [{"unit": "packets", "per_s": 50e3}]
     trial = with_totals(uniform_trial(), "b1", path_state=state(rate_limits=limits))
+    trial = change_endpoint(
+        trial, "b1", lambda x: replace(x, samples=tuple(replace(each, counters={}) for each in x.samples))
+    )
     assert "rate_limit_share_percent" not in trial_evidence(trial)
