@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -157,20 +157,22 @@ class XfrReport(LineReport):
         """Return the test; none for a server, and none before a JSON document."""
         if self.command is not None and "serve" in self.command.arguments:
             return []
+        failure = ""
         if self.document:
-            runs = [build_document_run(self.document, self.first_line, self.last_line)]
-            direction = str(runs[0].factors.get("direction", FORWARD))
-            return [_replace_intervals(runs[0], self.interval_rows, direction)]
-        if not (self.values or self.csv_result or self.interval_rows or self.error_message):
+            result = _result_of_document(self.document)
+        elif self.values or self.csv_result or self.interval_rows or self.error_message:
+            result = _result_of_csv(self.csv_result) if self.csv_result else _result_of_text(self)
+            failure = self.failure_reason(is_complete=bool(result.throughput_bps))
+        else:
             return []
-        result = _result_of_csv(self.csv_result) if self.csv_result else _result_of_text(self)
-        run = _build_run(result, self.first_line, self.last_line, self.options)
-        failure = self.failure_reason(is_complete=bool(result.throughput_bps))
+        options = None if self.command is None else self.options
+        run = _build_run(result, self.first_line, self.last_line, options)
         return [
-            _replace_intervals(
-                _with_failure(run, failure, self.command_text),
-                self.interval_rows,
-                result.direction or FORWARD,
+            replace(
+                run,
+                failure=failure,
+                command=self.command_text,
+                intervals=tuple(_build_intervals(self.interval_rows, run.factors.get("direction", FORWARD))),
             )
         ]
 
@@ -266,8 +268,8 @@ def is_xfr_document(document: Any) -> bool:
     )
 
 
-def build_document_run(document: Any, first_line: int, last_line: int) -> Run:
-    """Return the run of a JSON document. Raises what the parser expects for a malformed one."""
+def _result_of_document(document: Any) -> _XfrResult:
+    """Return the result in a JSON document. Raises what the parser expects for a malformed one."""
     udp, tcp = document.get("udp_stats") or {}, document.get("tcp_info") or {}
     result = _XfrResult(
         throughput_bps=RoundedValue.exact(1e6 * float(document["throughput_mbps"])),
@@ -287,10 +289,14 @@ def build_document_run(document: Any, first_line: int, last_line: int) -> Run:
     elif tcp and result.direction != "both":
         result.retransmits = sum(int(each.get("retransmits") or 0) for each in document["streams"])
         result.rtt_us = RoundedValue.exact(float(tcp["rtt_us"])) if "rtt_us" in tcp else None
-    return _build_run(result, first_line, last_line, {})
+    return result
 
 
-def _build_run(result: _XfrResult, first_line: int, last_line: int, options: Mapping[str, str]) -> Run:
+def _build_run(
+    result: _XfrResult, first_line: int, last_line: int, command_options: Mapping[str, str] | None
+) -> Run:
+    """Return the run of a result; `command_options` is None without a command line."""
+    options = command_options or {}
     workload = UDP_STREAM if result.is_udp or "udp" in options else TCP_STREAM
     factors: dict[str, Level] = {}
     if result.stream_count:
@@ -299,7 +305,7 @@ def _build_run(result: _XfrResult, first_line: int, last_line: int, options: Map
         factors["datagram_size"] = result.datagram_bytes
     if result.direction:
         factors["direction"] = result.direction
-    elif options:
+    elif command_options is not None:
         factors["direction"] = REVERSE if "reverse" in options else FORWARD
     if result.is_quic or "quic" in options:
         factors["label_transport"] = "quic"
@@ -339,19 +345,15 @@ def _compute_metrics(result: _XfrResult) -> dict[str, RoundedValue]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _with_failure(run: Run, failure: str, command: str) -> Run:
-    return replace(run, failure=failure, command=command)
-
-
-def _replace_intervals(run: Run, rows: list[tuple[float, RoundedValue]], direction: str) -> Run:
-    """Return the run with its intervals. A test of both directions has none: xfr adds the directions up."""
-    intervals, start_s = [], 0.0
+def _build_intervals(rows: list[tuple[float, RoundedValue]], direction: Level) -> Iterator[ReportInterval]:
+    """Yield the intervals. A test of both directions has none: xfr adds the directions up."""
+    start_s = 0.0
     for length_s, amount in rows if direction != "both" else ():
-        intervals.append(ReportInterval(start_s, start_s + length_s, {"bytes": amount}, direction=direction))
+        yield ReportInterval(start_s, start_s + length_s, {"bytes": amount}, direction=str(direction))
         start_s += length_s
-    return replace(run, intervals=tuple(intervals))
 
 
 def read_document_runs(document: Any, first_line: int, last_line: int) -> list[Run]:
     """Return the run of a JSON document."""
-    return [drop_invalid_levels_and_intervals(build_document_run(document, first_line, last_line))]
+    run = _build_run(_result_of_document(document), first_line, last_line, None)
+    return [drop_invalid_levels_and_intervals(run)]
