@@ -58,7 +58,10 @@ _SECONDS_BY_UNIT = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "Â
 
 @dataclass
 class GobenReport(LineReport):
-    """What a client prints for one test, or a server for all of its clients."""
+    """What a client or a server prints for one test.
+
+    A server serves many tests. A connection that arrives when all earlier ones have ended starts a new test.
+    """
 
     tool = TOOL
     programs = ("goben",)
@@ -95,11 +98,13 @@ class GobenReport(LineReport):
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
-        """Return whether goben's version, or its command line, is next."""
+        """Return whether goben's version, a server's next connection, or a command line is next."""
         line = lines.peek_line() or ""
         if line[:2] == "20":
             log = _LOG_LINE.match(line)
-            return log is not None and _VERSION_TEXT.match(log["text"]) is not None
+            return log is not None and bool(
+                _VERSION_TEXT.match(log["text"]) or _INCOMING_TEXT.match(log["text"])
+            )
         return cls.parse_command(line) is not None
 
     @classmethod
@@ -112,6 +117,8 @@ class GobenReport(LineReport):
         log = _LOG_LINE.match(line)
         if log is not None and _VERSION_TEXT.match(log["text"]):
             return not self.version
+        if log is not None and _INCOMING_TEXT.match(log["text"]) and self.rates_by_side:
+            return self.open_loop_count > 0
         return "writing" not in self.aggregate_bps and (
             log is not None or _CHART_LINE.match(line) is not None
         )
@@ -124,7 +131,7 @@ class GobenReport(LineReport):
         text = log["text"]
         if (version := _VERSION_TEXT.match(text)) is not None:
             self.version = version["version"]
-            self.started_at = datetime.strptime(log["time"], "%Y/%m/%d %H:%M:%S")
+            self.started_at = _parse_time(log)
         elif (average := _AVERAGE_TEXT.match(text)) is not None:
             side = average["what"]
             self.rates_by_side.setdefault(side, []).append(parse_rounded(average["mbps"], 1e6))
@@ -136,6 +143,8 @@ class GobenReport(LineReport):
         elif (error := _ERROR_TEXT.match(text)) is not None:
             self.record_first_error(error["fatal"] or error["text"])
         else:
+            if _INCOMING_TEXT.match(text) and not self.connection_count:
+                self.started_at = _parse_time(log)  # The server itself may have started long ago.
             self._add_setting(text)
 
     def _add_setting(self, text: str) -> None:
@@ -327,6 +336,10 @@ def _build_csv_intervals(rows: list[tuple[datetime, RoundedValue]], direction: s
         intervals.append(ReportInterval(start_s, start_s + length_s, {"bytes": amount}, direction=direction))
         start_s += length_s
     return intervals
+
+
+def _parse_time(log: re.Match[str]) -> datetime:
+    return datetime.strptime(log["time"], "%Y/%m/%d %H:%M:%S")
 
 
 def _parse_duration_s(text: str) -> float | None:
