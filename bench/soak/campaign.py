@@ -45,6 +45,7 @@ class Record:
     """What happened, and every promise that was broken."""
 
     faults: Counter[str] = field(default_factory=Counter)
+    """Faults that disturbed something, by name."""
     exit_codes: Counter[str] = field(default_factory=Counter)
     sessions: int = 0
     failed_trials: int = 0
@@ -138,8 +139,8 @@ class Soak:
                 break
             time.sleep(self.chance.uniform(0, MAX_DELAY_S))
             fault = self.chance.choices(self._faults, [each.weight for each in self._faults])[0]
-            self.record.faults[fault.name] += 1
-            fault.inject(bench, self.chance)
+            if fault.inject(bench, self.chance):
+                self.record.faults[fault.name] += 1
             if fault.exit_codes:
                 break
         self._end_session(bench, fault if fault and fault.exit_codes else None)

@@ -39,65 +39,80 @@ class RunningBench:
         return [pid for pid in descendants(self.process.pid) if process_name(pid).startswith(program)]
 
 
+Inject = Callable[[RunningBench, random.Random], bool]
+"""Injects a fault, once. Returns False if there was nothing to disturb, such as no agent between trials."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault.
 
     Attributes:
         name: Name in the report.
-        inject: Injects it, once.
+        inject: Injects it.
         exit_codes: Exit codes with which the bench may end because of it. Empty: the bench continues.
         weight: How often it is chosen, relative to the other faults.
         lab: The only lab that it concerns; empty for all.
     """
 
     name: str
-    inject: Callable[[RunningBench, random.Random], None]
+    inject: Inject
     exit_codes: tuple[int, ...] = ()
     weight: int = 2
     lab: str = ""
 
 
-def _send_to_bench(number: signal.Signals) -> Callable[[RunningBench, random.Random], None]:
-    return lambda bench, chance: bench.process.send_signal(number)
-
-
-def _send_to_one(program: str, number: signal.Signals) -> Callable[[RunningBench, random.Random], None]:
-    def inject(bench: RunningBench, chance: random.Random) -> None:
-        for pid in chance.sample(found := bench.pids(program), min(1, len(found))):
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+def _send_to_bench(number: signal.Signals) -> Inject:
+    def inject(bench: RunningBench, chance: random.Random) -> bool:
+        bench.process.send_signal(number)
+        return True
 
     return inject
 
 
-def _pause_bench(bench: RunningBench, chance: random.Random) -> None:
+def _send_to_one(program: str, number: signal.Signals) -> Inject:
+    def inject(bench: RunningBench, chance: random.Random) -> bool:
+        for pid in chance.sample(found := bench.pids(program), min(1, len(found))):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+                return True
+        return False
+
+    return inject
+
+
+def _pause_bench(bench: RunningBench, chance: random.Random) -> bool:
     bench.process.send_signal(signal.SIGSTOP)
     time.sleep(chance.uniform(*_PAUSE_S))
     bench.process.send_signal(signal.SIGCONT)
+    return True
 
 
-def _pause_agent(bench: RunningBench, chance: random.Random) -> None:
+def _pause_agent(bench: RunningBench, chance: random.Random) -> bool:
     for pid in chance.sample(found := bench.pids("vnetbench-agent"), min(1, len(found))):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
             time.sleep(chance.uniform(*_PAUSE_S))
             os.kill(pid, signal.SIGCONT)
+            return True
+    return False
 
 
-def _delete_interface(bench: RunningBench, chance: random.Random) -> None:
+def _delete_interface(bench: RunningBench, chance: random.Random) -> bool:
     namespace = testbed_namespaces().get(chance.choice(("a1", "b1")))
-    if namespace:
-        subprocess.run(["ip", "-n", namespace, "link", "del", "eth0"], capture_output=True)
+    return bool(namespace) and _succeeds("ip", "-n", str(namespace), "link", "del", "eth0")
 
 
-def _delete_namespace(bench: RunningBench, chance: random.Random) -> None:
+def _delete_namespace(bench: RunningBench, chance: random.Random) -> bool:
     namespace = testbed_namespaces().get(chance.choice(("a1", "b1", "sw")))
-    if namespace:
-        subprocess.run(["ip", "netns", "del", namespace], capture_output=True)
+    return bool(namespace) and _succeeds("ip", "netns", "del", str(namespace))
 
 
-def _fill_disk(bench: RunningBench, chance: random.Random) -> None:
+def _succeeds(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def _fill_disk(bench: RunningBench, chance: random.Random) -> bool:
     """Fill the file system of the results until the bench ends, and free it again."""
     filler = bench.folder / "filler"
     with suppress(OSError), filler.open("wb", buffering=0) as file:
@@ -105,11 +120,13 @@ def _fill_disk(bench: RunningBench, chance: random.Random) -> None:
             file.write(b"\0" * 65536)
     with suppress(subprocess.TimeoutExpired):
         bench.process.wait(60)
-    filler.unlink()
+    filler.unlink(missing_ok=True)
+    return True
 
 
-def _step_clock(bench: RunningBench, chance: random.Random) -> None:
+def _step_clock(bench: RunningBench, chance: random.Random) -> bool:
     bench.clock_file.write_text(str(chance.choice(CLOCK_STEPS_S)))
+    return True
 
 
 FAULTS = (

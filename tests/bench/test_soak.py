@@ -8,11 +8,12 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from bench.soak.campaign import Soak, count_finished_trials, read_finished_trials
-from bench.soak.faults import FAULTS
+from bench.soak.faults import FAULTS, RunningBench
 from bench.soak.leftovers import MachineState, read_machine_state
 from bench.soak.usage import UsageSamples
 from tests import fixtures
@@ -74,6 +75,16 @@ def test_exit_code_0_stands_for_a_complete_campaign(
     fault = next((each for each in FAULTS if each.name == fault_name), None)
     soak.check_exit_code(code, fault, "output")
     assert soak.record.violations == violations
+
+
+@pytest.mark.pure
+def test_a_fault_without_a_target_disturbs_nothing(tmp_path: Path) -> None:
+    faults = {each.name: each for each in FAULTS}
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True) as process:
+        bench = RunningBench(process, tmp_path, tmp_path / "clock")
+        names = ("agent killed", "agent paused", "agent stopped", "guest killed")
+        assert not any(faults[name].inject(bench, Random(1)) for name in names)
+        assert faults["bench killed"].inject(bench, Random(1))
 
 
 @pytest.mark.pure
