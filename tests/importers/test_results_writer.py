@@ -240,6 +240,18 @@ def test_an_import_leaves_files_of_others_and_running_imports_alone(tmp_path: Pa
     assert (tmp_path / "a.vnb.part").read_text() == "precious"
 
 
+def test_an_unfinished_import_of_another_user_stops_no_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_for_owner_only(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("vnetbench.importers.results_writer.is_locked_by_writer", open_for_owner_only)
+    (tmp_path / ".a.vnb.0123456789abcdef.part").write_text("of another user")
+    import_logs(tmp_path / "a.vnb", {"a.log": format_run(800)})
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_many_intervals_are_joined_into_samples(tmp_path: Path) -> None:
     log = format_run(800, sizes=tuple(100 + n % 7 for n in range(5000)))
 

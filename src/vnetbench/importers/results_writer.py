@@ -6,6 +6,7 @@ import glob
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -85,10 +86,11 @@ def write_results(store: RunStore, workload: str, results_path: Path, title: str
 
 
 def _remove_remains_of_killed_imports(results_path: Path) -> None:
-    """Remove unfinished results files of this path that no process writes to."""
+    """Remove unfinished results files of this path that no process writes to and that this user may remove."""
     for remains in results_path.parent.glob(f".{glob.escape(results_path.name)}.*.part"):
-        if remains.is_file() and not remains.is_symlink() and not is_locked_by_writer(remains):
-            remains.unlink(missing_ok=True)
+        with suppress(OSError):  # another user's file in a shared folder
+            if remains.is_file() and not remains.is_symlink() and not is_locked_by_writer(remains):
+                remains.unlink(missing_ok=True)
 
 
 def _collect_runs_and_matches(
