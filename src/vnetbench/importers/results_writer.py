@@ -86,7 +86,7 @@ def write_results(store: RunStore, workload: str, results_path: Path, title: str
 
 
 def _remove_remains_of_killed_imports(results_path: Path) -> None:
-    """Remove unfinished results files of this path that no process writes to and that this user may remove."""
+    """Remove unfinished results files of this path that no process writes to and this user may remove."""
     for remains in results_path.parent.glob(f".{glob.escape(results_path.name)}.*.part"):
         with suppress(OSError):  # another user's file in a shared folder
             if remains.is_file() and not remains.is_symlink() and not is_locked_by_writer(remains):
