@@ -111,6 +111,14 @@ def test_time_goes_to_the_queue_of_a_full_link_that_no_sample_reads() -> None:
     assert split_network_time(trial_data(idle, testbed=TESTBED))["link_queue"] == 0
 
 
+def test_a_shaper_that_delays_few_packets_takes_little_time() -> None:
+    smoothing = with_qdiscs(qdisc(100_000_000, GIGABIT, overlimits=50, sent_packets=70_000))
+    assert 0 < split_network_time(trial_data(smoothing, testbed=TESTBED))["link_queue"] < 0.03
+    # Packets of 64 KiB, each delayed once: the kernel counts some 45 segments for each.
+    full = with_qdiscs(qdisc(100_000_000, GIGABIT, overlimits=1600, sent_packets=70_000))
+    assert split_network_time(trial_data(full, testbed=TESTBED))["link_queue"] == pytest.approx(0.8)
+
+
 def test_a_sampled_queue_decides_by_its_samples() -> None:
     """Its readings show that it is empty, whatever the share of its rate."""
     busy = with_qdiscs(qdisc(100_000_000, GIGABIT, overlimits=50, interface="eth0"))

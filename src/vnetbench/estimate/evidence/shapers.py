@@ -26,6 +26,9 @@ from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
 
 _ROOT = "root"
+_MAX_SEGMENTS_PER_PACKET = 64 * 1024 / 1448
+"""Segments of Ethernet's usual size in the largest packet that a shaper can get. A NIC that divides packets
+itself counts the parts, so its counters do not show how large they were."""
 
 SHAPER_EVIDENCE_METRICS = (
     EvidenceMetric(
@@ -134,13 +137,15 @@ def unsampled_queue_drops_per_s(data: TrialData) -> float | None:
 def unsampled_link_share(data: TrialData) -> float:
     """Return the share of the time in which the busiest shaper without samples sends, 0 to 1.
 
-    A link that delays packets always has some to send, so it sends for that share of its rate.
+    A link that delays packets always has some to send, so it sends for that share of its rate. A shaper that
+    delays few of its packets only smooths bursts: it has some to send for that smaller share.
     """
-    shares = [
-        shaper.rate_share_percent / 100
-        for shaper in _shapers(data.steady_part)
-        if shaper.delays and shaper.interface not in data.sampled_interfaces.get(shaper.endpoint, ())
-    ]
+    shares = []
+    for shaper in _shapers(data.steady_part):
+        if shaper.delays and shaper.interface not in data.sampled_interfaces.get(shaper.endpoint, ()):
+            delays_per_packet = ratio(shaper.delays * _MAX_SEGMENTS_PER_PACKET, shaper.segments)
+            delayed_share = 1.0 if delays_per_packet is None else min(1.0, delays_per_packet)
+            shares.append(delayed_share * shaper.rate_share_percent / 100)
     return max(shares, default=0.0)
 
 
