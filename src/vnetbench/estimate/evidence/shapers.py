@@ -48,16 +48,16 @@ SHAPER_EVIDENCE_METRICS = (
         "shaper_delays_per_packet",
         "1",
         "delays per packet of the busiest shaper",
-        "times that the most used queueing discipline with a configured rate delayed a packet, for each "
-        "packet that it sent. Packets are as large as those of the senders. A full link delays nearly every "
-        "packet once or more",
+        "times that the most used queueing discipline with a configured rate delayed a packet, divided by "
+        "the packets that it sent. A large packet (TSO, GSO) counts once. A full link delays nearly every "
+        "packet",
         ("path_state.qdiscs[].overlimits", "path_state.qdiscs[].sent_packets", "segments_out", "tx_packets"),
     ),
     EvidenceMetric(
         "shaper_drops_per_s",
         "1/s",
         "packets dropped by shapers",
-        "packets per second that the queueing discipline with a configured rate and the most drops dropped",
+        "drops per second of the queueing discipline with a configured rate that drops the most packets",
         ("path_state.qdiscs[].drops",),
     ),
     EvidenceMetric(

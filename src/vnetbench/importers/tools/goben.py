@@ -207,7 +207,7 @@ class GobenReport(LineReport):
 
     def _find_failure(self, *, is_complete: bool) -> str:
         if not is_complete and self.has_udp_clients and not self.error_message:
-            return "goben's server prints no averages of UDP. Import the client's log"
+            return "goben's server prints no averages for UDP. Import the client's log"
         return self.failure_reason(is_complete=is_complete)
 
     def _reporting_endpoint(self, rates: dict[str, RoundedValue]) -> str:
