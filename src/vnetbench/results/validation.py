@@ -202,7 +202,7 @@ def _check_text(*texts: str) -> None:
 
 
 def _describe(error: BaseException) -> str:
-    """Return an error and, unless it says what is wrong with a value, the line of code that raised it."""
+    """Return the text of an error, with the line of code that raised it unless this module raised it."""
     if isinstance(error, _InvalidValue):
         return str(error)
     place, trace = "", error.__traceback__

@@ -108,7 +108,7 @@ class GobenReport(LineReport):
         return super().parse_command(line) if "goben" in line else None
 
     def belongs_to_run(self, line: str) -> bool:
-        """Return whether the line belongs to this test: those behind a client's totals do not."""
+        """Return whether the line belongs to this test: those after a client's totals do not."""
         log = _LOG_LINE.match(line)
         if log is not None and _VERSION_TEXT.match(log["text"]):
             return not self.version
