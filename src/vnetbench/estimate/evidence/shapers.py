@@ -1,8 +1,8 @@
 """Evidence of shapers anywhere in the path's namespaces: also on ifb and other interfaces without samples.
 
-A shaper can be on an interface without samples: an ifb that a port's ingress redirects to, or an interface that
-the testbed does not list. The agent reads all queueing disciplines (qdiscs) at the start and the end of a trial,
-so these metrics cover the whole trial.
+A shaper can be on an interface without samples: an ifb that a port's ingress redirects to, or an interface
+that the testbed does not list. The agent reads all queueing disciplines (qdiscs) at the start and the end of
+a trial, so these metrics cover the whole trial.
 """
 
 from __future__ import annotations
