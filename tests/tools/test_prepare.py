@@ -42,7 +42,7 @@ def start_prepare(folder: Path, status: int = 0, **environment: str) -> subproce
 
 
 def _let_signals_end() -> None:
-    """A shell cannot trap a signal that its parent ignores, as nohup does."""
+    """Undo what nohup does: a shell cannot trap a signal that its parent ignores."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
 
