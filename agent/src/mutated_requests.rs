@@ -14,7 +14,7 @@ fn sample_requests() -> Vec<Vec<u8>> {
         "connect": {"address": "10.0.0.2", "port": 40001}, "secret": "00112233445566778899aabbccddeeff"});
     [
         json!({"jsonrpc": "2.0", "id": 1, "method": "agent.hello"}),
-        json!({"jsonrpc": "2.0", "id": "a", "method": "knob.get", "params": {"interface": "lo", "knobs": ["mtu"]}}),
+        json!({"jsonrpc": "2.0", "id": "a", "method": "knob.get", "params": {"interface": "lo", "knobs": ["queues"]}}),
         json!({"jsonrpc": "2.0", "id": 2.5, "method": "trial.prepare", "params": prepare}),
         json!({"jsonrpc": "2.0", "method": "trial.stop", "params": {"trial": "t"}}),
         json!({"jsonrpc": "2.0", "id": null, "method": "path.probe", "params": {"from": "::1", "packet_bytes": 9000}}),

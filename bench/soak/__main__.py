@@ -1,6 +1,6 @@
 """Disturb long campaigns at random, and report what they lost, left behind or let grow.
 
-Run as root, under tools/in-lab: `make soak`. It ends with 1 if a promise was broken.
+Run as root, under tools/in-lab: `make soak`. It ends with 1 if a guarantee was broken.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def small_file_system(trials: int) -> Iterator[Path]:
 
 
 def is_good(record: Record) -> bool:
-    """Return whether no promise was broken, and neither memory nor open files grew."""
+    """Return whether no guarantee was broken, and neither memory nor open files grew."""
     return not record.violations and all(each.is_flat for each in record.steady_usage.growths())
 
 

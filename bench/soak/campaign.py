@@ -1,4 +1,4 @@
-"""Runs one campaign to its end through faults, and collects every broken promise."""
+"""Runs one campaign to its end through faults, and collects every broken guarantee."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TrialKey = tuple[int, int]
 
 @dataclass
 class Record:
-    """What happened, and every promise that was broken."""
+    """What happened, and every guarantee that was broken."""
 
     faults: Counter[str] = field(default_factory=Counter)
     """Faults that disturbed something, by name."""

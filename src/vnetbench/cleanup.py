@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 
 def run_all(steps: Iterable[Callable[[], object]]) -> None:
-    """Run every step in order, also after errors; then raise an error of theirs.
+    """Run every step in order, also after errors; then raise one of the errors.
 
-    It is the first error, or the first interruption (an exception that is no `Exception`). The other errors
-    are notes of it.
+    It raises the first interruption (an exception that is not an `Exception`), else the first error. The
+    other errors are notes of it.
     """
     errors: list[BaseException] = []
     for step in steps:

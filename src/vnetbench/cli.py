@@ -221,7 +221,7 @@ def report(results: tuple[Path, ...], output: Path | None, png: Path | None) -> 
     "--fail-if-worse",
     metavar="SHARE",
     help="Exit with 3 if the deciding metric is significantly worse and its ratio is worse by more than"
-    " SHARE, for example 5%.",
+    " SHARE, for example 5%, or if a treatment that was measured before now is refused or fails.",
 )
 def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     """Compare two campaigns: ratios with intervals, and differences between the machines."""

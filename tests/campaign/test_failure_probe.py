@@ -48,7 +48,7 @@ def test_every_kind_that_a_probe_decides_is_probed(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("uses_tcp", "large_segments_pass", "expected"),
     [
-        (True, False, {**ALL_PASSED, "large_passed": False, "transport": "tcp"}),
+        (True, False, {**ALL_PASSED, "large_passed": False, "protocol": "tcp"}),
         (True, True, ALL_PASSED),
         (False, False, ALL_PASSED),
     ],
@@ -56,10 +56,10 @@ def test_every_kind_that_a_probe_decides_is_probed(monkeypatch: pytest.MonkeyPat
 def test_a_connection_decides_if_all_datagrams_pass(
     monkeypatch: pytest.MonkeyPatch, uses_tcp: bool, large_segments_pass: bool, expected: Mapping[str, object]
 ) -> None:
-    def probe(*_: object, transport: str, **__: object) -> dict[str, object]:
-        if transport == UDP:
+    def probe(*_: object, protocol: str, **__: object) -> dict[str, object]:
+        if protocol == UDP:
             return dict(ALL_PASSED)
-        return {**ALL_PASSED, "large_passed": large_segments_pass, "transport": transport}
+        return {**ALL_PASSED, "large_passed": large_segments_pass, "protocol": protocol}
 
     monkeypatch.setattr(failure_probe, "probe_small_and_large_packets", probe)
     testbed: Any = SimpleNamespace(endpoints=(), agents={})

@@ -103,7 +103,7 @@ def test_a_black_hole_has_a_command_that_tests_it() -> None:
 
 
 def test_a_black_hole_for_tcp_alone_says_what_else_passed() -> None:
-    failed = FailedTrials("no_data", "no data", path_probe={**SMALL_ONLY, "transport": "tcp"})
+    failed = FailedTrials("no_data", "no data", path_probe={**SMALL_ONLY, "protocol": "tcp"})
     finding = explain(campaign_with(failed)).findings[0]
     assert finding.details["cause"] == "mtu_black_hole"
     assert (

@@ -152,7 +152,7 @@ def test_ctrl_c_twice_or_sigterm_stops_at_once_and_cleans_up(
 def test_a_full_disk_is_reported_and_the_campaign_can_be_resumed(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=500k", "tmpfs", str(small)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(small)], check=True)
     try:
         study, results = bench.write_study(tmp_path), small / "r.vnb"
         code, output = bench.run("run", study, "-o", results)

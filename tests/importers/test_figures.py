@@ -52,7 +52,7 @@ def test_a_run_without_a_figure_is_not_imported(folder: Path, capsys: pytest.Cap
     assert run_command("import", "a.log") == exit_codes.INPUT_PARTLY_READ
     printed = capsys.readouterr().out
     assert "imported 1 of 2 runs" in printed
-    assert "ethr reported no result that is a metric of vnetbench (it has: ended, Conn/s)" in printed
+    assert "ethr reported no result that is a metric of vnetbench (it reported: ended, Conn/s)" in printed
 
 
 def test_strict_refuses_a_run_without_a_figure(folder: Path) -> None:

@@ -277,3 +277,25 @@ def test_a_label_can_be_any_text() -> None:
     assert parse_level("label_esxi", "6.7u3, build 14320388") == "6.7u3, build 14320388"
     with pytest.raises(BenchError, match="not a label"):
         parse_level("label_a-b", "x")
+
+
+def test_an_interval_without_data_is_no_negative_number(tmp_path: Path) -> None:
+    """`0.00 Bytes` may be rounded, but its range starts at 0."""
+    log = """\
+Server listening on 5201
+Accepted connection from 10.0.0.1, port 40001
+[  5] local 10.0.0.2 port 5201 connected to 10.0.0.1 port 40002
+[ ID] Interval           Transfer     Bitrate
+[  5]   0.00-1.00   sec  10.9 MBytes  91.2 Mbits/sec
+[  5]   1.00-1.04   sec  0.00 Bytes  0.00 bits/sec
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate
+[  5]   0.00-1.04   sec  10.9 MBytes  87.9 Mbits/sec                  receiver
+"""
+    store = RunStore({})
+    for item in parse_log(log.splitlines()):
+        store.add_item("server.log", item)
+    path = tmp_path / "r.vnb"
+    write_results(store, "tcp_stream", path, "Imported: a log")
+    (treatment,) = fixtures.read_summary(path).treatments
+    assert treatment.trial_count == 1

@@ -17,6 +17,16 @@ from vnetbench.results.records import EndpointRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 
+EMPTY_QUEUE = {
+    "kind": "noqueue",
+    "drops": 0,
+    "overlimits": 0,
+    "requeues": 0,
+    "backlog_packets": 0,
+    "backlog_bytes": 0,
+}
+"""An interface without a queue has an empty one at all times."""
+
 
 def roles(facts: list[dict[str, object]]) -> dict[object, tuple[object, ...]]:
     return {each["name"]: (each["role"], each["leads_to"], each["pairs"]) for each in facts}
@@ -89,8 +99,9 @@ def test_the_observer_sees_the_queue_of_a_full_uplink() -> None:
         )
         > 0
     )
-    assert "qdisc" not in observed["a1"]
-    assert not [name for name in endpoints["a1"].samples[0].counters if name.startswith("qdisc")]
+    assert observed["a1"]["qdisc"] == EMPTY_QUEUE
+    counters = endpoints["a1"].samples[0].counters
+    assert not any(value for name, value in counters.items() if name.startswith("qdisc"))
 
 
 @pytest.mark.lab
@@ -100,4 +111,4 @@ def test_an_endpoint_sees_the_queue_of_its_own_vnic(shaper: str) -> None:
     samples = endpoints["a1"].samples
     assert sum(sample.counters["qdisc_overlimits"] for sample in samples) > 0
     assert max(sample.counters["qdisc_backlog_packets"] for sample in samples) > 0
-    assert "qdisc" not in last_observation(endpoints["host"])["a1"]
+    assert last_observation(endpoints["host"])["a1"]["qdisc"] == EMPTY_QUEUE

@@ -15,13 +15,10 @@ from bench.redteam.runner import is_documented
 
 CAUSES_PAGE = Path(__file__).parents[2] / "docs" / "causes.md"
 CAUSES_THAT_WOULD_FIT = {
-    "missing:paused_receiver": ("receiver_paus", "receiver_stop", "paused_receiver", "slow_reader"),
     "missing:thread_migration": ("migrat", "affinity"),
     "missing:softirq_budget": ("budget", "softirq"),
     "missing:routing_rules": ("rout",),
-    "missing:flooding": ("flood",),
     "missing:ack_loss": ("ack_loss", "acks_lost"),
-    "missing:duplicates": ("duplic",),
     "missing:path_delay": ("delay", "latency", "round_trip"),
 }
 """Parts of the names of causes that would fit an injection whose best name does not exist yet."""

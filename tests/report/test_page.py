@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -240,3 +243,23 @@ def test_findings_of_several_files_are_separate_and_not_executed(
     )  # Once as a text and once as a command for two files; a table has no findings.
     figures = {a["id"] for tag, a in page.elements if tag == "figure"}
     assert {"c1-finding-1", "c2-finding-1"} <= figures and "c3-finding-1" not in figures
+
+
+def test_a_pipe_in_place_of_the_page_stays_a_pipe(single: CampaignSummary, tmp_path: Path) -> None:
+    """As /dev/null does: a rename would replace the device with a file, for the whole machine."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        writer = threading.Thread(target=write_html, args=([single], pipe))
+        writer.start()
+        received = b""
+        while writer.is_alive() or not received:
+            with suppress(BlockingIOError):
+                received += os.read(reader, 1 << 20)
+        writer.join()
+    finally:
+        os.close(reader)
+    assert received.startswith(b"<!doctype html>")
+    assert pipe.is_fifo()
+    assert [each.name for each in tmp_path.iterdir()] == ["pipe"]

@@ -332,7 +332,7 @@ def test_text_that_is_no_json_object_is_kept(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE testbed SET description = '[1, 2]'")
         db.execute("UPDATE trial SET notes = '[]'")
-    with closing(ResultsFile.open_to_read(path)) as file, pytest.raises(BenchError, match="no object"):
+    with closing(ResultsFile.open_to_read(path)) as file, pytest.raises(BenchError, match="not an object"):
         file.testbeds()
     resume_and_close(path)
     with closing(sqlite3.connect(path)) as db:

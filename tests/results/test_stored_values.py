@@ -80,7 +80,7 @@ def edit_endpoint(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
 def test_an_invalid_sample_is_an_error(tmp_path: Path, name: str) -> None:
     path = create_results_file(tmp_path / "r.vnb")
     edit_endpoint(path, SAMPLE_CHANGES[name])
-    with pytest.raises(BenchError, match=r"no vnetbench writes|damaged") as refused:
+    with pytest.raises(BenchError, match=r"no version of vnetbench writes|damaged") as refused:
         read_summary_with_experiments(path)
     assert refused.value.fix and str(path) in str(refused.value.where)
 
@@ -89,7 +89,7 @@ def test_an_invalid_sample_is_an_error(tmp_path: Path, name: str) -> None:
 def test_an_invalid_value_is_an_error(tmp_path: Path, name: str) -> None:
     path = create_results_file(tmp_path / "r.vnb")
     execute(path, CHANGES[name])
-    with pytest.raises(BenchError, match="no vnetbench writes") as refused:
+    with pytest.raises(BenchError, match="no version of vnetbench writes") as refused:
         read_summary_with_experiments(path)
     assert refused.value.fix and str(path) in str(refused.value.where)
 
@@ -103,5 +103,5 @@ def test_a_valid_change_is_no_error(tmp_path: Path) -> None:
 def test_a_level_that_its_factor_does_not_have_is_an_error(tmp_path: Path) -> None:
     path = unpack_recorded_file("frame-throughput", tmp_path)
     execute(path, """UPDATE treatment SET factors = json_set(factors, '$.frame_size', 'x')""")
-    with pytest.raises(BenchError, match="no vnetbench writes"):
+    with pytest.raises(BenchError, match="no version of vnetbench writes"):
         read_summary_with_experiments(path)

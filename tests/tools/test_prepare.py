@@ -13,6 +13,7 @@ import pytest
 PREPARE = Path(__file__).parents[2] / "tools/prepare"
 MISSING = "a-program-that-no-package-has"
 TIMEOUT_S = 60.0
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 APT_GET = """#!/bin/sh
 echo "$@" >>{folder}/apt-get.log
 [ "$1" = install ] || exit 0
@@ -36,7 +37,14 @@ def start_prepare(folder: Path, status: int = 0, **environment: str) -> subproce
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=_let_signals_end,
     )
+
+
+def _let_signals_end() -> None:
+    """Undo what nohup does: a shell cannot trap a signal that its parent ignores."""
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def wait_for(path: Path) -> None:
@@ -55,7 +63,7 @@ def left_behind(folder: Path) -> list[str]:
     return [path.name for path in (folder / "sbin").iterdir()]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDING_SIGNALS)
 def test_a_signal_leaves_no_policy_file_behind(tmp_path: Path, number: signal.Signals) -> None:
     running = start_prepare(tmp_path)
     wait_for(tmp_path / "installing")

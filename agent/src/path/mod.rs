@@ -2,9 +2,9 @@
 
 mod connection;
 mod prober;
+mod protocol;
 mod responder;
 mod socket;
-mod transport;
 mod wire;
 
 pub use prober::probe_path;

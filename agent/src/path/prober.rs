@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use socket2::{SockAddr, Socket};
 
 use super::connection;
+use super::protocol::ProbeProtocol;
 use super::socket::{MAX_PACKET_BYTES, ip_udp_header_bytes, open_unfragmented};
-use super::transport::Transport;
 use super::wire::{
     self, HEADER_BYTES, PROBE_MAGIC, PROBE_SIZED_ANSWER_MAGIC, SMALL_ANSWER_BYTES,
     SMALL_ANSWER_MAGIC, Token,
@@ -35,7 +35,7 @@ pub struct PathProbeRequest {
     attempts: u32,
     timeout_s: f64,
     #[serde(default)]
-    transport: Transport,
+    protocol: ProbeProtocol,
 }
 
 #[derive(Default)]
@@ -49,9 +49,9 @@ struct ProbeResult {
 /// Probes the path with datagrams, or through a connection.
 pub fn probe_path(request: PathProbeRequest) -> Result<Value> {
     let payload_bytes = checked_payload_bytes(&request)?;
-    let result = match request.transport {
-        Transport::Udp => probe_with_datagrams(&request, payload_bytes)?,
-        Transport::Tcp => probe_through_connection(&request)?,
+    let result = match request.protocol {
+        ProbeProtocol::Udp => probe_with_datagrams(&request, payload_bytes)?,
+        ProbeProtocol::Tcp => probe_through_connection(&request)?,
     };
     Ok(json!({
         "forward": result.forward_works,

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use socket2::Socket;
 
 use super::connection;
+use super::protocol::ProbeProtocol;
 use super::socket::{MAX_PACKET_BYTES, open_unfragmented};
-use super::transport::Transport;
 use super::wire::{
     self, PROBE_MAGIC, PROBE_SIZED_ANSWER_MAGIC, SMALL_ANSWER_BYTES, SMALL_ANSWER_MAGIC,
 };
@@ -31,7 +31,7 @@ const MAX_RESPONDERS: usize = 256;
 pub struct PathListenRequest {
     address: IpAddr,
     #[serde(default)]
-    transport: Transport,
+    protocol: ProbeProtocol,
 }
 
 /// The socket of a responder.
@@ -42,9 +42,9 @@ enum ResponderSocket {
 
 impl ResponderSocket {
     fn open(request: &PathListenRequest, port: u16) -> Result<Self> {
-        match request.transport {
-            Transport::Udp => open_unfragmented(request.address, port).map(Self::Udp),
-            Transport::Tcp => connection::listen(request.address, port).map(Self::Tcp),
+        match request.protocol {
+            ProbeProtocol::Udp => open_unfragmented(request.address, port).map(Self::Udp),
+            ProbeProtocol::Tcp => connection::listen(request.address, port).map(Self::Tcp),
         }
     }
 

@@ -38,14 +38,14 @@ def add_path_probe(
     if failure.kind not in PROBED_KINDS or not isinstance(mtu, int):
         return
 
-    def probe(transport: str) -> dict[str, Any]:
+    def probe(protocol: str) -> dict[str, Any]:
         return probe_small_and_large_packets(
             endpoint_pairs(testbed),
             testbed.agents,
             mtu,
             str(IP_VERSION.read_level(factors)),
             delay_s=float(LINK_DELAY.read_level(factors)) if _has_delay(factors) else 0.0,
-            transport=transport,
+            protocol=protocol,
         )
 
     try:

@@ -76,8 +76,8 @@ def run_step_series(
         effective["bursts"] = {"frames": bursts, "rate_fps": rate_fps}
         if len(bursts) == 1:
             notes.append(
-                f"the longest burst without loss has at least {bursts[0]} frames. The bench sent no longer "
-                "bursts"
+                f"the longest burst without loss has at least {bursts[0]} frames. The bench did not try a "
+                "longer burst"
             )
     share = parse_throughput_share(load.factors.get(FRAME_LOAD.name, "")) or 1.0
     final_load_fps = max(parameters.min_load_fps, share * goal_results[0].throughput_fps)

@@ -194,7 +194,7 @@ def _probe_phrases(probe: Mapping[str, object]) -> Iterator[str]:
     if "small_passed" not in probe:
         return
     small, large = probe["small_bytes"], probe["large_bytes"]
-    is_tcp = probe.get("transport") == "tcp"
+    is_tcp = probe.get("protocol") == "tcp"
     packets = "TCP segments in packets" if is_tcp else "packets"
     contrast = ", although UDP datagrams of both sizes passed" if is_tcp else ""
     if probe["small_passed"] and not probe["large_passed"]:

@@ -20,7 +20,7 @@ from vnetbench.explain.confidence import (
 )
 from vnetbench.explain.model import CandidateCause, EvidenceItem
 from vnetbench.explain.rules import CauseRule, EvidenceCondition, EvidencePattern
-from vnetbench.explain.waits import leaves_most_waiting_unexplained
+from vnetbench.explain.waits import leaves_most_waiting_unexplained, load_waits
 
 TrialEvidence = Mapping[str, float]
 """Evidence of one trial: metric to value. Unknown metrics are absent."""
@@ -75,7 +75,8 @@ def rank_causes(
     names = [name for name in ranked if scores[name] >= min_candidate_score()][:_MAX_CANDIDATES]
     words = _confidence_words(names, ranked, scores, scored, trials, applicable, workload, set_factors)
     named = sorted(
-        zip(names, words, strict=True), key=lambda each: _order_of_named(each[0], each[1], applicable)
+        zip(names, words, strict=True),
+        key=lambda each: _order_of_named(each[0], each[1], applicable, workload),
     )
     candidates = [
         CandidateCause(
@@ -122,9 +123,15 @@ def _confidence_words(
     return words
 
 
-def _order_of_named(name: str, confidence: str, rules: Mapping[str, CauseRule]) -> tuple[int, bool]:
-    """Return the sorting key: of two equally likely causes, a fault stands before a natural limit."""
-    return confidence_rank(confidence), not rules[name].cause.is_fault
+def _order_of_named(
+    name: str, confidence: str, rules: Mapping[str, CauseRule], workload: str
+) -> tuple[int, bool]:
+    """Return the sorting key: of two equally likely causes, a fault stands before a natural limit.
+
+    Datagrams and frames wait for nothing. There the loss that is a fault often follows from the limit.
+    """
+    is_natural_limit = not rules[name].cause.is_fault
+    return confidence_rank(confidence), is_natural_limit and workload in load_waits().workloads
 
 
 def score_cause(rule: CauseRule, evidence: TrialEvidence) -> float | None:

@@ -192,7 +192,7 @@ def _find_logs_in_stream(
         try:
             yield from _UNPACKERS_BY_FORMAT[archive_format](name, reader, budget, remaining_depth - 1)
             while reader.read(_READ_BUFFER_BYTES):
-                pass  # A compressed archive has its checksum behind the last member.
+                pass  # A compressed archive has its checksum after the last member.
         except _UNPACK_ERRORS as error:
             yield UnreadableFile(name, f"the archive is damaged or unsupported ({str(error)[:200]})")
         else:

@@ -104,7 +104,7 @@ class DecompressedStream:
         return b""
 
     def _start_next_file(self) -> bool:
-        """Continue behind the end of a compressed file. Return whether another one follows."""
+        """Continue after the end of a compressed file. Return whether another one follows."""
         rest = self._decompressor.unused_data.lstrip(b"\x00")
         while not rest:
             chunk = self._packed.read(_CHUNK_BYTES)

@@ -9,7 +9,7 @@ from vnetbench.importers.log_lines import LogLines
 MAX_CONSECUTIVE_FOREIGN_LINES = 8
 """Maximum lines of other programs between two lines of a run."""
 MAX_FOREIGN_LINE_CHARACTERS = 2**16
-"""A longer line ends the run, because the foreign lines in front of the next line of a run are in memory."""
+"""A longer line ends the run, because foreign lines stay in memory until the next line of the run."""
 
 
 def take_run_line(

@@ -287,7 +287,7 @@ def _describe_missing_result(run: Run) -> str:
     if run.metrics or run.intervals:
         return ""
     names = ", ".join(run.other_results)
-    found = f" (it has: {names})" if names else ""
+    found = f" (it reported: {names})" if names else ""
     return f"{run.tool} reported no result that is a metric of vnetbench{found}"
 
 

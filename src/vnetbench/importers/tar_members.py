@@ -24,7 +24,7 @@ _TYPES_WITHOUT_DATA = (
 )  # fmt: skip
 _FILE_TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 _SPARSE_MAP_CONTINUES_POSITIONS = 482, 504
-"""Where a GNU header, and a block of the map behind it, say that another block follows."""
+"""Where a GNU header, and a block of the map after it, say that another block follows."""
 _MAX_LENGTH_DIGITS = 10
 
 

@@ -188,7 +188,9 @@ def _build_counters_with_bounds(values: Mapping[str, RoundedValue]) -> dict[str,
     for name, reported in values.items():
         counters[name] = reported.value
         if reported.low < reported.high:
-            counters |= {name + LOW_SUFFIX: reported.low, name + HIGH_SUFFIX: reported.high}
+            # "0.00" may stand for -0.005 by rounding alone, but nothing that tools count is negative.
+            low = max(0.0, reported.low) if reported.value >= 0 else reported.low
+            counters |= {name + LOW_SUFFIX: low, name + HIGH_SUFFIX: reported.high}
     return counters
 
 

@@ -26,7 +26,7 @@ MAX_PROOF_ROUNDS = 3
 """2.7 s of packets in total: the kernel repeats a lost neighbour request after 1 s."""
 UDP, TCP = "udp", "tcp"
 """Transports of probes: datagrams, or the segments of a connection."""
-PROBE_TRANSPORT_KEY = "transport"
+PROBE_PROTOCOL_KEY = "protocol"
 """Key in the result of a probe, if it used a connection."""
 
 
@@ -92,16 +92,16 @@ def probe_small_and_large_packets(
     mtu: int,
     ip_version: str,
     delay_s: float = 0.0,
-    transport: str = UDP,
+    protocol: str = UDP,
 ) -> dict[str, Any]:
     """Return whether small packets and packets of `mtu` bytes pass now in both directions of all pairs."""
     timeout_s = ATTEMPT_TIMEOUT_S + 2 * delay_s
     small, large = (
-        all(map(has_passed_both_ways, probe_paths(pairs, agents, size, ip_version, timeout_s, transport)))
+        all(map(has_passed_both_ways, probe_paths(pairs, agents, size, ip_version, timeout_s, protocol)))
         for size in (SMALL_PACKET_BYTES, mtu)
     )
     return {
-        **({PROBE_TRANSPORT_KEY: TCP} if transport == TCP else {}),
+        **({PROBE_PROTOCOL_KEY: TCP} if protocol == TCP else {}),
         "small_bytes": SMALL_PACKET_BYTES,
         "small_passed": small,
         "large_bytes": mtu,
@@ -115,13 +115,13 @@ def probe_paths(
     packet_bytes: int,
     ip_version: str,
     timeout_s: float = ATTEMPT_TIMEOUT_S,
-    transport: str = UDP,
+    protocol: str = UDP,
 ) -> list[dict[str, Any]]:
     """Send packets of this size in both directions of each pair and return the answers (`path.probe`)."""
     listening = [
         (
             b,
-            agents[b.name].send("path.listen", address=b.address_for(ip_version), transport=transport),
+            agents[b.name].send("path.listen", address=b.address_for(ip_version), protocol=protocol),
         )
         for _, b in pairs
     ]
@@ -136,7 +136,7 @@ def probe_paths(
                 packet_bytes=packet_bytes,
                 attempts=PACKETS_PER_PROOF_ROUND,
                 timeout_s=timeout_s,
-                transport=transport,
+                protocol=protocol,
             )
             for (a, b), path in zip(pairs, paths, strict=True)
         ]

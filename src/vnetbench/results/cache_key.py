@@ -1,4 +1,4 @@
-"""The user's secret key for cached values, so that a file from somebody else brings none of its own."""
+"""The user's secret key for cached values, so that those in a file from someone else do not count."""
 
 from __future__ import annotations
 

@@ -47,9 +47,9 @@ def decompress_json(length: object, compressed: object) -> Any:
         MalformedColumns: The text does not have this length, is too long, or is no JSON.
     """
     if not isinstance(length, int) or not isinstance(compressed, bytes):
-        raise MalformedColumns("a compressed JSON text is no blob, or its length is no integer")
+        raise MalformedColumns("a compressed JSON text is not a blob, or its length is not an integer")
     if not 0 <= length <= MAX_JSON_BYTES:
-        raise MalformedColumns(f"a JSON text of {length} bytes, but at most {MAX_JSON_BYTES} are allowed")
+        raise MalformedColumns(f"a JSON text has {length} bytes, but at most {MAX_JSON_BYTES} are allowed")
     decompressor = zlib.decompressobj()
     try:
         text = decompressor.decompress(compressed, length + 1)
@@ -134,7 +134,7 @@ def _columns_to_rows(columns: Mapping[str, Any], count: int) -> list[dict[str, A
             for row, value in zip(rows, _columns_to_rows(values, count), strict=True):
                 row[key] = value
         elif key not in lists:
-            raise MalformedColumns(f"column {key} is no list")
+            raise MalformedColumns(f"column {key} is not a list")
         elif key not in complete:
             for row, value in zip(rows, values, strict=True):
                 if value is not None:
@@ -193,7 +193,7 @@ def _build_histograms(columns: Any) -> dict[int, dict[str, Histogram]]:
     for each in _table_rows(columns):
         values, counts = each["values_ns"], each["counts"]
         if {*map(type, values), *map(type, counts)} - {int}:
-            raise MalformedColumns("a histogram contains something else than integers")
+            raise MalformedColumns("a histogram contains values that are not integers")
         by_seq.setdefault(each["seq"], {})[each["kind"]] = tuple(zip(values, counts, strict=True))
     return by_seq
 
@@ -226,7 +226,7 @@ def _number_columns(columns: Mapping[str, Any], names: Sequence[str]) -> list[li
     for name, values in zip(names, chosen, strict=True):
         allowed = {int, float, type(None)} if name in _OPTIONAL_NUMBERS else {int, float}
         if not isinstance(values, list) or len(values) != len(chosen[0]) or set(map(type, values)) - allowed:
-            raise MalformedColumns(f"column {name} is no list of numbers")
+            raise MalformedColumns(f"column {name} is not a list of numbers")
     return chosen
 
 

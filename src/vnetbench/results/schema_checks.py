@@ -38,7 +38,7 @@ def check_for_code(path: Path, db: sqlite3.Connection) -> None:
         raise BenchError(
             f"the file contains {found[0]}, which vnetbench never writes and does not run",
             where=str(path),
-            fix="get the file again from its author, or drop what was added with sqlite3",
+            fix="get the file again from its author, or remove the addition with sqlite3",
         )
 
 
@@ -58,7 +58,7 @@ def check_tables(path: Path, db: sqlite3.Connection) -> None:
             problem = f"the table {table} is not STRICT"
         if problem:
             raise BenchError(
-                f"{problem}, so no vnetbench wrote this file",
+                f"{problem}, so no version of vnetbench wrote this file",
                 where=str(path),
                 fix="get the file again from its author",
             )

@@ -52,9 +52,9 @@ def translate_value_errors(path: Path, what: str = "") -> Iterator[None]:
     except _VALUE_ERRORS as error:
         where = f"{path}, {what}" if what else str(path)
         raise BenchError(
-            f"the file contains a value that no vnetbench writes ({_describe(error)})",
+            f"the file contains a value that no version of vnetbench writes ({_describe(error)})",
             where=where,
-            fix="get the file again from its author. If a bench wrote it so, report this message as a defect",
+            fix="get the file again from its author. If vnetbench wrote the value, report this as a defect",
         ) from error
 
 
@@ -73,7 +73,7 @@ def check_campaign(overrides: object, elapsed_s: object) -> tuple[str, ...]:
     """Return the `--set` arguments; raises ValueError for other types and an invalid time."""
     _check_numbers("elapsed_s", elapsed_s)
     if not isinstance(overrides, list) or not all(isinstance(each, str) for each in overrides):
-        raise _InvalidValue("the overrides are no list of texts")
+        raise _InvalidValue("the overrides are not a list of texts")
     return tuple(overrides)
 
 
@@ -85,9 +85,9 @@ def check_trial(record: TrialRecord, treatment_ids: Collection[int]) -> TrialRec
     _check_numbers("trial", record.idle_s)
     check_json(record.effective, "effective")
     if not isinstance(record.effective, Mapping):
-        raise _InvalidValue("effective is no object")
+        raise _InvalidValue("effective is not an object")
     if not all(isinstance(note, str) for note in record.notes):
-        raise _InvalidValue("a note is no text")
+        raise _InvalidValue("a note is not a text")
     _check_text(record.failure, record.testbed_shape or "", *record.notes)
     for endpoint in record.endpoints:
         _check_endpoint(endpoint)
@@ -104,7 +104,7 @@ def check_step(step: StepRecord) -> StepRecord:
     _check_numbers("step", step.load_fps or 0, step.burst_frames or 0)
     check_json(step.details, "details of a step")
     if not isinstance(step.details, Mapping):
-        raise _InvalidValue("the details of a step are no object")
+        raise _InvalidValue("the details of a step are not an object")
     return step
 
 
@@ -145,14 +145,14 @@ def check_objects(values: Mapping[str, object], name: str) -> None:
     """Raise ValueError unless each value is a JSON object without invalid values."""
     check_json(values, name)
     if not all(isinstance(value, Mapping) for value in values.values()):
-        raise _InvalidValue(f"{name}: a value is no object")
+        raise _InvalidValue(f"{name}: a value is not an object")
 
 
 def _check_endpoint(endpoint: EndpointRecord) -> None:
     _check_text(endpoint.name, endpoint.role)
     check_json(endpoint.totals, "totals")
     if not isinstance(endpoint.totals, Mapping):
-        raise _InvalidValue("totals are no object")
+        raise _InvalidValue("totals are not an object")
     _check_numbers("totals", endpoint.bytes_sent, endpoint.bytes_received)
     # One check of all numbers takes a fifth of the time of one check of each sample.
     numbers: list[object] = []
@@ -189,7 +189,7 @@ def _check_observation(observation: Observation) -> None:
 
 def _check_numbers(name: str, *numbers: object) -> None:
     if not set(map(type, numbers)) <= _NUMBER_TYPES:
-        raise _InvalidValue(f"{name}: a value is no number")
+        raise _InvalidValue(f"{name}: a value is not a number")
     values: tuple[float, ...] = numbers  # type: ignore[assignment]  # the line above checks it
     if values and not (min(values) >= 0 and max(values) <= _MAX_NUMBER and math.isfinite(sum(values))):
         raise _InvalidValue(f"{name}: a number is negative or out of range")
@@ -202,7 +202,7 @@ def _check_text(*texts: str) -> None:
 
 
 def _describe(error: BaseException) -> str:
-    """Return an error and, unless it says what is wrong with a value, the line of code that raised it."""
+    """Return the text of an error, with the line of code that raised it unless this module raised it."""
     if isinstance(error, _InvalidValue):
         return str(error)
     place, trace = "", error.__traceback__

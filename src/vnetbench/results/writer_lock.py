@@ -18,7 +18,7 @@ _LOCKED_BYTE = 1 << 62
 class WriterLock:
     """An open file description lock (fcntl(2)) on one byte of a results file.
 
-    Other than a lock of a process, it survives that the process opens and closes the file again.
+    Unlike a lock of a process, it stays if the process opens and closes the file again.
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:

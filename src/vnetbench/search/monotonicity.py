@@ -1,9 +1,9 @@
 """Check for loads below the throughput at which the device loses frames although higher loads pass.
 
 A search measures near the throughput, which says nothing about much lower loads. This check puts short steps
-into the widest gaps between measured loads, as many as a small share of the search can pay for. If a step
-unexpectedly misses a goal, it is repeated. If it misses again, full steps at that load follow. If they miss
-the goal repeatedly, the search continues below that load.
+into the widest gaps between measured loads, within the time of a few full steps. If a step unexpectedly
+misses a goal, it is repeated. If it misses again, full steps at that load follow. If they miss the goal
+repeatedly, the search continues below that load.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ DUPLICATE_EVIDENCE_METRICS = (
         "packets that arrived twice",
         "share of the segments that the receiver reported as duplicates (D-SACK) although the sender had not "
         "retransmitted them, or share of the datagrams that arrived more than once. For connections of one "
-        "request: duplicates that the sinks' network namespaces count, less all retransmissions",
+        "request: duplicates that the sinks' network namespaces count, minus all retransmissions",
         ("dsack_dups", "retransmits", "segments_out", "duplicates", "tcp_duplicates_received"),
     ),
 )

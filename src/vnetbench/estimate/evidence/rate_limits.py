@@ -29,9 +29,9 @@ RATE_LIMIT_EVIDENCE_METRICS = (
         "rate_limit_share_percent",
         "% of its rate",
         "traffic as a share of a firewall's rate limit",
-        "what arrives at the receivers, as a share of the rate of a firewall rule that drops the excess, of "
-        "the rule whose rate is closest above. Rules far below the load's rate cannot limit it and are left "
-        "out; 0 without such a rule",
+        "traffic that arrives at the receivers, as a share of the rate of a firewall rule that drops the "
+        "excess, of the rule with the largest share. A rule does not count if the traffic exceeds its rate "
+        "by half, because it cannot limit this traffic; 0 without another rule",
         ("path_state.rate_limits", "rx_bytes", "rx_packets"),
     ),
 )

@@ -1,8 +1,8 @@
 """Evidence of shapers anywhere in the path's namespaces: also on ifb and other interfaces without samples.
 
-A shaper can sit where no sample looks: behind a redirect at a port's ingress, or on an interface that the
-testbed does not list. The agent reads all queueing disciplines (qdiscs) at the start and the end of a trial,
-so these metrics cover the whole trial.
+A shaper can be on an interface without samples: an ifb that a port's ingress redirects to, or an interface
+that the testbed does not list. The agent reads all queueing disciplines (qdiscs) at the start and the end of
+a trial, so these metrics cover the whole trial.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ SHAPER_EVIDENCE_METRICS = (
         "shaper_delays_per_packet",
         "1",
         "delays per packet of the busiest shaper",
-        "times that the most used queueing discipline with a configured rate delayed a packet, for each "
-        "packet that it sent. Packets are as large as those of the senders. A full link delays nearly every "
-        "packet once or more",
+        "times that the most used queueing discipline with a configured rate delayed a packet, divided by "
+        "the packets that it sent. A large packet (TSO, GSO) counts once. A full link delays nearly every "
+        "packet",
         ("path_state.qdiscs[].overlimits", "path_state.qdiscs[].sent_packets", "segments_out", "tx_packets"),
     ),
     EvidenceMetric(
         "shaper_drops_per_s",
         "1/s",
         "packets dropped by shapers",
-        "packets per second that the queueing discipline with a configured rate and the most drops dropped",
+        "drops per second of the queueing discipline with a configured rate that drops the most packets",
         ("path_state.qdiscs[].drops",),
     ),
     EvidenceMetric(

@@ -112,8 +112,9 @@ def _read_workbook_rows(stream: ByteStream, name: str, mapping: TableMapping) ->
             unpacked.seek(0)
             yield from _read_seekable_workbook_rows(cast(BinaryIO, unpacked), name, mapping)
         except _WORKBOOK_ERRORS as error:
-            what = f"the file is not a workbook, or is damaged ({str(error)[:200]})"
-            raise BenchError(what, where=name, fix="save the workbook again as XLSX or CSV") from error
+            what = f"cannot read the file as a workbook ({str(error)[:200]})"
+            fix = "save the workbook again as XLSX, or its sheet as CSV"
+            raise BenchError(what, where=name, fix=fix) from error
 
 
 def _read_seekable_workbook_rows(stream: BinaryIO, name: str, mapping: TableMapping) -> Iterator[TableRow]:

@@ -113,7 +113,7 @@ class GobenReport(LineReport):
         return super().parse_command(line) if "goben" in line else None
 
     def belongs_to_run(self, line: str) -> bool:
-        """Return whether the line belongs to this test: those behind a client's totals do not."""
+        """Return whether the line belongs to this test: those after a client's totals do not."""
         log = _LOG_LINE.match(line)
         if log is not None and _VERSION_TEXT.match(log["text"]):
             return not self.version
@@ -216,7 +216,7 @@ class GobenReport(LineReport):
 
     def _find_failure(self, *, is_complete: bool) -> str:
         if not is_complete and self.has_udp_clients and not self.error_message:
-            return "goben's server prints no averages of UDP. Import the client's log"
+            return "goben's server prints no averages for UDP. Import the client's log"
         return self.failure_reason(is_complete=is_complete)
 
     def _reporting_endpoint(self, rates: dict[str, RoundedValue]) -> str:

@@ -35,21 +35,28 @@ def write_html(summaries: Sequence[CampaignSummary], path: Path) -> None:
         BenchError: The file cannot be written.
     """
     page = render_page(summaries)
-    # An unforeseeable name and "x": nobody can prepare a link or a file there in a shared folder.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        try:
-            with temporary.open("x", encoding="utf-8") as file:
-                file.write(page)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        if path.exists() and not path.is_file():
+            path.write_text(page, encoding="utf-8")  # such as /dev/null or a pipe, which must stay what it is
+        else:
+            _replace_file(path, page)
     except OSError as error:
         raise BenchError(
             f"cannot write the page: {error.strerror}",
             where=str(path),
             fix="use -o with a path in an existing folder that has free space",
         ) from error
+
+
+def _replace_file(path: Path, page: str) -> None:
+    # An unforeseeable name and "x": nobody can prepare a link or a file there in a shared folder.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        with temporary.open("x", encoding="utf-8") as file:
+            file.write(page)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def render_page(summaries: Sequence[CampaignSummary]) -> str:

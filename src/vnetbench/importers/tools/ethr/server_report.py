@@ -79,7 +79,7 @@ def _group_by_second(rows: Iterable[ServerRow]) -> list[list[ServerRow]]:
 
 
 def _split_into_tests(seconds: Iterable[_Second]) -> list[tuple[str, list[_Second]]]:
-    """Return the tests with their seconds, without the seconds before and behind a test without any load."""
+    """Return the tests with their seconds, without those without load before and after a test."""
     tests: list[tuple[str, list[_Second]]] = []
     for rows in seconds:
         test = next((row.test for row in rows if row.test), "")

@@ -64,7 +64,7 @@ _START_TIME_PATTERN = re.compile(
 )
 """`on 2026-11-21 21:22:58 (UTC)`."""
 _BOUNCE_BACK_DETAIL_PATTERN = re.compile(r"\(bb\b(?:[^)]*len/hold=(?P<size>\d+)/)?")
-"""What both endpoints print behind the connection: `(bb w/quickack len/hold=100/0)`."""
+"""What both endpoints print after the connection: `(bb w/quickack len/hold=100/0)`."""
 _BURST_LINE = re.compile(r"(?:Bursting|Isochronous): +(?P<burst>\S.*)")
 """`Bursting: 97.7 KByte writes 1 times every 0.10 second(s)`."""
 _DEFAULT_PORT = 5001

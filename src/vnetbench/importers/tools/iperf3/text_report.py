@@ -94,7 +94,7 @@ def read_server_text_intervals(lines: LogLines, starts_run: StartsRun) -> Packed
 
 _STOPPED_SERVER_TEXT = "the server has terminated"
 _SECOND_SIGNAL_TEXT = "interrupt - second signal"
-"""What riperf3 prints when it is stopped, behind the results of another run."""
+"""What riperf3 prints when it is stopped, after the results of another run."""
 
 
 class TextRunParser:
@@ -234,7 +234,7 @@ class TextRunParser:
             self.facts.other_results["system_info"] = self._lines.take_line().strip()
 
     def _take_error(self) -> None:
-        """Take an error. A server that was stopped after the run printed it behind complete results."""
+        """Take an error. A server that was stopped after the run printed it after complete results."""
         message = take_errors(self._lines)
         is_after_results = self._is_in_summary and self._has_summary_of_required_endpoints
         is_stop = message.startswith("interrupt - ")

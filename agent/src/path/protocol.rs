@@ -1,4 +1,4 @@
-//! The transport of a path probe.
+//! The protocol of a path probe.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// filters treat in their own way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Transport {
+pub enum ProbeProtocol {
     #[default]
     Udp,
     Tcp,
