@@ -21,6 +21,7 @@ TEST_LOGS: Mapping[str, Callable[[], bytes]] = {
     "XML: empty tags": lambda: b"<ntttcps>\n" + (b"<a/>" * MIB + b"\n") * 7 + b"</ntttcps>\n",
     "XML: attributes": lambda: b"<ntttcps>\n" + (b'<a b=""/>' * MIB + b"\n") * 3 + b"</ntttcps>\n",
     "XML: open tags": lambda: b"<ntttcps>\n" + (b"<a>" * 100_000 + b"\n") * 5,
+    "XML: declarations without an end": lambda: b"<?xml" * 400_000,
     "a line without an end": lambda: b"x" * (40 * MIB),
     "a UTF-16 line without an end": lambda: b"\xff\xfe" + b"x\0\x0a\x0a" * (2 * MIB),
     "NUL": lambda: b"\0" * (24 * MIB),
