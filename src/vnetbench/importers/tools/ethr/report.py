@@ -37,7 +37,8 @@ _CLIENT_ROW_WITHOUT_STREAM = re.compile(
 """Connections per second, or bits and packets per second: `  TCP      000-001 sec     1.2K`."""
 _SERVER_ROW = re.compile(
     r"\[\s*(?P<remote>[\w.:]+|\[SUM\])\]\s+(?P<protocol>TCP|UDP|ICMP)\s+(?P<bits>[\d.]+[KMGT]?|--)\s+"
-    r"(?P<connections>[\d.]+[KMGT]?|--)\s+(?P<packets>[\d.]+[KMGT]?|--)\s+(?P<latency>[\d.]+\w+|--)?\s*$"
+    r"(?P<connections>[\d.]+[KMGT]?|--)\s+(?P<packets>[\d.]+[KMGT]?|--)\s++"
+    r"(?:(?P<latency>[\d.][\w.]*\w|--)\s*+)?$"
 )
 """Printed by a server: `[    127.0.0.1]    TCP    12.3G        1     --       --  `."""
 _DURATION_TEXT_PATTERN = r"\d+(?:\.\d+)?(?:ns|us|ms|s)"
