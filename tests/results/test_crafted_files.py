@@ -70,6 +70,20 @@ def test_a_journal_that_enlarges_the_file_is_refused(
     assert refused.value.fix and snapshot(tmp_path) == before
 
 
+@pytest.mark.parametrize("open_file", OPENINGS)
+def test_a_journal_that_restores_a_write_ahead_log_is_refused(
+    tmp_path: Path, open_file: Callable[[Path], None]
+) -> None:
+    path = create_results_file(tmp_path / "r.vnb")
+    journal = write_journal_restoring(path, page_count=path.stat().st_size // 1024, page_size=1024)
+    records = bytearray(journal.read_bytes())
+    records[512 + 4 + 18 : 512 + 4 + 20] = b"\2\2"  # no byte that the checksum covers
+    journal.write_bytes(records)
+    with pytest.raises(BenchError, match="write-ahead log"):
+        open_file(path)
+    assert set(snapshot(tmp_path)) == {"r.vnb"}
+
+
 def test_a_journal_that_restores_the_size_is_rolled_back(tmp_path: Path) -> None:
     path = create_results_file(tmp_path / "r.vnb")
     journal = write_journal_restoring(path, page_count=path.stat().st_size // 1024, page_size=1024)

@@ -116,6 +116,7 @@ class ResultsFile:
         A file with an older schema is migrated in place.
         """
         with translate_errors(path):
+            roll_back_unfinished_write(path)  # it may restore another header, which the next line checks
             db = open_checked_database(path, "rw")
             lock = None
             try:

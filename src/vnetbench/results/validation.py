@@ -42,7 +42,7 @@ def refuse_unreadable(path: Path, what: str, value: object) -> None:
         raise BenchError(
             f"cannot store {what}, because the results file would be unreadable ({error})",
             where=str(path),
-            fix="an agent reported this value: check that the hosts run the agent of this version",
+            fix="an agent or a log has this value: check that the agent has this version, or repair the log",
         ) from error
 
 
