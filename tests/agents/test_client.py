@@ -86,6 +86,36 @@ def test_lines_that_are_not_messages_are_ignored() -> None:
     client.close()
 
 
+def test_json_that_is_nested_too_deeply_is_ignored() -> None:
+    client = start_fake_agent(
+        "import sys, json\n"
+        "m = json.loads(sys.stdin.readline())\n"
+        "print('[' * 1_000_000); print('{\"method\":' + '[' * 900 + ']' * 900 + '}')\n"
+        "print(json.dumps({'id': m['id'], 'result': {'fine': True}}), flush=True)\n"
+        "sys.stdin.read()"
+    )
+    assert client.call("agent.hello", timeout_s=60) == {"fine": True}
+    assert client.events.empty()
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "printed"),
+    [("'\\x1b[2J'", "\N{REPLACEMENT CHARACTER}[2J"), ("[['x']]", "its reason is no text")],
+)
+def test_the_text_of_an_error_can_be_printed(sent: str, printed: str) -> None:
+    client = start_fake_agent(
+        "import sys, json\n"
+        "m = json.loads(sys.stdin.readline())\n"
+        f"print(json.dumps({{'id': m['id'], 'error': {{'code': -1, 'message': {sent}}}}}), flush=True)\n"
+        "sys.stdin.read()"
+    )
+    with pytest.raises(AgentError) as refused:
+        client.call("agent.hello", timeout_s=60)
+    assert refused.value.message == printed
+    client.close()
+
+
 def test_a_request_without_a_reply_times_out_with_a_message() -> None:
     client = start_fake_agent("import sys; sys.stdin.read()")
     with pytest.raises(AgentError, match=r"did not answer agent.hello in 0.2 s"):

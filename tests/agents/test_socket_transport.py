@@ -90,6 +90,19 @@ def test_a_silent_agent_and_a_closed_connection_raise_different_errors(
         SocketTransport(port(lambda peer: None), lambda: "it is gone", 5)
 
 
+@pytest.mark.parametrize("line", [b"{}\n" * 1000, b"[" * 100_000 + b"\n"], ids=["short", "deep"])
+def test_a_guest_that_sends_without_end_but_no_answer_times_out(
+    port: Callable[[Session], Path], line: bytes
+) -> None:
+    def session(peer: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                peer.sendall(line)
+
+    with pytest.raises(TimeoutError, match="no answer"):
+        SocketTransport(port(session), lambda: "it is gone", 0.3)
+
+
 def test_requests_fail_with_the_reason_of_a_closed_connection(
     port: Callable[[Session], Path],
 ) -> None:

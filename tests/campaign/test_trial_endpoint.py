@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import queue
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -37,3 +39,75 @@ def test_an_endpoint_whose_trial_ended_without_a_fault_has_none() -> None:
     endpoint = TrialEndpoint(cast(AgentClient, SimpleNamespace(endpoint="a1", events=events)), "sink")
     endpoint.process_queued_events("t")
     assert endpoint.is_over and endpoint.fault is None
+
+
+SAMPLE: dict[str, Any] = {
+    "trial": "t", "seq": 0, "t_s": 0.05, "interval_s": 0.05, "bytes_sent": 1, "bytes_received": 0,
+    "counters": {"interrupts": 1}, "cpu": [], "streams": [{"id": 0, "role": "source", "bytes": 1}],
+}  # fmt: skip
+END: dict[str, Any] = {"trial": "t", "reason": "done", "fault": "", "fault_kind": None, "bytes_sent": 1}
+DEEP: list[Any] = []
+for _ in range(60):
+    DEEP = [DEEP]
+
+
+def process(method: str, params: dict[str, Any]) -> TrialEndpoint:
+    events: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
+    events.put((method, params))
+    endpoint = TrialEndpoint(cast(AgentClient, SimpleNamespace(endpoint="a1", events=events)), "source")
+    endpoint.process_queued_events("t")
+    return endpoint
+
+
+def test_a_sample_is_kept() -> None:
+    endpoint = process("trial.sample", SAMPLE)
+    assert [sample.bytes_sent for sample in endpoint.samples] == [1] and endpoint.fault is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"t_s": math.nan}, {"interval_s": 0}, {"bytes_sent": -1}, {"bytes_sent": None}, {"seq": "x"},
+        {"counters": []}, {"counters": {"interrupts": "many"}}, {"counters": {"interrupts": 1e300}},
+        {"streams": None}, {"streams": [{}]}, {"streams": [{"id": 0, "role": "\ud800", "bytes": 1}]},
+        {"latency": {"buckets": [[1]]}}, {"threads": [{}]},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_sample_that_the_results_file_could_not_keep_is_a_fault(changed: dict[str, Any]) -> None:
+    endpoint = process("trial.sample", SAMPLE | changed)
+    assert endpoint.fault is not None and "does not follow the protocol" in endpoint.fault.message
+    assert not endpoint.samples and endpoint.is_over
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"bytes_sent": "x"}, {"late": math.inf}, {"late": DEEP}, {"late": "\ud800"}, {"reason": "fault"}],
+    ids=["text", "infinite", "deep", "half a surrogate pair", "fault without a kind"],
+)
+def test_an_end_that_does_not_follow_the_protocol_is_a_fault(changed: dict[str, Any]) -> None:
+    endpoint = process("trial.end", END | changed)
+    assert endpoint.fault is not None and "does not follow the protocol" in endpoint.fault.message
+    assert endpoint.is_over
+
+
+def test_the_text_of_a_fault_has_no_control_characters() -> None:
+    fault = end_with_fault("stream", "\x1b[2J").fault
+    assert fault is not None and fault.message == "a1: \N{REPLACEMENT CHARACTER}[2J"
+
+
+def test_an_agent_that_sends_without_end_does_not_keep_the_caller() -> None:
+    class EndlessQueue(queue.Queue[tuple[str, dict[str, Any]]]):
+        def __init__(self) -> None:
+            super().__init__()
+            self.numbers = itertools.count()
+            self.put(("trial.sample", SAMPLE))
+
+        def get(self, block: bool = True, timeout: float | None = None) -> tuple[str, dict[str, Any]]:
+            if next(self.numbers) > 1000:
+                raise AssertionError("the caller is kept")
+            self.put(("trial.sample", SAMPLE))
+            return super().get(block, timeout)
+
+    agent = cast(AgentClient, SimpleNamespace(endpoint="a1", events=EndlessQueue()))
+    TrialEndpoint(agent, "source").process_queued_events("t")

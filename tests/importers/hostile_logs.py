@@ -6,6 +6,21 @@ from collections.abc import Callable, Mapping
 
 MIB = 2**20
 
+_UNDER_ETHR = b"""$ ethr -s
+
+Ethr: Comprehensive Network Performance Measurement Tool (Version: v1.0.0)
+
+"""
+_UNDER_UPERF = b"""Starting 2 threads running profile:netperf ...   0.01 seconds
+
+Txn                Count         avg         cpu         max         min
+"""
+_UNDER_IPERF3 = b"""Connecting to host 127.0.0.1, port 6401
+[  5] local 127.0.0.1 port 55409 connected to 127.0.0.1 port 6401
+[ ID] Interval           Transfer     Bitrate         Total Datagrams
+[  5]   0.00-1.00   sec  2.41 MBytes  20.2 Mbits/sec  77
+"""
+
 TEST_LOGS: Mapping[str, Callable[[], bytes]] = {
     "JSON: quotes without an end": lambda: b'{"' + b'\\"' * 500_000,
     "JSON: quotes without an end, many lines": lambda: b"{\n" + (b'"' + b'\\"' * 20_000 + b"\n") * 25,
@@ -21,6 +36,7 @@ TEST_LOGS: Mapping[str, Callable[[], bytes]] = {
     "XML: empty tags": lambda: b"<ntttcps>\n" + (b"<a/>" * MIB + b"\n") * 7 + b"</ntttcps>\n",
     "XML: attributes": lambda: b"<ntttcps>\n" + (b'<a b=""/>' * MIB + b"\n") * 3 + b"</ntttcps>\n",
     "XML: open tags": lambda: b"<ntttcps>\n" + (b"<a>" * 100_000 + b"\n") * 5,
+    "XML: declarations without an end": lambda: b"<?xml" * 400_000,
     "a line without an end": lambda: b"x" * (40 * MIB),
     "a UTF-16 line without an end": lambda: b"\xff\xfe" + b"x\0\x0a\x0a" * (2 * MIB),
     "NUL": lambda: b"\0" * (24 * MIB),
@@ -32,6 +48,12 @@ TEST_LOGS: Mapping[str, Callable[[], bytes]] = {
         b"iperf 3.12\nConnecting to host 10.0.0.1, port 5201\n"
         + (b"\xf0\x9f\x98\x80" + b"y" * MIB + b"\n") * 4
     ),
+    "ethr: a long number": lambda: _UNDER_ETHR + b"[a] TCP 1K 1 1K " + b"1" * MIB + b"~!\n",
+    "ethr: many spaces": lambda: _UNDER_ETHR + b"[a] TCP 1K 1 1K" + b" " * MIB + b"~!\n",
+    "NTttcp: many spaces": lambda: b"Network Characteristics" + b" " * MIB + b"~!\n",
+    "uperf: titles without an end": lambda: b"Starting 1 processes running profile:" * 20_000 + b"\n",
+    "uperf: a long number": lambda: _UNDER_UPERF + b"a 1 " + b"1" * MIB + b"~!\n",
+    "iperf3: a long number": lambda: _UNDER_IPERF3 + b"1" * MIB + b"~!\n",
     "errors": lambda: b"".join(
         b"iperf3: error - unable %d %s\niperf Done.\n" % (number, b"z" * 4000) for number in range(4_000)
     ),

@@ -55,6 +55,11 @@ def make_tags(part: str, begin: bytes, repeated: bytes, end: bytes, count: int =
     return make_workbook({part: begin + repeated * count + end})
 
 
+def _entity(text: bytes) -> bytes:
+    """Return the declaration of the XML entity `&a;`."""
+    return b'<!DOCTYPE x [<!ENTITY a "%s">]>' % text
+
+
 _TITLES = (
     b"<row r='1'><c t='inlineStr'><is><t>streams</t></is></c><c t='inlineStr'><is><t>rate</t></is></c></row>"
 )
@@ -84,6 +89,23 @@ TEST_WORKBOOKS: Mapping[str, Callable[[], bytes]] = {
         _STYLES, b"<styleSheet %s><fonts>" % _MAIN, b"<font/>", b"</fonts></styleSheet>"
     ),
     "parts": lambda: make_many_parts(),
+    "entities of texts": lambda: make_workbook(
+        {_STRINGS: _entity(b"x" * 4 * MIB) + b"<sst %s><si><t>%s</t></si></sst>" % (_MAIN, b"&a;" * 90)}
+        | {_SHEET: make_sheet(_TITLES + b"<row r='2'><c t='s'><v>0</v></c></row>")}
+    ),
+    "entities of rows, in UTF-16": lambda: make_workbook(
+        {_SHEET: (_entity(b"<row/>" * 100_000) + make_sheet(_TITLES + b"&a;" * 99)).decode().encode("utf-16")}
+    ),
+    "cells that refer to one long text": lambda: make_workbook(
+        {_STRINGS: b"<sst %s><si><t xml:space='preserve'> %s </t></si></sst>" % (_MAIN, b"x" * 500_000)}
+        | {_SHEET: make_sheet(_TITLES + b"<row r='2'>%s</row>" % (b"<c t='s'><v>0</v></c>" * 990))}
+    ),
+    "a number format that is searched in quadratic time": lambda: make_workbook(
+        {
+            _STYLES: b"<styleSheet %s><numFmts><numFmt numFmtId='200' formatCode='%s'/></numFmts><cellXfs>"
+            b"<xf numFmtId='200'/></cellXfs></styleSheet>" % (_MAIN, b"[" * 1_000_000)
+        }
+    ),
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.importers.toy_tool import TOY
 from vnetbench.importers import log_parser
+from vnetbench.importers.json_documents import parse_json
 from vnetbench.importers.log_parser import LogItem, UnreadableSection, UnrecognizedSection, parse_log
 from vnetbench.importers.reader import TextReader
 from vnetbench.importers.runs import CUT_OFF_FAILURE, Run
@@ -72,6 +73,25 @@ def test_numbers_that_are_not_finite_become_null(number: str) -> None:
 
     (run,) = parse_runs(text)
     assert run.measured_duration_s is None
+
+
+def test_half_of_a_surrogate_pair_can_be_stored() -> None:
+    assert parse_json('{"a\\ud800": ["\\uD83D\\uDE00", "\\\\ud800", "\\udc00x"]}') == {
+        "a?": ["\N{GRINNING FACE}", "\\ud800", "?x"]
+    }
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        '{"Time":"2026-01-01T00:00:00Z","Title":"","Type":"INFO","Message":',
+        '{"timestamp":1,"elapsed_secs":',
+        '{"id":"x","bytes_total":',
+    ],
+)
+def test_a_line_of_json_that_is_nested_too_deeply_is_not_read(start: str) -> None:
+    deep = start + "[" * 100_000 + "]" * 100_000 + "}"
+    assert not any(isinstance(item, Run) for item in parse_log([deep, "end"]))
 
 
 def test_an_incomplete_document_is_cut_off() -> None:

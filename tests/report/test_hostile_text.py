@@ -26,7 +26,7 @@ from vnetbench.report.export.campaign_json import campaign_json
 from vnetbench.report.export.markdown import campaign_markdown
 
 HOSTILE = "\x1b]0;owned\x07\x9b31m\x7f\u202e`x`"
-FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)")
+FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\N{FULLWIDTH EQUALS SIGN}1")
 STUDY = f"""\
 title = "Title"
 question = "?"
@@ -76,7 +76,14 @@ def test_no_cell_of_the_csv_starts_as_a_formula(hostile: CampaignSummary) -> Non
     assert len(rows) == 2 + len(FORMULAS)
     texts = [cell for row in rows for cell in row if "owned" in cell or cell.lstrip("'") in FORMULAS]
     assert len(texts) > len(FORMULAS)
-    assert not [cell for cell in texts if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    starts = ("=", "+", "-", "@", "\t", "\r", "\N{FULLWIDTH EQUALS SIGN}")
+    assert not [cell for cell in texts if cell.startswith(starts)]
+
+
+def test_no_text_of_the_csv_is_a_formula_where_semicolons_separate_cells(hostile: CampaignSummary) -> None:
+    failed = replace(hostile.treatments[0], failures=("a;=cmd()", "=cmd()", "b; c", "d|+1"))
+    (row,) = csv.DictReader(io.StringIO(campaign_csv(replace(hostile, treatments=(failed,)))))
+    assert row["failures"] == "a;'=cmd(); '=cmd(); b; c; d|'+1"
 
 
 def test_numbers_of_the_csv_stay_numbers(tmp_path: Path) -> None:

@@ -41,3 +41,13 @@ def write_journal_naming(path: Path, other: Path) -> Path:
     # SQLite removes a super-journal with contents, unless a journal that it lists still names it.
     other.write_bytes(b"precious")
     return journal
+
+
+def write_journal_restoring(path: Path, page_count: int, page_size: int) -> Path:
+    """Write a hot journal of `path` with its first page, which restores a file of `page_count` pages."""
+    page = path.read_bytes()[: page_size or 1024]
+    checksum = sum(page[at] for at in range(len(page) - 200, 0, -200))
+    header = JOURNAL_MAGIC + struct.pack(">IIIII", 1, 0, page_count, 512, page_size)
+    journal = path.with_name(f"{path.name}-journal")
+    journal.write_bytes(header.ljust(512, b"\0") + struct.pack(">I", 1) + page + struct.pack(">I", checksum))
+    return journal

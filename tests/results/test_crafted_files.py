@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.results.crafted_files import create_results_file, execute, write_journal_naming
+from tests.results.crafted_files import (
+    create_results_file,
+    execute,
+    write_journal_naming,
+    write_journal_restoring,
+)
 from vnetbench.commands.summaries import read_summary_with_experiments
 from vnetbench.errors import BenchError
 from vnetbench.results.file import ResultsFile
@@ -50,6 +55,40 @@ def test_a_journal_that_names_another_file_deletes_nothing(
     assert refused.value.fix
     if content == "results file":
         assert "names another file" in refused.value.what
+
+
+@pytest.mark.parametrize("open_file", OPENINGS)
+@pytest.mark.parametrize("page_size", [0, 1024])
+def test_a_journal_that_enlarges_the_file_is_refused(
+    tmp_path: Path, open_file: Callable[[Path], None], page_size: int
+) -> None:
+    path = create_results_file(tmp_path / "r.vnb")
+    write_journal_restoring(path, page_count=1 << 20, page_size=page_size)
+    before = snapshot(tmp_path)
+    with pytest.raises(BenchError, match="the journal would give the file a size") as refused:
+        open_file(path)
+    assert refused.value.fix and snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("open_file", OPENINGS)
+def test_a_journal_that_restores_a_write_ahead_log_is_refused(
+    tmp_path: Path, open_file: Callable[[Path], None]
+) -> None:
+    path = create_results_file(tmp_path / "r.vnb")
+    journal = write_journal_restoring(path, page_count=path.stat().st_size // 1024, page_size=1024)
+    records = bytearray(journal.read_bytes())
+    records[512 + 4 + 18 : 512 + 4 + 20] = b"\2\2"  # no byte that the checksum covers
+    journal.write_bytes(records)
+    with pytest.raises(BenchError, match="write-ahead log"):
+        open_file(path)
+    assert set(snapshot(tmp_path)) == {"r.vnb"}
+
+
+def test_a_journal_that_restores_the_size_is_rolled_back(tmp_path: Path) -> None:
+    path = create_results_file(tmp_path / "r.vnb")
+    journal = write_journal_restoring(path, page_count=path.stat().st_size // 1024, page_size=1024)
+    open_to_read(path)
+    assert not journal.exists()
 
 
 def test_a_journal_beside_the_target_of_a_link_is_checked_too(tmp_path: Path) -> None:
@@ -127,6 +166,15 @@ CRAFTED_SCHEMAS = {
         CREATE VIEW treatment AS {ENDLESS} x AS id, '{{}}' AS factors, 'open' AS state, '' AS reason FROM n
     """,
     "another view": f"CREATE VIEW fun AS {ENDLESS} x FROM n",
+    "views of views, whose resolution takes years": "CREATE VIEW v0 AS SELECT 1 AS x;"
+    + "".join(f"CREATE VIEW v{i + 1} AS SELECT a.x FROM v{i} a, v{i} b;" for i in range(50)),
+    "a virtual table that claims to be data": """
+        PRAGMA writable_schema = ON;
+        INSERT INTO sqlite_schema VALUES ('table', 'f', 'f', 3, 'CREATE/**/VIRTUAL TABLE f USING fts5(x)')
+    """,
+    "a long statement, which SQLite parses in quadratic time": f"""
+        CREATE TABLE more (a TEXT CHECK (a <> '{"x" * 100_000}')) STRICT
+    """,
     "a trigger": """
         CREATE TRIGGER t AFTER INSERT ON session BEGIN DELETE FROM trial; END
     """,

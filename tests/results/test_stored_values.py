@@ -85,6 +85,15 @@ def test_an_invalid_sample_is_an_error(tmp_path: Path, name: str) -> None:
     assert refused.value.fix and str(path) in str(refused.value.where)
 
 
+def test_equal_samples_that_would_take_all_memory_are_an_error(tmp_path: Path) -> None:
+    path = create_results_file(tmp_path / "r.vnb")
+    edit_endpoint(path, lambda part: part.update(more=[0] * 9_000_000))
+    assert path.stat().st_size < 200_000
+    with pytest.raises(BenchError, match="bytes of JSON, but at most") as refused:
+        read_summary_with_experiments(path)
+    assert refused.value.fix
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_an_invalid_value_is_an_error(tmp_path: Path, name: str) -> None:
     path = create_results_file(tmp_path / "r.vnb")

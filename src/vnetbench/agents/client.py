@@ -11,7 +11,8 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from vnetbench.agents.transport import Transport
+from vnetbench.agents.transport import Transport, parse_message
+from vnetbench.printable import make_printable
 
 PROTOCOL_VERSION = 3
 DEFAULT_REPLY_TIMEOUT_S = 15.0
@@ -104,11 +105,8 @@ class AgentClient:
     def _read_messages(self) -> None:
         try:
             for line in self._transport.lines():
-                try:
-                    message = json.loads(line)
-                except ValueError:
-                    continue  # Not a message: another program wrote to the agent's output.
-                if isinstance(message, dict):
+                message = parse_message(line)
+                if isinstance(message, dict):  # Another program may have written to the agent's output.
                     self._dispatch_message(message)
         finally:
             self._fail_pending_requests()
@@ -116,7 +114,8 @@ class AgentClient:
     def _dispatch_message(self, message: dict[str, Any]) -> None:
         """Route one message to its future or to `events`; ignore what does not follow the protocol."""
         if "method" in message:
-            self.events.put((str(message["method"]), _object_or_empty(message.get("params"))))
+            if isinstance(method := message["method"], str):
+                self.events.put((method, _object_or_empty(message.get("params"))))
             return
         number = message.get("id")
         with self._lock:
@@ -128,10 +127,11 @@ class AgentClient:
             return
         error = _object_or_empty(message["error"])
         code = error.get("code")
+        text = error.get("message") or "the agent refused the request and gave no reason"
         future.set_exception(
             AgentError(
                 self.endpoint,
-                str(error.get("message") or "the agent refused the request and gave no reason"),
+                make_printable(text, keep="\n") if isinstance(text, str) else "its reason is no text",
                 code if isinstance(code, int) and code else -1,
                 _object_or_empty(error.get("data")),
             )

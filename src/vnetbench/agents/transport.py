@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from vnetbench.process import format_exit_status
 
@@ -218,6 +218,8 @@ class SocketTransport:
                         break
                     if any(_is_reply_to(line, self._hello_request) for line in self._take_complete_lines()):
                         return
+                    if time.monotonic() >= deadline:  # it sends without end, but no answer
+                        raise TimeoutError
                 raise ConnectionError(self.end_reason())
         raise TimeoutError(f"no answer within {timeout_s:g} s")
 
@@ -233,13 +235,18 @@ class SocketTransport:
             yield line
 
 
+def parse_message(line: bytes) -> Any:
+    """Return the JSON value of a line; None if it is no JSON, or is nested too deeply to be a message."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _hello_request(name: str) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": name, "method": "agent.hello"}).encode()
 
 
 def _is_reply_to(line: bytes, request: bytes) -> bool:
-    try:
-        answer = json.loads(line)
-    except ValueError:
-        return False
+    answer = parse_message(line)
     return isinstance(answer, dict) and answer.get("id") == json.loads(request)["id"]

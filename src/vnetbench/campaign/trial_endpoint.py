@@ -10,8 +10,10 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.failure_kinds import AGENT_GONE
+from vnetbench.printable import make_printable
 from vnetbench.results.agent_events import parse_histogram, parse_observation, parse_stream_sample
-from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, Sample
+from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, EndpointRecord, Sample
+from vnetbench.results.validation import VALUE_ERRORS, check_endpoint
 
 FAULT_CAUSE_RANKS = {"interface": 1, "connection": 1, "server": 1, "stream": 2}
 """Ranks of the agents' faults, by `fault_kind` (docs/protocol.md, "trial.end").
@@ -48,27 +50,44 @@ class TrialEndpoint:
         return self.totals is not None or (self.fault is not None and self.fault.cause_rank < 2)
 
     def process_queued_events(self, trial: str, wait_s: float = 0.0) -> None:
-        """Process all queued events. If there are none, wait up to `wait_s` for one."""
+        """Process the events that are queued now. If there are none, wait up to `wait_s` for one.
+
+        Later ones wait for the next call, so that an agent that sends without end cannot keep the caller.
+        """
+        events = self.agent.events
         with suppress(queue.Empty):
-            self._process_event(trial, *self.agent.events.get(wait_s > 0, wait_s or None))
-            while not self.is_over:
-                self._process_event(trial, *self.agent.events.get_nowait())
+            self._process_event(trial, *events.get(wait_s > 0, wait_s or None))
+            for _ in range(events.qsize()):
+                if self.is_over:
+                    return
+                self._process_event(trial, *events.get_nowait())
 
     def _process_event(self, trial: str, method: str, params: Mapping[str, Any]) -> None:
         name = self.agent.endpoint
         if method == "agent.gone":
             self.fault = EndpointFault(0, f"{name}: {params['reason']}", AGENT_GONE)
-        elif params.get("trial") != trial:
-            return
-        elif method == "trial.sample":
-            self.samples.append(
-                _parse_sample(params, stores_cpu=self.stores_cpu_samples or self.role == OBSERVE)
-            )
+        elif params.get("trial") == trial:
+            try:
+                self._process_trial_event(method, params)
+            except VALUE_ERRORS as error:
+                what = f"its agent sent a {method} that does not follow the protocol ({error!r:.200})"
+                self.fault = EndpointFault(1, make_printable(f"{name}: {what}"), "")
+
+    def _process_trial_event(self, method: str, params: Mapping[str, Any]) -> None:
+        """Keep a sample or the totals; raises one of VALUE_ERRORS if the results file could not keep them."""
+        name = self.agent.endpoint
+        if method == "trial.sample":
+            sample = _parse_sample(params, stores_cpu=self.stores_cpu_samples or self.role == OBSERVE)
+            check_endpoint(EndpointRecord(name, self.role, {}, (sample,)))
+            self.samples.append(sample)
         elif method == "trial.end":
-            self.totals = {k: v for k, v in params.items() if k != "trial"}
+            totals = {k: v for k, v in params.items() if k != "trial"}
+            check_endpoint(EndpointRecord(name, self.role, totals, ()))
+            self.totals = totals
             if params.get("reason") == "fault":
                 kind = params["fault_kind"]
-                self.fault = EndpointFault(FAULT_CAUSE_RANKS[kind], f"{name}: {params['fault']}", kind)
+                text = make_printable(str(params["fault"]), keep="\n")
+                self.fault = EndpointFault(FAULT_CAUSE_RANKS[kind], f"{name}: {text}", kind)
 
 
 def _parse_sample(params: Mapping[str, Any], *, stores_cpu: bool) -> Sample:

@@ -141,17 +141,22 @@ def take_json_document(lines: LogLines, starts_run: StartsRun) -> tuple[JsonBuff
 def parse_json(text: str) -> Any:
     """Parse a JSON document. Numbers that are not finite become null, however they are spelled.
 
+    Half of a surrogate pair becomes a question mark.
+
     Raises:
         ValueError: The text is not a JSON document.
     """
     try:
         try:
-            return json.loads(text, parse_constant=lambda _: None)
+            value = json.loads(text, parse_constant=lambda _: None)
         except ValueError:
             repaired = _replace_non_finite_numbers(text)
             if repaired is None:
                 raise
-            return json.loads(repaired, parse_constant=lambda _: None)
+            value = json.loads(repaired, parse_constant=lambda _: None)
+        if "\\ud" in text or "\\uD" in text:  # half of a surrogate pair can be neither stored nor printed
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+        return value
     except RecursionError as error:
         raise ValueError("the document is nested too deeply") from error
 

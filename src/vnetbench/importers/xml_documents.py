@@ -60,7 +60,9 @@ class XmlBuffer:
 
     def _parse_text(self, *, is_complete: bool) -> Element:
         # The text is decoded already, so the encoding in its declaration is no longer true.
-        text = _XML_DECLARATION_PATTERN.sub("", "\n".join(self._lines), count=1).lstrip()
+        text = "\n".join(self._lines).lstrip()
+        if declaration := _XML_DECLARATION_PATTERN.match(text):  # a search everywhere would be quadratic
+            text = text[declaration.end() :].lstrip()
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
             raise ValueError("the document declares XML entities, which no tool's log does")
         root: Element | None = None

@@ -22,6 +22,8 @@ SCHEMA_VERSION = 5
 
 _MAX_CELL_BYTES = 1 << 28
 """Maximum length of a text or blob: a crafted expression cannot make a longer one."""
+_MAX_STATEMENT_BYTES = 1 << 16
+"""Maximum length of a statement, also of one in the schema: SQLite parses constraints in quadratic time."""
 _CHECK_TIME_LIMIT_S = 120.0
 """Time limit of the checks at opening, which read the whole file once."""
 _INSTRUCTIONS_BETWEEN_LIMIT_CHECKS = 100_000
@@ -33,6 +35,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
         f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=20, check_same_thread=False
     )
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
+    db.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _MAX_STATEMENT_BYTES)
     db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute("PRAGMA cell_size_check = ON")

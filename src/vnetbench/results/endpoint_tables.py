@@ -17,6 +17,10 @@ from vnetbench.results.sample_columns import (
 )
 
 _TOTALS = "totals"
+_MAX_SMALL_TRIAL_JSON_BYTES = 1 << 24
+_MAX_JSON_BYTES_PER_STORED_BYTE = 100
+"""A trial's JSON may be this long, or this many times as long as its compressed data. Samples of agents
+compress to a fifth. Equal rows would compress to a thousandth, so a small file could take all memory."""
 
 
 def insert_endpoint(db: sqlite3.Connection, trial_id: int, endpoint: EndpointRecord) -> None:
@@ -43,10 +47,12 @@ def read_endpoints(db: sqlite3.Connection, trial_id: int, with_counters: bool) -
     """
     totals: dict[str, JsonObject] = {}
     samples: dict[str, list[Sample]] = {}
-    for endpoint, length, data in db.execute(
+    parts = db.execute(
         "SELECT endpoint, json_bytes, data FROM endpoint_data WHERE trial_id = ? ORDER BY endpoint, part",
         (trial_id,),
-    ).fetchall():
+    ).fetchall()
+    _check_json_length(trial_id, [(length, data) for _, length, data in parts])
+    for endpoint, length, data in parts:
         try:
             part = decompress_json(length, data)
             samples.setdefault(endpoint, []).extend(columns_to_samples(part, with_counters=with_counters))
@@ -59,6 +65,16 @@ def read_endpoints(db: sqlite3.Connection, trial_id: int, with_counters: bool) -
         "SELECT name, role FROM endpoint WHERE trial_id = ? ORDER BY name", (trial_id,)
     ).fetchall():
         yield EndpointRecord(name, role, totals.get(name, {}), tuple(samples.get(name, ())))
+
+
+def _check_json_length(trial_id: int, parts: Sequence[tuple[int, bytes]]) -> None:
+    """Raise sqlite3.DatabaseError if the JSON of a trial is far longer than its compressed data allow."""
+    json_bytes = sum(max(0, length) for length, _ in parts)
+    most = max(_MAX_SMALL_TRIAL_JSON_BYTES, _MAX_JSON_BYTES_PER_STORED_BYTE * sum(len(x) for _, x in parts))
+    if json_bytes > most:
+        raise sqlite3.DatabaseError(
+            f"malformed data of trial {trial_id}: {json_bytes} bytes of JSON, but at most {most} are allowed"
+        )
 
 
 def _data_parts(samples: Sequence[Sample], totals: JsonObject) -> Iterator[tuple[int, bytes]]:

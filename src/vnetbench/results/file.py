@@ -38,6 +38,7 @@ from vnetbench.results.validation import (
     check_step,
     check_treatment,
     check_trial,
+    refuse_unreadable,
     translate_value_errors,
 )
 from vnetbench.results.writer_lock import WriterLock, is_locked_by_writer
@@ -115,6 +116,7 @@ class ResultsFile:
         A file with an older schema is migrated in place.
         """
         with translate_errors(path):
+            roll_back_unfinished_write(path)  # it may restore another header, which the next line checks
             db = open_checked_database(path, "rw")
             lock = None
             try:
@@ -143,7 +145,8 @@ class ResultsFile:
     # Writing
 
     def add_facts(self, subject: str, facts: Mapping[str, object]) -> None:
-        """Store facts about `subject` (`bench`, `host` or an endpoint) for this session."""
+        """Store this session's facts about `bench`, `host` or an endpoint; raises BenchError."""
+        refuse_unreadable(self.path, f"facts about {subject}", dict(facts))
         with translate_errors(self.path), self._db:
             self._db.executemany(
                 "INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)",
@@ -151,7 +154,8 @@ class ResultsFile:
             )
 
     def add_testbed(self, shape: str, description: Mapping[str, object]) -> None:
-        """Store the description of a testbed of this campaign."""
+        """Store the description of a testbed of this campaign; raises BenchError."""
+        refuse_unreadable(self.path, "the description of a testbed", dict(description))
         with translate_errors(self.path), self._db:
             self._db.execute("INSERT OR REPLACE INTO testbed VALUES (?, ?)", (shape, to_json(description)))
 
@@ -176,6 +180,7 @@ class ResultsFile:
                 self._insert_trial(trial)
 
     def _insert_trial(self, trial: TrialRecord) -> int:
+        refuse_unreadable(self.path, "the effective settings of a trial", dict(trial.effective))
         cursor = self._db.execute(
             "INSERT INTO trial (treatment_id, block, session_id, testbed_shape, started_s, idle_s,"
             " duration_s, setup_s, state, failure, effective, notes)"

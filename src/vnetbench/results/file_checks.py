@@ -1,13 +1,15 @@
 """Check a results file and its journals before SQLite opens them: SQLite would act on what an attacker wrote.
 
-A rollback journal may name a super-journal, which SQLite removes after the rollback, wherever it is. A
-write-ahead log makes SQLite create files, also for a reader. Opening a pipe waits for ever.
+A rollback journal may name a super-journal, which SQLite removes after the rollback, wherever it is. Its
+header alone can give the file any size. A write-ahead log makes SQLite create files, also for a reader.
+Opening a pipe waits for ever.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import struct
 from pathlib import Path
 
 from vnetbench.errors import BenchError
@@ -20,8 +22,10 @@ _SQLITE_HEADER_BYTES = b"SQLite format 3\0"
 _HEADER_LENGTH = 100
 _ROLLBACK_JOURNAL_VERSIONS = b"\1\1"
 """Bytes 18 and 19 of the header; 2 stands for a write-ahead log (fileformat2.html, 1.3.3)."""
-_SUPER_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
-"""Last bytes of a rollback journal that names a super-journal (fileformat2.html, 3)."""
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+"""Starts a rollback journal, and ends one that names a super-journal (fileformat2.html, 3)."""
+_JOURNAL_HEADER_LENGTH = 28
+_MAX_PAGE_BYTES = 65_536
 
 
 def check_before_opening(path: Path) -> None:
@@ -48,7 +52,7 @@ def check_before_opening(path: Path) -> None:
         _check_header(path, header)
     # SQLite follows links, so it looks for journals beside the target.
     target = path.resolve()
-    _check_journal(target.with_name(f"{target.name}-journal"), status.st_uid)
+    _check_journal(target.with_name(f"{target.name}-journal"), status)
     log = target.with_name(f"{target.name}-wal")
     if os.path.lexists(log):
         raise _write_ahead_log_error(path, log)
@@ -79,8 +83,8 @@ def _write_ahead_log_error(path: Path, where: Path) -> BenchError:
     )
 
 
-def _check_journal(journal: Path, file_owner: int) -> None:
-    """Raise BenchError if SQLite must not roll back with this journal."""
+def _check_journal(journal: Path, file: os.stat_result) -> None:
+    """Raise BenchError if SQLite must not roll back with this journal of a file."""
     try:
         status = journal.lstat()
     except FileNotFoundError:
@@ -88,12 +92,14 @@ def _check_journal(journal: Path, file_owner: int) -> None:
     problem = ""
     if not stat.S_ISREG(status.st_mode):
         problem = "the journal is not a regular file"
-    elif status.st_uid not in (file_owner, os.geteuid(), 0):
+    elif status.st_uid not in (file.st_uid, os.geteuid(), 0):
         problem = "the journal belongs to another user than the file"
     elif _names_super_journal(journal, status.st_size):
         problem = (
             "the journal names another file, which a rollback would delete; vnetbench writes no such name"
         )
+    elif _restored_size(journal) > file.st_size + status.st_size:
+        problem = "the journal would give the file a size beyond what both contain"
     if problem:
         raise BenchError(
             problem,
@@ -103,10 +109,26 @@ def _check_journal(journal: Path, file_owner: int) -> None:
         )
 
 
+def _restored_size(journal: Path) -> int:
+    """Return the size in bytes that a rollback gives the file; 0 if the journal is not complete.
+
+    SQLite enlarges the file to this size, whether or not the journal has the pages.
+    """
+    try:
+        with journal.open("rb") as file:
+            header = file.read(_JOURNAL_HEADER_LENGTH)
+    except FileNotFoundError:  # its writer has just committed
+        return 0
+    if len(header) < _JOURNAL_HEADER_LENGTH or not header.startswith(_JOURNAL_MAGIC):
+        return 0
+    page_count, _, page_size = struct.unpack_from(">III", header, len(_JOURNAL_MAGIC) + 8)
+    return int(page_count) * (int(page_size) or _MAX_PAGE_BYTES)
+
+
 def _names_super_journal(journal: Path, size: int) -> bool:
     try:
         with journal.open("rb") as file:
-            file.seek(max(0, size - len(_SUPER_JOURNAL_END)))
-            return file.read() == _SUPER_JOURNAL_END
+            file.seek(max(0, size - len(_JOURNAL_MAGIC)))
+            return file.read() == _JOURNAL_MAGIC
     except FileNotFoundError:  # its writer has just committed
         return False

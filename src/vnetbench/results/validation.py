@@ -26,12 +26,24 @@ _MAX_NUMBER = 2.0**64
 _MAX_DEPTH = 40
 _NUMBER_TYPES = {int, float}
 _LEVEL_TYPES = (str, int, float)
-_VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What Python raises for a value of another type or range than expected."""
 
 
 class _InvalidValue(ValueError):
     """A stored value that no bench writes."""
+
+
+def refuse_unreadable(path: Path, what: str, value: object) -> None:
+    """Raise BenchError if the file's reader would refuse this JSON value: nothing of it is to be stored."""
+    try:
+        check_json(value, what)
+    except VALUE_ERRORS as error:
+        raise BenchError(
+            f"cannot store {what}, because the results file would be unreadable ({error})",
+            where=str(path),
+            fix="an agent or a log has this value: check that the agent has this version, or repair the log",
+        ) from error
 
 
 @contextmanager
@@ -49,7 +61,7 @@ def translate_value_errors(path: Path, what: str = "") -> Iterator[None]:
         yield
     except BenchError:
         raise
-    except _VALUE_ERRORS as error:
+    except VALUE_ERRORS as error:
         where = f"{path}, {what}" if what else str(path)
         raise BenchError(
             f"the file contains a value that no version of vnetbench writes ({_describe(error)})",
@@ -90,7 +102,7 @@ def check_trial(record: TrialRecord, treatment_ids: Collection[int]) -> TrialRec
         raise _InvalidValue("a note is not a text")
     _check_text(record.failure, record.testbed_shape or "", *record.notes)
     for endpoint in record.endpoints:
-        _check_endpoint(endpoint)
+        check_endpoint(endpoint)
     for step in record.steps:
         check_step(step)
     return record
@@ -148,7 +160,8 @@ def check_objects(values: Mapping[str, object], name: str) -> None:
         raise _InvalidValue(f"{name}: a value is not an object")
 
 
-def _check_endpoint(endpoint: EndpointRecord) -> None:
+def check_endpoint(endpoint: EndpointRecord) -> None:
+    """Raise one of VALUE_ERRORS if the totals or samples have a value that the file's reader refuses."""
     _check_text(endpoint.name, endpoint.role)
     check_json(endpoint.totals, "totals")
     if not isinstance(endpoint.totals, Mapping):

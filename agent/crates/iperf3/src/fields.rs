@@ -9,6 +9,7 @@ use crate::limits::{
     DEFAULT_BLOCK_BYTES, DEFAULT_DATAGRAM_BYTES, EndCondition, MAX_BLOCK_BYTES, MAX_DATAGRAM_BYTES,
     MAX_DURATION_S, MIN_DATAGRAM_BYTES, Transport,
 };
+use crate::results::is_printable;
 use crate::states::{ErrorCode, TestError};
 use vnetbench_system::cpu_list::CpuList;
 
@@ -129,9 +130,9 @@ impl ParameterFields<'_> {
     pub fn read_text(&self, name: &str) -> Result<Option<String>, TestError> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) if text.len() <= MAX_TEXT_BYTES => Ok(Some(
-                text.chars().filter(|each| !each.is_control()).collect(),
-            )),
+            Some(Value::String(text)) if text.len() <= MAX_TEXT_BYTES => {
+                Ok(Some(text.chars().filter(is_printable).collect()))
+            }
             Some(_) => Err(TestError::refused(
                 ErrorCode::ReceiveParameters,
                 format!("the parameter {name} must be a text of at most {MAX_TEXT_BYTES} bytes"),
@@ -167,7 +168,7 @@ mod tests {
         let read = |text| read(text).expect("a text").expect("a text");
         assert_eq!(read("cubic"), "cubic");
         assert_eq!(
-            read("\x1b]0;owned\x07\x1b[2J\u{9b}31mcubic\r\n\0"),
+            read("\x1b]0;owned\x07\x1b[2J\u{9b}31mcubic\r\n\0\u{202e}\u{2066}"),
             "]0;owned[2J31mcubic"
         );
         assert_eq!(read("größe 1 µs"), "größe 1 µs");

@@ -12,7 +12,7 @@ use crate::record::{Interval, StreamSample};
 use crate::report::{
     DirectionSum, FinalReport, StreamLabel, StreamReport, loss_percent, sum_results,
 };
-use crate::results::CpuUsage;
+use crate::results::{CpuUsage, sanitize_text};
 use crate::sockets::unmap_ipv4_address;
 use crate::streams::LabelledStream;
 use crate::text::{ReportLayout, sum_samples};
@@ -106,7 +106,7 @@ pub fn start_section_json(start: &StartInfo<'_>) -> Value {
         "timestamp": timestamp_json(),
         if start.is_client { "connecting_to" } else { "accepted_connection" }:
             {"host": peer.ip().to_string(), "port": peer.port()},
-        "cookie": String::from_utf8_lossy(cookie),
+        "cookie": sanitize_text(&String::from_utf8_lossy(cookie)),
         "tcp_mss_default": start.control_mss,
         "target_bitrate": parameters.rate_bps,
         "sock_bufsize": parameters.socket_buffer_bytes.unwrap_or(0),

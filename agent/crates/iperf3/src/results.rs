@@ -168,7 +168,7 @@ impl TestResults {
                 .get("server_output_text")
                 .and_then(Value::as_str)
                 .map(|text| text.chars().filter(is_printable_or_space).collect()),
-            server_json: fields.get("server_output_json").cloned(),
+            server_json: fields.get("server_output_json").map(sanitize_json),
         })
     }
 }
@@ -176,14 +176,41 @@ impl TestResults {
 /// Shortens a peer's text for display and removes control characters, which a terminal would execute.
 pub fn sanitize_text(text: &str) -> String {
     text.chars()
-        .filter(|character| !character.is_control())
+        .filter(is_printable)
         .take(MAX_PEER_TEXT_CHARACTERS)
         .collect()
 }
 
+/// Whether a terminal shows a character of a peer's text, and neither executes it nor changes the direction of text.
+pub fn is_printable(character: &char) -> bool {
+    !character.is_control()
+        && !matches!(
+            character,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// Removes unprintable characters from a peer's document: JSON escapes only some of them.
+fn sanitize_json(value: &Value) -> Value {
+    let sanitize = |text: &str| {
+        text.chars()
+            .filter(is_printable_or_space)
+            .collect::<String>()
+    };
+    match value {
+        Value::String(text) => Value::String(sanitize(text)),
+        Value::Array(values) => values.iter().map(sanitize_json).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (sanitize(name), sanitize_json(value)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
 /// Whether a terminal shows a character of a peer's lines of text, and does not execute it.
 fn is_printable_or_space(character: &char) -> bool {
-    matches!(character, '\n' | '\t') || !character.is_control()
+    matches!(character, '\n' | '\t') || is_printable(character)
 }
 
 fn parse_stream(document: &Value) -> Result<StreamResult, String> {
@@ -244,6 +271,22 @@ mod tests {
         let stream = read.find_stream(1).expect("stream 1 is present");
         assert_eq!((stream.bytes, stream.retransmits), (262_144, None));
         assert_eq!(stream.duration_s, 0.001767);
+    }
+
+    #[test]
+    fn no_text_of_a_peer_changes_the_terminal() {
+        let read = TestResults::from_json(&json!({
+            "streams": [], "congestion_used": "cubic\u{202e}\u{9b}31m",
+            "server_output_text": "a\u{2067}b\x1b[2J\n",
+            "server_output_json": {"title\u{9b}": ["x\u{9b}2J\u{202e}", 1, null, {"y": "z\u{7f}"}]},
+        }))
+        .expect("the results are valid");
+        assert_eq!(read.congestion_control.as_deref(), Some("cubic31m"));
+        assert_eq!(read.server_text.as_deref(), Some("ab[2J\n"));
+        assert_eq!(
+            read.server_json,
+            Some(json!({"title": ["x2J", 1, null, {"y": "z"}]}))
+        );
     }
 
     #[test]

@@ -23,6 +23,8 @@ CellValue = str | float | datetime
 MAX_COLUMNS = 1000
 MAX_WORKBOOK_ROWS = 2**20
 """Rows of a sheet. Excel has the same limit."""
+MAX_CELL_CHARACTERS = 2**15
+"""Length of a text in a workbook. Excel's limit is one less. Many cells can refer to one text."""
 
 _SPOOL_TO_DISK_ABOVE_BYTES, _CHUNK_BYTES = 2**24, 2**16
 _WORKBOOK_ERRORS = (
@@ -62,11 +64,7 @@ def read_header_and_data_rows(
     )
     is_empty = True
     for row in rows:
-        if len(row.cells) > MAX_COLUMNS:
-            fix = f"remove columns until the table has at most {MAX_COLUMNS}"
-            raise BenchError(
-                f"the row has {len(row.cells)} columns", where=f"{table_name}, row {row.row_number}", fix=fix
-            )
+        _check_column_count(len(row.cells), table_name, row.row_number)
         if row.row_number >= mapping.header and any(cell != "" for cell in row.cells):
             is_empty = False
             yield row
@@ -76,6 +74,12 @@ def read_header_and_data_rows(
             f"{mapping.header}"
         )
         raise BenchError("the table has no header row", where=table_name, fix=fix)
+
+
+def _check_column_count(count: int, table_name: str, row_number: int) -> None:
+    if count > MAX_COLUMNS:
+        fix = f"remove columns until the table has at most {MAX_COLUMNS}"
+        raise BenchError(f"the row has {count} columns", where=f"{table_name}, row {row_number}", fix=fix)
 
 
 def _read_text_rows(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
@@ -136,14 +140,16 @@ def _read_seekable_workbook_rows(stream: BinaryIO, name: str, mapping: TableMapp
             if number > MAX_WORKBOOK_ROWS:
                 what = f"the sheet has rows beyond row {MAX_WORKBOOK_ROWS:,}"
                 raise BenchError(what, where=name, fix="remove these rows, or save the sheet as CSV")
-            yield TableRow(number, _drop_trailing_blank_cells([_to_cell_value(value) for value in cells]))
+            filled = _drop_trailing_blank_cells(list(cells))
+            _check_column_count(len(filled), name, number)  # each cell may become a copy of a long text
+            yield TableRow(number, tuple(_to_cell_value(value) for value in filled))
 
 
-def _drop_trailing_blank_cells(cells: list[CellValue]) -> tuple[CellValue, ...]:
+def _drop_trailing_blank_cells(cells: list[object]) -> list[object]:
     """Remove blank cells at the end. In a workbook all rows are as long as the longest one."""
-    while cells and cells[-1] == "":
+    while cells and _to_cell_value(cells[-1]) == "":
         cells.pop()
-    return tuple(cells)
+    return cells
 
 
 def cell_text(cell: CellValue) -> str:
@@ -158,4 +164,7 @@ def _to_cell_value(value: object) -> CellValue:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    return "" if value is None else str(value).strip()
+    text = "" if value is None else str(value)
+    if len(text) > MAX_CELL_CHARACTERS:
+        raise ValueError(f"a cell has {len(text):,} characters; the limit is {MAX_CELL_CHARACTERS:,}")
+    return text.strip()

@@ -6,6 +6,7 @@ the texts, the styles and a sheet.
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator
 from typing import IO
@@ -20,17 +21,51 @@ MAX_WORKBOOK_TAGS = 1_000_000
 MAX_STYLE_TAGS = 200_000
 """Limit for the XML elements of a part that is not a sheet or its texts. Each takes more memory and time."""
 
+MAX_TEXT_BYTES = 2**19
+"""Limit from one tag to the next in sheets and texts. A cell has at most 32,767 characters."""
+MAX_STYLE_BYTES = 2**14
+"""Limit from one tag to the next in other parts. A search in a number format takes quadratic time."""
+
 _CHUNK_BYTES = 2**16
+_DOCUMENT_TYPE_PATTERN = re.compile(rb"<\0?!\0?D")
+"""Start of a declaration of XML entities, also in UTF-16. No workbook has one, and it can multiply text."""
 _PARTS_WITH_MANY_TAGS = ("xl/worksheets/", "xl/sharedstrings.xml")
-_UNREAD_PARTS = ("xl/media/", "xl/drawings/", "xl/charts/", "xl/embeddings/", "docprops/thumbnail")
-"""Pictures and the like. No table needs them."""
+_UNREAD_PARTS = (
+    "xl/media/", "xl/drawings/", "xl/charts/", "xl/embeddings/", "docprops/thumbnail", "xl/vbaproject",
+    "xl/printersettings/", "xl/activex/", "xl/externallinks/", "customxml/",
+)  # fmt: skip
+"""Pictures, programs and the like. No table needs them."""
+
+
+class _PartText:
+    """Looks at the bytes of a part one chunk after the other."""
+
+    def __init__(self, name: str, max_bytes_between_tags: int) -> None:
+        self._name = name[:80]
+        self._limit = max_bytes_between_tags
+        self._bytes_since_tag = 0
+        self._end = b""
+
+    def check(self, chunk: bytes) -> None:
+        """Raise ValueError if the text between two tags is too long, or declares XML entities."""
+        before_tag, *behind_tags = chunk.split(b"<")
+        self._bytes_since_tag += len(before_tag)
+        longest = max(self._bytes_since_tag, max(map(len, behind_tags), default=0))
+        if behind_tags:
+            self._bytes_since_tag = len(behind_tags[-1])
+        if longest > self._limit:
+            raise ValueError(f"{self._name} has a tag or text of more than {self._limit:,} bytes")
+        text = self._end + chunk
+        if _DOCUMENT_TYPE_PATTERN.search(text):
+            raise ValueError(f"{self._name} declares XML entities, which no workbook does")
+        self._end = text[-5:]
 
 
 def copy_workbook_parts(workbook: IO[bytes], copy: IO[bytes]) -> None:
     """Copy the parts of a workbook. Their sizes in the copy are true.
 
     Raises:
-        ValueError: The workbook has too many parts, bytes or tags.
+        ValueError: The workbook has too many parts, bytes or tags, a text that is too long, or XML entities.
         zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError: It is damaged, or packed
             in a way that is not supported.
     """
@@ -45,9 +80,11 @@ def copy_workbook_parts(workbook: IO[bytes], copy: IO[bytes]) -> None:
             has_many_tags = name.lower().startswith(_PARTS_WITH_MANY_TAGS)
             tag_limit = MAX_WORKBOOK_TAGS if has_many_tags else MAX_STYLE_TAGS
             tags_before = tag_count
+            part_text = _PartText(name, MAX_TEXT_BYTES if has_many_tags else MAX_STYLE_BYTES)
             with target.open(name, "w") as unpacked:
                 for chunk in _iterate_chunks(source, part):
                     unpacked_bytes += len(chunk)
+                    part_text.check(chunk)
                     # UTF-16 has these bytes too, so no element is left out.
                     tag_count += chunk.count(b"<") - chunk.count(b"</")
                     if unpacked_bytes > MAX_WORKBOOK_BYTES:

@@ -21,7 +21,7 @@ from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM
 
 _START_LINE = re.compile(
-    r"Starting (?P<count>\d+) (?:threads|processes).*? running profile:(?P<profile>.*?) \.\.\."
+    r"Starting (?P<count>\d+) (?:threads|processes)(?>.*? running profile:)(?P<profile>.*?) \.\.\."
 )
 """`Starting 2 threads running profile:netperf ...   0.00 seconds`."""
 _TRANSACTION_LINE = re.compile(
@@ -35,7 +35,7 @@ _RAW_SAMPLE_LINE = re.compile(
 """With `-R`: `timestamp_ms:1589482100127.3811 name:Txn2 nr_bytes:131072 nr_ops:2`. Counts start with Txn2."""
 _AVERAGES_HEADER_LINE = re.compile(r"(?P<subject>Txn|Flowop)\s+Count\s+avg\s+cpu\s+max\s+min")
 _AVERAGE_LINE = re.compile(
-    rf"(?P<name>\w+)\s+(?P<count>\d+)\s+(?P<avg>{NUMBER_PATTERN}\w+)\s+{NUMBER_PATTERN}\w+\s+{NUMBER_PATTERN}\w+\s+{NUMBER_PATTERN}\w+"
+    r"(?P<name>\w+)\s+(?P<count>\d+)(?:\s+[-+]?\.?\d[\d.,]*+(?:[eE][-+]?\d++)?[A-Za-z]\w*+){4}"
 )
 _HOST_TABLE_HEADER_LINE = re.compile(r"Hostname\s+Time\s+Data\s+Throughput\s+Operations\s+Errors")
 _HOST_LINE = re.compile(

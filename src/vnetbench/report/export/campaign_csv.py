@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
@@ -12,7 +13,9 @@ from vnetbench.report.tables.columns import search_columns
 from vnetbench.report.text.emulation_warning import find_accelerator
 from vnetbench.wording.estimate_text import measured_metrics
 
-_FORMULA_STARTS = ("=", "+", "-", "@")
+_FORMULA_START = re.compile(r"(^|[;|]\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
+"""Where a spreadsheet would see a formula: also behind `;`, which separates cells in many countries, and with
+the wide characters that Japanese versions accept."""
 
 
 def campaign_csv(summary: CampaignSummary) -> str:
@@ -54,14 +57,14 @@ def campaign_csv(summary: CampaignSummary) -> str:
 
 
 def _to_safe_cell(cell: object) -> object:
-    """Return a text without control characters, and with an apostrophe if a spreadsheet would calculate it.
+    """Return a text without control characters, with an apostrophe where a spreadsheet would calculate it.
 
     The characters are those of https://owasp.org/www-community/attacks/CSV_Injection. Numbers stay numbers.
     """
     if not isinstance(cell, str):
         return cell
     text = " ".join(make_printable(line) for line in cell.strip().splitlines())
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    return _FORMULA_START.sub(r"\1'", text)
 
 
 def _value_interval_modes_cells(estimate: Estimate | None) -> list[object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import ClassVar
 
 from vnetbench.importers.arithmetic import scale_value
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
+from vnetbench.importers.json_documents import parse_json
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import RoundedValue, Run
@@ -37,7 +37,8 @@ _CLIENT_ROW_WITHOUT_STREAM = re.compile(
 """Connections per second, or bits and packets per second: `  TCP      000-001 sec     1.2K`."""
 _SERVER_ROW = re.compile(
     r"\[\s*(?P<remote>[\w.:]+|\[SUM\])\]\s+(?P<protocol>TCP|UDP|ICMP)\s+(?P<bits>[\d.]+[KMGT]?|--)\s+"
-    r"(?P<connections>[\d.]+[KMGT]?|--)\s+(?P<packets>[\d.]+[KMGT]?|--)\s+(?P<latency>[\d.]+\w+|--)?\s*$"
+    r"(?P<connections>[\d.]+[KMGT]?|--)\s+(?P<packets>[\d.]+[KMGT]?|--)\s++"
+    r"(?:(?P<latency>[\d.][\w.]*\w|--)\s*+)?$"
 )
 """Printed by a server: `[    127.0.0.1]    TCP    12.3G        1     --       --  `."""
 _DURATION_TEXT_PATTERN = r"\d+(?:\.\d+)?(?:ns|us|ms|s)"
@@ -254,7 +255,7 @@ class EthrLogFileReport(EthrReport):
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
-        entry = json.loads(line)
+        entry = parse_json(line)
         self.test_title = self.test_title or str(entry.get("Title", ""))
         time = datetime.fromisoformat(str(entry["Time"]))
         self.started_at = self.started_at or time

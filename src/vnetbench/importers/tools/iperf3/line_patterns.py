@@ -94,7 +94,7 @@ OTHER_LINE_PATTERNS_BY_NAME = {
     "congestion": r"snd_tcp_congestion (?P<congestion>\S+)$",
     "named_value": r"(?P<value_name>Cookie|Control connection MSS|TCP MSS|SNDBUF is|RCVBUF is"
     r"|rcv_tcp_congestion):? (?P<value>\d.*|\w+)$",
-    "disorder": r"(?P<disorder>\d+) datagrams received out-of-order$",
+    "disorder": r"(?<!\d)(?P<disorder>\d++) datagrams received out-of-order$",
     "warning": r"^(?i:warning): (?P<warning>.*)$",
     "nothing": r"\[ *(?:\d+|SUM)\] \((?:sender|receiver) statistics not available\)$"
     r"|\[ *\d+\] Sent \d+ datagrams$|Test Complete\. Summary Results:$"

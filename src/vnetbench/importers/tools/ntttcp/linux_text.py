@@ -51,7 +51,7 @@ _REAL_TIME_THROUGHPUT_PATTERN = re.compile(
 _SETTING_PATTERN = re.compile(r"(?P<name>[a-z][\w /()-]+):+\t+ ?(?P<value>.*)")
 """`sender socket buffer (bytes):\t 131072`, of `-V` (parameter.c, print_flags)"""
 _TOTAL_PATTERN = re.compile(
-    rf"\s*(?P<name>[a-zA-Z][\w /()]*?)\s*:(?P<number>{NUMBER_PATTERN})\s*(?P<unit>\S*)\s*"
+    rf"\s*(?P<name>[a-zA-Z](?:[\w/()]| ++(?=[\w/()]))*+)\s*+:(?P<number>{NUMBER_PATTERN})\s*(?P<unit>\S*)\s*"
 )
 """`\t throughput\t:23.65Gbps`, `cpu busy (all)\t:159.81%`"""
 _CONNECTION_COUNT_PATTERN = re.compile(r"(?P<number>\d+) connections tested")

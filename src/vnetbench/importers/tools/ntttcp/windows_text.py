@@ -40,7 +40,7 @@ _SUMMARY_LINE = re.compile(rf"Throughput\(Mbps\)\s*=\s*{NUMBER_PATTERN}")
 _SUMMARY_VALUE_PATTERN = re.compile(
     rf"(?P<name>[A-Za-z][\w/().]*(?: [A-Za-z][\w/().]*)*)\s*=\s*(?P<value>{NUMBER_PATTERN})\s*%?"
 )
-_CHARACTERISTICS_HEADING = re.compile(r"Network Characteristics\s*:?\s*$", re.IGNORECASE)
+_CHARACTERISTICS_HEADING = re.compile(r"Network Characteristics\s*+:?\s*+$", re.IGNORECASE)
 _CHARACTERISTIC_LINE = re.compile(r"\s*(?P<name>[A-Za-z][^:=]{0,60}?)\s*[:=]\s*(?P<value>\S.{0,200}?)\s*$")
 _TABLE_TITLE_PATTERN = re.compile(r"Throughput\(KB/s\)|Bytes\(MEG\)")
 _FAILURE_LINE = re.compile(

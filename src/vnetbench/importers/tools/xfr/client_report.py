@@ -7,7 +7,6 @@ except for a test of both directions.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from typing import Any
 
 from vnetbench.importers.arithmetic import divide_values
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
+from vnetbench.importers.json_documents import parse_json
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
@@ -116,7 +116,7 @@ class XfrReport(LineReport):
     def add(self, line: str) -> None:
         """Record what the line reports."""
         if line.startswith((_JSON_INTERVAL_START, _JSON_RESULT_START)):
-            self._add_json(json.loads(line))
+            self._add_json(parse_json(line))
         elif (log := _LOG_LINE.match(line)) is not None:
             self.is_quic |= "via QUIC" in line
             if log["error"] or log["level"] == "ERROR":
