@@ -197,9 +197,12 @@ fn a_shaper_is_listed_with_its_rate_and_what_it_did() {
         sent > Some(0) && sent <= Some(2 * PROBES * 1414),
         "{shaper}"
     );
-    assert_eq!(
-        shaper["sent_packets"].as_u64(),
-        sent.map(|bytes| bytes / 1414)
+    // Packets of the kernel, such as neighbour solicitations, pass the shaper too. They are shorter than a probe.
+    let packets = shaper["sent_packets"].as_u64().expect("a count");
+    let shortest_frame = 42;
+    assert!(
+        Some(packets * shortest_frame) <= sent && sent <= Some(packets * 1414),
+        "{shaper}"
     );
     assert!(drops >= Some(1) && drops < Some(2 * PROBES), "{shaper}");
     assert_eq!(
