@@ -120,7 +120,7 @@ def change_bytes(draw: random.Random, path: Path) -> None:
 
 
 def add_journal(draw: random.Random, path: Path) -> None:
-    """Write a journal of random contents beside the file, sometimes with the name of another file."""
+    """Write a journal of random contents next to the file, sometimes with the name of another file."""
     start = draw.choice((b"", bytes.fromhex("d9d505f920a163d7"), b"\0" * 28))
     end = draw.choice((b"", bytes.fromhex("d9d505f920a163d7")))
     middle = bytes(draw.randrange(256) for _ in range(draw.choice((0, 20, 600))))

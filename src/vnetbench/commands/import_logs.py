@@ -100,10 +100,10 @@ def format_import_summary(store: RunStore) -> Iterator[str]:
         yield f"not read: {unlisted} more sections (the results file lists them)"
     if store.unrecognized_line_count:
         lines = f"{store.unrecognized_line_count} line{'' if store.unrecognized_line_count == 1 else 's'}"
-        yield f"{lines} from no supported tool{''.join(_format_first_lines_of_sections(store))}"
+        yield f"{lines} from no supported tool{''.join(_format_unrecognized_sections(store))}"
 
 
-def _format_first_lines_of_sections(store: RunStore) -> Iterator[str]:
+def _format_unrecognized_sections(store: RunStore) -> Iterator[str]:
     """Yield where the first sections from no supported tool start, and with which text."""
     unlisted = [each for each in store.skipped_sections if each.first_text and not each.reason]
     for each in unlisted[:_MAX_LISTED_UNRECOGNIZED_SECTIONS]:

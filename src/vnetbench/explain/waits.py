@@ -26,8 +26,8 @@ class WaitTable:
 def load_waits() -> WaitTable:
     """Return the table."""
     table = tomllib.loads(files(__package__).joinpath("waits.toml").read_text(encoding="utf-8"))
-    own = {cause: _metrics(uses) for cause, uses in table["causes"].items()}
-    return WaitTable(tuple(table["workloads"]), _metrics(table["waits"]), own)
+    own = {cause: _get_share_metrics(uses) for cause, uses in table["causes"].items()}
+    return WaitTable(tuple(table["workloads"]), _get_share_metrics(table["waits"]), own)
 
 
 def leaves_most_waiting_unexplained(cause: str, trials: Sequence[Mapping[str, float]], workload: str) -> bool:
@@ -60,5 +60,5 @@ def _median_sum(
     return sum(median(each) for each in values if each)
 
 
-def _metrics(uses: Iterable[str]) -> tuple[str, ...]:
+def _get_share_metrics(uses: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{use}_percent" for use in uses)

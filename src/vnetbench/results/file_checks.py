@@ -50,7 +50,7 @@ def check_before_opening(path: Path) -> None:
     header = _read_start(path)
     if has_sqlite_header(path) and len(header) == _HEADER_LENGTH:
         _check_header(path, header)
-    # SQLite follows links, so it looks for journals beside the target.
+    # SQLite follows links, so it looks for journals in the target's folder.
     target = path.resolve()
     _check_journal(target.with_name(f"{target.name}-journal"), status)
     log = target.with_name(f"{target.name}-wal")

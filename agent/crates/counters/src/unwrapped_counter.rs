@@ -26,7 +26,7 @@ impl UnwrappedCounter {
     }
 
     /// Continues with another counter, which starts from 0. The total stays.
-    pub fn restart(&mut self) {
+    pub fn continue_from_zero(&mut self) {
         self.last = Some(0);
     }
 

@@ -220,8 +220,8 @@ impl Drop for RegistrationGuard<'_> {
 mod tests {
     use super::*;
 
-    const FIRST: &str = "192.0.2.1";
-    const SECOND: &str = "192.0.2.2";
+    const FIRST_CLIENT: &str = "192.0.2.1";
+    const SECOND_CLIENT: &str = "192.0.2.2";
 
     fn address(text: &str) -> IpAddr {
         text.parse().expect("an address")
@@ -248,17 +248,17 @@ mod tests {
     #[test]
     fn one_client_leaves_places_for_others() {
         let registry = TestRegistry::default();
-        let first = register_all(&registry, std::iter::repeat(address(FIRST)), 0);
+        let first = register_all(&registry, std::iter::repeat(address(FIRST_CLIENT)), 0);
         assert_eq!(first.len(), MAX_TESTS_PER_CLIENT);
         assert!(
             registry
                 .register(cookie(900), address("::ffff:192.0.2.1"))
                 .is_none()
         );
-        let second = register_all(&registry, std::iter::repeat(address(SECOND)), 100);
+        let second = register_all(&registry, std::iter::repeat(address(SECOND_CLIENT)), 100);
         assert_eq!(second.len(), MAX_TESTS_PER_CLIENT);
         drop(first);
-        assert!(registry.register(cookie(900), address(FIRST)).is_some());
+        assert!(registry.register(cookie(900), address(FIRST_CLIENT)).is_some());
     }
 
     #[test]
@@ -278,13 +278,13 @@ mod tests {
     fn one_client_leaves_streams_for_others() {
         let registry = TestRegistry::default();
         let mut first = registry
-            .register(cookie(1), address(FIRST))
+            .register(cookie(1), address(FIRST_CLIENT))
             .expect("a place");
         let mut again = registry
-            .register(cookie(2), address(FIRST))
+            .register(cookie(2), address(FIRST_CLIENT))
             .expect("a place");
         let mut second = registry
-            .register(cookie(3), address(SECOND))
+            .register(cookie(3), address(SECOND_CLIENT))
             .expect("a place");
         assert!(first.reserve_streams(MAX_STREAMS_PER_CLIENT));
         assert!(!again.reserve_streams(1));

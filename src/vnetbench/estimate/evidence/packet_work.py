@@ -33,7 +33,7 @@ PACKET_WORK_EVIDENCE_METRICS = (
         "estimated work in firewall rules and filters",
         "packets per second of the busiest endpoint, times 10 ns for each firewall rule and 30 ns for each "
         "filter of traffic control, as a share of the CPU time of the load and of its packets. It is an "
-        "upper limit, because a packet that an early rule accepts does not pass the others. At most 100 %",
+        "upper limit, because a packet that an early rule accepts skips the later rules. At most 100 %",
         ("rx_packets", "tx_packets", "path_state.netfilter_rules", "path_state.tc_filters", "cpu"),
     ),
     EvidenceMetric(

@@ -30,8 +30,8 @@ RATE_LIMIT_EVIDENCE_METRICS = (
         "% of its rate",
         "traffic as a share of a firewall's rate limit",
         "traffic that arrives at the receivers, as a share of the rate of a firewall rule that drops the "
-        "excess, of the rule with the largest share. A rule does not count if the traffic exceeds its rate "
-        "by half, because it cannot limit this traffic; 0 without another rule",
+        "excess, of the rule with the largest share. A rule does not count if the share is above 150 %, "
+        "because it cannot limit this traffic. 0 if no rule counts",
         ("path_state.rate_limits", "rx_bytes", "rx_packets"),
     ),
 )

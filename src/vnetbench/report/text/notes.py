@@ -84,7 +84,7 @@ def _treatment_notes(summary: CampaignSummary) -> Iterator[str]:
         yield f"{_list_treatment_names_or_count(names)} ({state}): {reason}"
     notes_by_similar_text: dict[str, list[tuple[TreatmentSummary, str]]] = {}
     for treatment in summary.treatments:
-        for note in _select_notes(treatment.notes):
+        for note in _select_first_and_failure_notes(treatment.notes):
             similar = _NUMBER_IGNORED_IN_MERGING.sub("0", note)
             notes_by_similar_text.setdefault(similar, []).append((treatment, note))
     hidden_count = sum(len(treatment.notes) for treatment in summary.treatments)
@@ -96,7 +96,7 @@ def _treatment_notes(summary: CampaignSummary) -> Iterator[str]:
         yield f"{format_count_with_noun(hidden_count, 'more note')} in the JSON"
 
 
-def _select_notes(notes: Sequence[str]) -> list[str]:
+def _select_first_and_failure_notes(notes: Sequence[str]) -> list[str]:
     """Return a treatment's first note, and those that say that something failed or was missed."""
     return [note for at, note in enumerate(notes) if not at or _FAILURE_IN_NOTE.search(note)]
 
