@@ -6,8 +6,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from tests.fuzz.limits import limit_cpu_time
 from tests.importers.hostile_log_process import MAPPING
-from tests.importers.test_mutations import check_run, limited_cpu_time, limited_memory
+from tests.importers.test_mutations import check_run, limited_memory
 from vnetbench.errors import BenchError
 from vnetbench.importers.archives import LogSource, UnreadableFile, find_logs
 from vnetbench.importers.decoding import decode_lines
@@ -52,7 +53,7 @@ def check_import(path: Path) -> None:
 
     Fails on any error but ours, and on a run that could not be in a results file.
     """
-    with limited_memory(), limited_cpu_time():
+    with limited_memory(), limit_cpu_time():
         try:
             _import_file(path)
         except BenchError as error:

@@ -1,4 +1,4 @@
-"""Limits of a fuzz example: CPU time, and files that it may change."""
+"""Limits of an example or a mutant: CPU time, and files that it may change."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from types import FrameType
 
 MAX_CPU_S = 60.0
-"""CPU time of one example, which usually takes less than a second. One that takes longer never ends."""
+"""CPU time of one example or mutant, which usually takes less than a second. A longer one never ends."""
 
 
 class TimeLimitExceeded(BaseException):
-    """An example took more than MAX_CPU_S; no handler of the product catches it."""
+    """An example or a mutant took more than MAX_CPU_S; no handler of the product catches it."""
 
 
 @contextmanager

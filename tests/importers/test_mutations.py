@@ -9,14 +9,13 @@ import io
 import math
 import random
 import resource
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
+from tests.fuzz.limits import limit_cpu_time
 from tests.importers.log_mutations import mutate
 from tests.importers.test_logs import EXPECTATIONS, LOGS, find_log
 from vnetbench.estimate.metrics import METRICS
@@ -35,8 +34,6 @@ SLICES = 50
 """Number of tests that share the mutants, so that all CPUs have work."""
 ESTIMATED_EVERY = 101
 """One of so many mutants is also written to a results file and estimated."""
-MAX_CPU_S = 60
-"""CPU time for one mutant of some ten thousand bytes. A mutant that takes longer never ends."""
 MAX_EXTRA_BYTES = 512 * 2**20
 """Memory on top of what the process has before a slice. The logs have some ten thousand bytes."""
 
@@ -54,7 +51,7 @@ def test_a_mutated_log_is_read_to_its_end(slice_number: int, tmp_path: Path) -> 
             log_number = number // SLICES % len(texts)
             text = mutate(rng, texts[log_number], rng.choice(texts))
             try:
-                with limited_cpu_time():
+                with limit_cpu_time():
                     store = check_log(text)
                     if number % ESTIMATED_EVERY == 0:
                         check_results(store, tmp_path)
@@ -125,22 +122,6 @@ def check_results(store: RunStore, folder: Path) -> None:
 def check_value(value: RoundedValue) -> None:
     """Fail if a value is not finite or outside its rounding range."""
     assert -math.inf < value.low <= value.value <= value.high < math.inf
-
-
-@contextmanager
-def limited_cpu_time() -> Iterator[None]:
-    """Raise TimeoutError if the body takes too long."""
-
-    def raise_timeout(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"not read to its end in {MAX_CPU_S} s of CPU time")
-
-    before = signal.signal(signal.SIGPROF, raise_timeout)
-    signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 @contextmanager

@@ -20,6 +20,8 @@ BYTES_BY_UNIT: Mapping[str, float] = {
     "TBytes": 2**40,
 }
 """Units of the same tools: bytes are counted in powers of 1024."""
+BITS_BY_BPS_UNIT: Mapping[str, float] = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12}
+"""Units of rates in bit/s, of tools that abbreviate them so."""
 SECONDS_BY_UNIT: Mapping[str, float] = {
     "s": 1,
     "sec": 1,
@@ -34,6 +36,8 @@ SECONDS_BY_UNIT: Mapping[str, float] = {
 
 NUMBER_PATTERN = r"[-+]?(?:\d[\d.,]*|\.\d+)(?:[eE][-+]?\d+)?"
 """A regular expression for a number in a log: `13.9`, `13,9`, `.5`, `1.39e+10`."""
+DECIMAL_PATTERN = r"\d+(?:\.\d+)?"
+"""A regular expression for a number of a tool that never prints a sign, a comma or an exponent."""
 
 _PLAIN_NUMBER_PATTERN = re.compile(r"-?\d{1,15}(?:\.(\d{1,12}))?", re.ASCII)
 """`13.9`. Nearly all numbers in logs have this form, which is the fastest to parse."""

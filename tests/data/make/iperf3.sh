@@ -1,50 +1,11 @@
 #!/bin/bash
 # Logs of iperf3 with each option that changes its output.
 TOOL=iperf3; . "$(dirname "$0")/common.sh"; need iperf3
-S=(iperf3 -s -1 -p 12801 --forceflush); C=(iperf3 -c 127.0.0.1 -p 12801 -t 1)
-run plain "${S[@]}" -- "${C[@]}"
-run parallel "${S[@]}" -- "${C[@]}" -P 3 -i 0.5
-run reverse "${S[@]}" -- "${C[@]}" -R
-run reverse-parallel "${S[@]}" -- "${C[@]}" -R -P 2
-run bidir "${S[@]}" -- "${C[@]}" --bidir
-run bidir-parallel-json "${S[@]}" -J -- "${C[@]}" --bidir -P 2 -J
-run bidir-json "${S[@]}" -J -- "${C[@]}" --bidir -J
-run json "${S[@]}" -J -- "${C[@]}" -J
-run json-reverse "${S[@]}" -J -- "${C[@]}" -J -R
-run json-server-output "${S[@]}" -- "${C[@]}" -J --get-server-output
-run json-both-json "${S[@]}" -J -- "${C[@]}" -J --get-server-output
-run server-output "${S[@]}" -- "${C[@]}" --get-server-output
-run server-output-json "${S[@]}" -J -- "${C[@]}" --get-server-output
-run udp "${S[@]}" -- "${C[@]}" -u -b 40M
-run udp-default-rate "${S[@]}" -- "${C[@]}" -u
-run udp-reverse "${S[@]}" -- "${C[@]}" -u -b 40M -R
-run udp-bidir "${S[@]}" -- "${C[@]}" -u -b 40M --bidir
-run udp-parallel "${S[@]}" -- "${C[@]}" -u -b 20M -P 2
-run udp-json "${S[@]}" -J -- "${C[@]}" -u -b 40M -J
-run udp-json-reverse "${S[@]}" -J -- "${C[@]}" -u -b 40M -J -R
-run udp-json-bidir "${S[@]}" -J -- "${C[@]}" -u -b 40M -J --bidir
-run udp-unlimited "${S[@]}" -- "${C[@]}" -u -b 0 -l 1400
-run udp-64bit "${S[@]}" -- "${C[@]}" -u -b 40M --udp-counters-64bit
-run omit "${S[@]}" -- "${C[@]}" -t 2 -O 1
-run omit-json "${S[@]}" -J -- "${C[@]}" -t 2 -O 1 -J
-run verbose "${S[@]}" -V -- "${C[@]}" -V
-run verbose-udp "${S[@]}" -V -- "${C[@]}" -V -u -b 40M
-run format-k "${S[@]}" -f k -- "${C[@]}" -f k
-run format-MB "${S[@]}" -f M -- "${C[@]}" -f M
+PORT=12801; . "$(dirname "$0")/iperf3_options.sh"
 run format-T "${S[@]}" -f t -- "${C[@]}" -f t
-run no-intervals "${S[@]}" -i 0 -- "${C[@]}" -i 0
-run bytes "${S[@]}" -- iperf3 -c 127.0.0.1 -p 12801 -n 200M
-run blocks "${S[@]}" -- iperf3 -c 127.0.0.1 -p 12801 -k 1000
-run rate-limited "${S[@]}" -- "${C[@]}" -b 100M
+run blocks "${S[@]}" -- "$TOOL" -c 127.0.0.1 -p "$PORT" -k 1000
 run rate-burst "${S[@]}" -- "${C[@]}" -b 100M/10
-run zero-copy "${S[@]}" -- "${C[@]}" -Z
-run congestion "${S[@]}" -- "${C[@]}" -C reno -V
-run window "${S[@]}" -- "${C[@]}" -w 128K -M 1000 -N -l 4K
-run ipv6 iperf3 -s -1 -6 -p 12801 --forceflush -- iperf3 -6 -c ::1 -p 12801 -t 1
-run title "${S[@]}" -- "${C[@]}" -T case7
 run timestamps "${S[@]}" --timestamps -- "${C[@]}" --timestamps
 run extra-data "${S[@]}" -J -- "${C[@]}" -J --extra-data note
 run tos "${S[@]}" -- "${C[@]}" -S 0x10 -A 0,0 -J
-run refused -- iperf3 -c 127.0.0.1 -p 12899 -t 1
-run refused-json -- iperf3 -c 127.0.0.1 -p 12899 -t 1 -J
 run busy-then-stopped timeout -s INT 1.5 "${S[@]}" -- "${C[@]}" -t 5

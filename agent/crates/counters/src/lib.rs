@@ -56,6 +56,8 @@ mod softirq;
 mod softnet;
 mod sources;
 pub mod tcp_info;
+#[cfg(test)]
+mod test_attributes;
 mod thread_cpu;
 pub mod thread_time;
 mod traffic_control;

@@ -89,19 +89,10 @@ fn parse_u64(bytes: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use netlink_packet_core::{DefaultNla, Emitable};
+    use netlink_packet_core::DefaultNla;
 
     use super::*;
-
-    fn bytes(attributes: &[DefaultNla]) -> Vec<u8> {
-        let mut bytes = vec![0; attributes.buffer_len()];
-        attributes.emit(&mut bytes);
-        bytes
-    }
-
-    fn nest(attribute: u16, nested: &[DefaultNla]) -> DefaultNla {
-        DefaultNla::new(attribute, bytes(nested))
-    }
+    use crate::test_attributes::{bytes, nest};
 
     fn expression(name: &[u8], data: &[DefaultNla]) -> DefaultNla {
         let name = DefaultNla::new(EXPRESSION_NAME, name.to_vec());

@@ -14,7 +14,7 @@ from vnetbench.estimate.evidence.aggregation import (
     total_duration_s,
     total_of_counter,
 )
-from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel, has_own_kernel
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import HOST
@@ -62,7 +62,7 @@ def _foreign_share(data: TrialData, kernel: Kernel) -> float | None:
     own = [
         (samples, total_of_counter(samples, "rx_packets"))
         for endpoint, samples in (*data.steady_part.endpoints, *data.steady_part.forwarders)
-        if endpoint.name == kernel.name or (kernel.name == HOST and not has_own_kernel(samples))
+        if kernel.runs(endpoint, samples)
     ]
     rates = [
         None if count is None else count / total_duration_s(samples) for samples, count in own if samples
@@ -89,7 +89,7 @@ def _interrupt_percent(data: TrialData, kernel: Kernel) -> float:
     values = [
         effective_knob_value(data.steady_part.trial, "thread_cpus", endpoint.name)
         for endpoint, samples in data.steady_part.endpoints
-        if endpoint.name == kernel.name or (kernel.name == HOST and not has_own_kernel(samples))
+        if kernel.runs(endpoint, samples)
     ]
     texts = [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
     allowed = {cpu for text in texts for cpu in parse_cpu_list(str(text))}

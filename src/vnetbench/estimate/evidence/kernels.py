@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vnetbench.estimate.evidence.aggregation import largest
 from vnetbench.estimate.guests import cpu_seconds_by_work_kind, sum_values_by_name
 from vnetbench.estimate.steady_state import SteadyPart
-from vnetbench.results.records import HOST, Sample
+from vnetbench.results.records import HOST, EndpointRecord, Sample
 
 INTERRUPT_TIME_COUNTERS = ("softirq_s", "irq_s")
 IDLE_TIME_COUNTERS = ("idle_s", "iowait_s")
@@ -22,6 +22,10 @@ class Kernel:
     samples: Sequence[Sample]
     cpu_times: Mapping[int, Mapping[str, float]]
     """CPU number to seconds by kind of work."""
+
+    def runs(self, endpoint: EndpointRecord, samples: Sequence[Sample]) -> bool:
+        """Return whether an endpoint with these samples runs on this kernel."""
+        return endpoint.name == self.name or (self.name == HOST and not has_own_kernel(samples))
 
     def time_percent(self, cpu: int, *kinds: str) -> float:
         """Return the share of a CPU's time spent on these kinds of work, in percent."""

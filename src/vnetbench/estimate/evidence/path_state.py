@@ -18,7 +18,7 @@ from vnetbench.estimate.evidence.aggregation import (
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.other_programs import list_other_programs, programs_interval_s
-from vnetbench.estimate.evidence.shapers import endpoints_on_path
+from vnetbench.estimate.evidence.shapers import endpoints_on_path, path_state
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.quantity import CPU_SUM_UNIT
 from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
@@ -93,7 +93,7 @@ def path_state_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of PATH_STATE_EVIDENCE_METRICS and PROGRAM_EVIDENCE_METRICS."""
     part = data.steady_part
     endpoints = endpoints_on_path(part)
-    states = [mapping_or_empty(each.totals.get("path_state")) for each in endpoints]
+    states = [path_state(each) for each in endpoints]
     trial_s = part.trial.idle_s + part.trial.duration_s
 
     def worst(key: str) -> float | None:

@@ -16,7 +16,7 @@ from vnetbench.estimate.evidence.aggregation import (
     to_number,
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.shapers import endpoints_on_path
+from vnetbench.estimate.evidence.shapers import endpoints_on_path, path_state
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import mapping_or_empty
 
@@ -39,7 +39,7 @@ RATE_LIMIT_EVIDENCE_METRICS = (
 
 def rate_limit_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of RATE_LIMIT_EVIDENCE_METRICS."""
-    states = [mapping_or_empty(each.totals.get("path_state")) for each in endpoints_on_path(data.steady_part)]
+    states = [path_state(each) for each in endpoints_on_path(data.steady_part)]
     lists = [state["rate_limits"] for state in states if isinstance(state.get("rate_limits"), list)]
     if not lists:
         return {}

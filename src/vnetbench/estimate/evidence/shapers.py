@@ -128,7 +128,7 @@ def unsampled_queue_drops_per_s(data: TrialData) -> float | None:
             _root_drops(_qdiscs(endpoint), data.sampled_interfaces[endpoint.name])
             for endpoint in endpoints_on_path(data.steady_part)
             if endpoint.name in data.sampled_interfaces
-            and isinstance(_path_state(endpoint).get("qdiscs"), list)
+            and isinstance(path_state(endpoint).get("qdiscs"), list)
         )
     )
     return ratio(drops, data.steady_part.trial.duration_s)
@@ -156,6 +156,11 @@ def endpoints_on_path(part: SteadyPart) -> list[EndpointRecord]:
     """
     watches_interfaces = any(x.observation and x.observation.interface_counters for x in part.host_samples)
     return [each for each in part.trial.endpoints if each.name != HOST or watches_interfaces]
+
+
+def path_state(endpoint: EndpointRecord) -> Mapping[str, Any]:
+    """Return the state of an endpoint's network namespace (docs/protocol.md); empty if it is unknown."""
+    return mapping_or_empty(endpoint.totals.get("path_state"))
 
 
 def _busiest_shaper(part: SteadyPart) -> Shaper | None:
@@ -204,10 +209,6 @@ def _root_drops(qdiscs: list[Mapping[str, Any]], sampled: frozenset[str]) -> flo
     )
 
 
-def _path_state(endpoint: EndpointRecord) -> Mapping[str, Any]:
-    return mapping_or_empty(endpoint.totals.get("path_state"))
-
-
 def _qdiscs(endpoint: EndpointRecord) -> list[Mapping[str, Any]]:
-    qdiscs = _path_state(endpoint).get("qdiscs")
+    qdiscs = path_state(endpoint).get("qdiscs")
     return [mapping_or_empty(each) for each in qdiscs] if isinstance(qdiscs, list) else []

@@ -7,7 +7,6 @@ with its warm-up, and with the answers that arrived after the end of the load.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
@@ -20,6 +19,7 @@ from vnetbench.estimate.evidence.aggregation import (
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
+from vnetbench.estimate.latency import merge_histograms
 from vnetbench.results.records import EndpointRecord, Histogram, mapping_or_empty
 
 _MIN_RETRANSMISSION_TIMEOUT_NS = 190e6
@@ -75,8 +75,8 @@ def stall_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of STALL_EVIDENCE_METRICS."""
     endpoints = [each for each in data.steady_part.trial.endpoints if each.role in _LOAD_ROLES]
     sources = [each for each in endpoints if each.role != "sink"]
-    requests = _merge(_whole_histogram(each, "latency") for each in sources)
-    connects = _merge(_whole_histogram(each, "connect_time") for each in sources)
+    requests = Counter(dict(merge_histograms(_whole_histogram(each, "latency") for each in sources)))
+    connects = Counter(dict(merge_histograms(_whole_histogram(each, "connect_time") for each in sources)))
     stalled_requests = _stalls(requests, _MIN_RETRANSMISSION_TIMEOUT_NS)
     stalled_connects = _stalls(connects, _SYN_TIMEOUT_NS)
     stall_count = max(stalled_requests.total(), stalled_connects.total())
@@ -110,14 +110,6 @@ def _syn_retransmits_percent(endpoint: EndpointRecord) -> float | None:
     opened = _whole_count(endpoint, "tcp_connections_opened")
     retransmits = _whole_count(endpoint, "tcp_syn_retransmits")
     return percent(retransmits, opened + retransmits) if opened and retransmits is not None else None
-
-
-def _merge(histograms: Iterable[Histogram]) -> Counter[int]:
-    merged: Counter[int] = Counter()
-    for histogram in histograms:
-        for middle_ns, count in histogram:
-            merged[middle_ns] += count
-    return merged
 
 
 def _stalls(histogram: Counter[int], timeout_ns: float) -> Counter[int]:

@@ -12,26 +12,25 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 
-from vnetbench.importers.arithmetic import sum_values
+from vnetbench.importers.arithmetic import divide_values, scale_value, sum_values
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
-from vnetbench.importers.units import parse_rounded
+from vnetbench.importers.units import DECIMAL_PATTERN, SECONDS_BY_UNIT, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 
 TOOL = "goben"
-_NUMBER = r"\d+(?:\.\d+)?"
 _LOG_LINE = re.compile(r"(?P<time>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)(?:\.\d+)? (?P<text>.*)")
 _VERSION_TEXT = re.compile(r"goben version (?P<version>\S+) runtime ")
 _AVERAGE_TEXT = re.compile(
-    rf"\d+/\d+ +average +(?:client|server)(?P<what>Reader|Writer) rate: (?P<mbps>{_NUMBER}) Mbps"
+    rf"\d+/\d+ +average +(?:client|server)(?P<what>Reader|Writer) rate: (?P<mbps>{DECIMAL_PATTERN}) Mbps"
     r" +(?P<calls>\d+)"
 )
 """`0/1 average   clientReader rate: 3074.019951 Mbps    432 rcv/s`."""
 _AGGREGATE_TEXT = re.compile(
-    rf"aggregate (?P<what>reading|writing): (?P<mbps>{_NUMBER}) Mbps (?P<calls>\d+) "
+    rf"aggregate (?P<what>reading|writing): (?P<mbps>{DECIMAL_PATTERN}) Mbps (?P<calls>\d+) "
 )
 _OPTIONS_TEXT = re.compile(
     r".*options (?:sent|received): \{(?P<interval>\S+) (?P<duration>\S+) \d+ (?P<tcp>\d+) \d+ (?P<udp>\d+) "
@@ -49,11 +48,11 @@ _CHART_LINE = re.compile(r"\s*[\d.]+ ?[┤┼]|\s+(?:In|Out)put Mbps: ")
 _CSV_HEADER = "DIRECTION,TIME,RATE"
 _CSV_ROW = re.compile(
     rf"(?P<direction>input|output),(?P<time>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?)\d* "
-    rf"(?P<zone>[+-]\d{{4}})[^,]*,(?P<mbps>{_NUMBER}(?:e[+-]?\d+)?)\s*$"
+    rf"(?P<zone>[+-]\d{{4}})[^,]*,(?P<mbps>{DECIMAL_PATTERN}(?:e[+-]?\d+)?)\s*$"
 )
 """`input,2026-11-23 04:28:56.5 +0000 UTC m=+0.51,6074.1`."""
-_DURATION_PARTS = re.compile(rf"({_NUMBER})(h|ms|m|s|us|µs|ns)")
-_SECONDS_BY_UNIT = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION_PARTS = re.compile(rf"({DECIMAL_PATTERN})(h|ms|m|s|us|µs|ns)")
+_SECONDS_BY_DURATION_UNIT = {"h": 3600.0, "m": 60.0, **SECONDS_BY_UNIT}
 
 
 @dataclass
@@ -300,9 +299,7 @@ class GobenCsvReport(LineReport):
             length_s = sum(each.end_s - each.start_s for each in own)
             bits = sum_values(each.values["bytes"] for each in own)
             if length_s and bits.value:
-                rates[direction] = RoundedValue(
-                    *(8 * x / length_s for x in (bits.value, bits.low, bits.high))
-                )
+                rates[direction] = divide_values(scale_value(bits, 8), RoundedValue.exact(length_s))
         metrics = {"goodput_bps": sum_values(rates.values())} if rates else {}
         if len(rates) == 2:
             metrics |= {"goodput_forward_bps": rates[FORWARD], "goodput_reverse_bps": rates[REVERSE]}
@@ -332,7 +329,7 @@ def _build_csv_intervals(rows: list[tuple[datetime, RoundedValue]], direction: s
     lengths_s = [(after - before).total_seconds() for (before, _), (after, _) in pairwise(rows)]
     intervals, start_s = [], 0.0
     for length_s, (_, rate) in zip([*lengths_s[:1], *lengths_s], rows, strict=False):
-        amount = RoundedValue(*(x * length_s / 8 for x in (rate.value, rate.low, rate.high)))
+        amount = scale_value(rate, length_s / 8)
         intervals.append(ReportInterval(start_s, start_s + length_s, {"bytes": amount}, direction=direction))
         start_s += length_s
     return intervals
@@ -344,7 +341,7 @@ def _parse_time(log: re.Match[str]) -> datetime:
 
 def _parse_duration_s(text: str) -> float | None:
     parts = _DURATION_PARTS.findall(text)
-    return sum(float(number) * _SECONDS_BY_UNIT[unit] for number, unit in parts) if parts else None
+    return sum(float(number) * _SECONDS_BY_DURATION_UNIT[unit] for number, unit in parts) if parts else None
 
 
 READERS = (make_report_reader(GobenReport), make_report_reader(GobenCsvReport))

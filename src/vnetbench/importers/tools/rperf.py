@@ -18,13 +18,12 @@ from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import DocumentReader
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
-from vnetbench.importers.units import parse_rounded
+from vnetbench.importers.units import DECIMAL_PATTERN, parse_rounded
 from vnetbench.importers.validation import drop_invalid_levels_and_intervals
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 
 TOOL = "rperf"
-_NUMBER = r"\d+(?:\.\d+)?"
 _RULE = "=========="
 _UDP_HEADER_BYTES = 8
 """Bytes that rperf counts with each datagram."""
@@ -33,17 +32,18 @@ _LOG_LINE = re.compile(
 )
 """`[2026-11-23T04:27:21Z INFO  rperf::client] connected to server`."""
 _RESULT_LINE = re.compile(
-    rf"(?P<family>TCP|UDP) (?P<end>send|receive) result over (?P<seconds>{_NUMBER})s"
+    rf"(?P<family>TCP|UDP) (?P<end>send|receive) result over (?P<seconds>{DECIMAL_PATTERN})s"
     r" \| streams?: (?P<streams>\d+)"
 )
 _TOTAL_LINE = re.compile(
-    rf"total bytes: (?P<bytes>\d+) \| per second: (?P<rate>{_NUMBER}) \| mega(?:bits|bytes)/second"
+    rf"total bytes: (?P<bytes>\d+) \| per second: (?P<rate>{DECIMAL_PATTERN}) \| mega(?:bits|bytes)/second"
 )
 _PACKETS_LINE = re.compile(
-    rf"packets: (?P<packets>\d+)(?: \| lost: (?P<lost>\d+) \((?P<percent>{_NUMBER})%\)"
-    rf" \| out-of-order: (?P<late>\d+) \| duplicate: (?P<duplicate>\d+) \|)? per second: (?P<rate>{_NUMBER})"
+    rf"packets: (?P<packets>\d+)(?: \| lost: (?P<lost>\d+) \((?P<percent>{DECIMAL_PATTERN})%\)"
+    rf" \| out-of-order: (?P<late>\d+) \| duplicate: (?P<duplicate>\d+) \|)?"
+    rf" per second: (?P<rate>{DECIMAL_PATTERN})"
 )
-_JITTER_LINE = re.compile(rf"jitter: (?P<seconds>{_NUMBER})s over \d+ consecutive packets")
+_JITTER_LINE = re.compile(rf"jitter: (?P<seconds>{DECIMAL_PATTERN})s over \d+ consecutive packets")
 _OTHER_LINE = re.compile(
     r"={10}$|-{10}$|stream-average bytes per second: |bytes: \d+ \| per second: |stalls due to full"
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vnetbench.estimate.evidence.aggregation import EvidenceValues, ratio, total_of_counter
-from vnetbench.estimate.evidence.kernels import Kernel, has_own_kernel
+from vnetbench.estimate.evidence.kernels import Kernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.time_accounting.account import TimeShares, account_for_time
 from vnetbench.estimate.evidence.time_accounting.cpu_use import CpuUse, allowed_cpus, measure_cpu_use
@@ -17,7 +17,6 @@ from vnetbench.estimate.evidence.time_accounting.time_uses import (
     WAIT_REASONS,
 )
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.results.records import HOST
 
 _THREAD_COUNTERS = ("threads_cpu_s", "threads_waited_s", "load_threads")
 _CPU_COUNTERS = ("cpu[]", "threads_cpu_s", "thread_cpus", "processes[]")
@@ -150,11 +149,7 @@ def time_shares(evidence: Mapping[str, float]) -> TimeShares:
 def _load_cpu_use(data: TrialData, kernel: Kernel) -> Iterator[tuple[CpuUse, float]]:
     """Yield the use of the CPUs that the load may use in a kernel, and the number of its load threads."""
     part = data.steady_part
-    own = [
-        (endpoint, samples)
-        for endpoint, samples in part.endpoints
-        if endpoint.name == kernel.name or (kernel.name == HOST and not has_own_kernel(samples))
-    ]
+    own = [(endpoint, samples) for endpoint, samples in part.endpoints if kernel.runs(endpoint, samples)]
     cpus = sorted({cpu for endpoint, _ in own for cpu in allowed_cpus(part, endpoint, kernel)})
     if not any(total_of_counter(samples, "threads_cpu_s") for _, samples in own):
         return

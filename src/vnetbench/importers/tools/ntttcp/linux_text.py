@@ -30,7 +30,7 @@ from vnetbench.importers.tools.ntttcp.options import (
     raw_pacing_rate_level,
     raw_write_size_level,
 )
-from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
+from vnetbench.importers.units import BITS_BY_BPS_UNIT, NUMBER_PATTERN, parse_exact_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 _VERSION_LINE = re.compile(r"NTTTCP for Linux (?P<version>\d[\w.]*)")
@@ -58,7 +58,6 @@ _CONNECTION_COUNT_PATTERN = re.compile(r"(?P<number>\d+) connections tested")
 _INTERRUPTION_PATTERN = re.compile(r"Interrupted by Ctrl\+C|Test was interrupted|sender side was interrupted")
 _RULE_LINE = re.compile(r"-{20,}\s*$")
 
-_BITS_PER_S_BY_UNIT = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}
 """format_throughput() counts in powers of 1000."""
 _WARM_UP_LINE_INTERVAL_S = 0.5
 """Time between the lines of the warm-up (THROUGHPUT_INTERVAL_U_SEC)."""
@@ -155,7 +154,7 @@ def _record_line(report: _LinuxRunReport, line: str) -> bool:
     """Record a line. Return whether it is the run's own."""
     rates = list(_REAL_TIME_THROUGHPUT_PATTERN.finditer(line))
     report.real_time_line_rates_bps += [
-        parse_rounded(each["number"], _BITS_PER_S_BY_UNIT[each["unit"]]) for each in rates
+        parse_rounded(each["number"], BITS_BY_BPS_UNIT[each["unit"]]) for each in rates
     ]
     # In a captured terminal the next message may follow on the same line.
     text = line[rates[-1].end() :].lstrip("\r") if rates else line
@@ -210,7 +209,7 @@ def _build_run(report: _LinuxRunReport, last_line: int) -> Run:
         last_line,
         requested,
         report.version,
-        throughput_bps=parse_rounded(throughput.number, _BITS_PER_S_BY_UNIT[throughput.unit])
+        throughput_bps=parse_rounded(throughput.number, BITS_BY_BPS_UNIT[throughput.unit])
         if throughput
         else None,
         datagram_bytes=requested.max_bytes_per_call if requested.endpoint == SENDER else None,

@@ -18,20 +18,25 @@ from vnetbench.importers.json_documents import parse_json
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
-from vnetbench.importers.units import parse_exact_count, parse_rounded
+from vnetbench.importers.units import (
+    BITS_BY_BPS_UNIT,
+    DECIMAL_PATTERN,
+    SECONDS_BY_UNIT,
+    parse_exact_count,
+    parse_rounded,
+    parse_with_unit,
+)
 from vnetbench.importers.validation import drop_invalid_levels_and_intervals
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 
 TOOL = "xfr"
-_NUMBER = r"\d+(?:\.\d+)?"
-_BITS_PER_S_BY_UNIT = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12}
 _BYTES_BY_UNIT = {"B": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2.0**40}
 _CONNECTING_LINE = re.compile(r"\s*INFO Connecting to ")
 _LOG_LINE = re.compile(r"\s*(?P<level>INFO|WARN|ERROR) (?P<text>.*)|(?P<error>Error: .*)")
 _INTERVAL_LINE = re.compile(
-    rf"\[[^\]]+\]\s+(?P<rate>{_NUMBER}) (?P<unit>[KMGT]?bps)"
-    rf"\s+(?P<amount>{_NUMBER}) (?P<bytes>[KMGT]?B)(?:\s.*|)$"
+    rf"\[[^\]]+\]\s+(?P<rate>{DECIMAL_PATTERN}) (?P<unit>[KMGT]?bps)"
+    rf"\s+(?P<amount>{DECIMAL_PATTERN}) (?P<bytes>[KMGT]?B)(?:\s.*|)$"
 )
 """`[1.022]    30.6 Mbps     3.65 MB  jitter:    0.01ms  lost: 0`."""
 _TITLE_LINE = re.compile(r"\s*xfr Test Results\s*$")
@@ -42,8 +47,8 @@ _HEADING_LINE = re.compile(
     r"\s+(?:Sender TCP Info|TCP Info|UDP Stats|Per-Stream Results|Upload|Download)[^:]*:"
 )
 _STREAM_LINE = re.compile(r"\s+\[(?P<id>\d+)\] ")
-_RATE_TEXT = re.compile(rf"(?P<rate>{_NUMBER}) (?P<unit>[KMGT]?bps)")
-_LOST_TEXT = re.compile(rf"(?P<lost>\d+) \((?P<percent>{_NUMBER})%\)")
+_RATE_TEXT = re.compile(rf"(?P<rate>{DECIMAL_PATTERN}) (?P<unit>[KMGT]?bps)")
+_LOST_TEXT = re.compile(rf"(?P<lost>\d+) \((?P<percent>{DECIMAL_PATTERN})%\)")
 _STACK_LINE = re.compile(r"Stack backtrace:|\s+\d+: |\s+at \S|Caused by:")
 _INTERVAL_HEADER = "timestamp,elapsed_secs,bytes,throughput_mbps,"
 _RESULT_HEADER = "test_id,duration_secs,transfer_bytes,throughput_mbps,"
@@ -127,7 +132,7 @@ class XfrReport(LineReport):
             self._add_csv_row(dict(zip(self.csv_header, line.strip().split(","), strict=False)))
         elif (row := _INTERVAL_LINE.match(line)) is not None:
             amount = parse_rounded(row["amount"], _BYTES_BY_UNIT[row["bytes"]])
-            rate = parse_rounded(row["rate"], _BITS_PER_S_BY_UNIT[row["unit"]])
+            rate = parse_rounded(row["rate"], BITS_BY_BPS_UNIT[row["unit"]])
             self.interval_rows.append((8 * amount.value / rate.value if rate.value else 0.0, amount))
         elif _TITLE_LINE.match(line):
             self.is_in_summary = True
@@ -205,7 +210,7 @@ class _XfrResult:
 def _result_of_text(report: XfrReport) -> _XfrResult:
     values = report.values
     rates = [
-        parse_rounded(each["rate"], _BITS_PER_S_BY_UNIT[each["unit"]])
+        parse_rounded(each["rate"], BITS_BY_BPS_UNIT[each["unit"]])
         for each in _RATE_TEXT.finditer(values.get("Throughput", ""))
     ]
     result = _XfrResult(is_udp="Packets Sent" in values, is_quic=report.is_quic)
@@ -234,11 +239,11 @@ def _result_of_text(report: XfrReport) -> _XfrResult:
 
 
 def _parse_duration_us(text: str) -> RoundedValue:
-    number = re.match(_NUMBER, text)
+    number = re.match(DECIMAL_PATTERN, text)
     if number is None:
         raise ValueError(f"not a duration: {text[:20]!r}")
     unit = text[number.end() :].strip()
-    return parse_rounded(number[0], {"s": 1e6, "ms": 1e3, "us": 1.0, "µs": 1.0}[unit])
+    return parse_with_unit(number[0], unit, SECONDS_BY_UNIT, 1e6)
 
 
 def _result_of_csv(row: Mapping[str, str]) -> _XfrResult:
