@@ -114,14 +114,15 @@ class Soak:
             "LD_PRELOAD": str(self._clock_library),
             "VNETBENCH_CLOCK_OFFSET": str(self._clock),
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "vnetbench", *words],
-            stdout=self._output.open("w"),
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            env=environment,
-        )
+        with self._output.open("w") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "vnetbench", *words],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+                env=environment,
+            )
         return RunningBench(process, self.folder, self._clock)
 
     def _run_session(self, steady_from: int) -> None:
@@ -131,9 +132,8 @@ class Soak:
         count = len(self.finished)
         while bench.process.poll() is None:
             if count >= steady_from:
-                if not self._wait_for_trials(bench, self.trials, usage=True):
-                    break
-                continue
+                self._wait_for_trials(bench, None)
+                break
             count += 1 + int(self.chance.expovariate(1 / TRIALS_BETWEEN_FAULTS))
             if not self._wait_for_trials(bench, min(count, steady_from)):
                 break
@@ -145,22 +145,25 @@ class Soak:
                 break
         self._end_session(bench, fault if fault and fault.exit_codes else None)
 
-    def _wait_for_trials(self, bench: RunningBench, count: int, *, usage: bool = False) -> bool:
-        """Wait for this number of finished trials; returns False if the bench ended or hangs."""
+    def _wait_for_trials(self, bench: RunningBench, count: int | None) -> bool:
+        """Wait for this number of finished trials; returns False if the bench ended or hangs.
+
+        Without a number, wait until the bench ends, and sample its memory and files.
+        """
         last, since = -1, time.monotonic()
         while bench.process.poll() is None:
             found = count_finished_trials(self.results)
-            if found >= count and not usage:
-                return True
-            if usage:
+            if count is None:
                 self.record.steady_usage.add(bench.process.pid)
+            elif found >= count:
+                return True
             if found != last:
                 last, since = found, time.monotonic()
             elif time.monotonic() - since > STALL_S:
                 self._violation(f"the bench finished no trial for {STALL_S:.0f} s")
                 bench.process.kill()
                 return False
-            time.sleep(1.0 if usage else _POLL_S)
+            time.sleep(1.0 if count is None else _POLL_S)
         return False
 
     def _end_session(self, bench: RunningBench, fault: Fault | None) -> None:

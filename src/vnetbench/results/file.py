@@ -31,7 +31,6 @@ from vnetbench.results.records import (
     TreatmentRecord,
     TrialRecord,
 )
-from vnetbench.results.schema_checks import check_tables
 from vnetbench.results.validation import (
     check_campaign,
     check_objects,
@@ -343,8 +342,7 @@ class ResultsFile:
                 )
             (version,) = db.execute("PRAGMA user_version").fetchone()
             if version < SCHEMA_VERSION:
-                migrate(db)
-                check_tables(path, db)
+                migrate(path, db)
             cursor = db.execute(
                 "INSERT INTO session (vnetbench_version, started_at) VALUES (?, ?)",
                 (__version__, _current_time_text()),

@@ -48,7 +48,7 @@ def check_before_opening(path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise BenchError("this is not a regular file", where=str(path), fix="name a .vnb file")
     header = _read_start(path)
-    if has_sqlite_header(path) and len(header) == _HEADER_LENGTH:
+    if header.startswith(_SQLITE_HEADER_BYTES) and len(header) == _HEADER_LENGTH:
         _check_header(path, header)
     # SQLite follows links, so it looks for journals in the target's folder.
     target = path.resolve()

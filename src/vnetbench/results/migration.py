@@ -15,13 +15,18 @@ _MIGRATION_BY_VERSION = {3: change_to_version_3, 4: change_to_version_4, 5: chan
 """The change to each version from the versions below it, in order."""
 
 
-def migrate(db: sqlite3.Connection) -> None:
-    """Migrate an open results file to the current schema, inside the caller's transaction."""
+def migrate(path: Path, db: sqlite3.Connection) -> None:
+    """Migrate an open results file to the current schema, inside the caller's transaction.
+
+    Raises:
+        BenchError: The result lacks a table or column of the current schema.
+    """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     for new_version, change in _MIGRATION_BY_VERSION.items():
         if version < new_version:
             change(db)
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    check_tables(path, db)
 
 
 def replace_with_migrated_copy(path: Path, db: sqlite3.Connection) -> sqlite3.Connection:
@@ -35,8 +40,7 @@ def replace_with_migrated_copy(path: Path, db: sqlite3.Connection) -> sqlite3.Co
         db.backup(copy)
         with copy:
             copy.execute("BEGIN")
-            migrate(copy)
-            check_tables(path, copy)
+            migrate(path, copy)
     except BaseException:
         copy.close()
         raise

@@ -48,12 +48,11 @@ class _Change(NamedTuple):
 
 @dataclass(frozen=True)
 class ThroughputRange:
-    """The range of a throughput that changed, and the Bayes factor against a constant one."""
+    """The range of a throughput that changed."""
 
     change: ThroughputChange
     low_fps: float
     high_fps: float
-    bayes_factor: float
 
 
 def widen_if_changed(result: GoalResult, steps: Sequence[SearchStep], confidence: float) -> GoalResult:
@@ -110,7 +109,6 @@ def find_throughput_range(
         change.kind,
         min(low for low, _ in ranges),
         max(high for _, high in ranges),
-        math.exp(min(log_factor, 700.0)),
     )
 
 

@@ -110,7 +110,7 @@ def path_state_evidence(data: TrialData) -> EvidenceValues:
         "tc_filters": worst("tc_filters"),
         "foreign_xdp_programs": worst("xdp_programs"),
         "policer_drops_per_s": ratio(policer_drops, trial_s),
-        "carrier_changes": largest(_carrier_changes(endpoints_on_path(part))),
+        "carrier_changes": largest(_carrier_changes(endpoints)),
         "busiest_program_percent": _busiest_program_percent(data),
     }
 

@@ -55,7 +55,7 @@ def build_first_sentence(
     limits = [each for each in explanation.findings if "cause" in each.details and _is_limit(each)]
     if not explanation.is_limit_answered or not limits or ". " in text:
         return FirstSentence(f"{text}.", names_main_limit=False)
-    holding = _limit_of_treatments(summary, limits, knee.treatment_indices if effect and knee else None)
+    holding = _limit_of_treatments(limits, knee.treatment_indices if effect and knee else None)
     reason = _limit_clause(holding) if holding else ""
     if not reason:
         return FirstSentence(f"{text}.", names_main_limit=False)
@@ -132,9 +132,7 @@ def _is_limit(finding: Finding) -> bool:
     return finding.kind in ("limit", "not explained", "instrument") and "representative" in finding.details
 
 
-def _limit_of_treatments(
-    summary: CampaignSummary, limits: Sequence[Finding], indices: Collection[int] | None
-) -> Finding | None:
+def _limit_of_treatments(limits: Sequence[Finding], indices: Collection[int] | None) -> Finding | None:
     """Return the limit of all these treatments, or of all measured ones; None if they have several."""
     measured = {index for each in limits for index in each.treatment_indices}
     wanted = measured if indices is None else measured & set(indices)
