@@ -15,7 +15,9 @@ from tests.results.crafted_files import create_results_file, execute
 from tests.results.old_files import unpack_recorded_file
 from vnetbench.commands.summaries import read_summary_with_experiments
 from vnetbench.errors import BenchError
+from vnetbench.results.records import EndpointRecord, Sample, StreamSample
 from vnetbench.results.sample_columns import compress_json, decompress_json
+from vnetbench.results.validation import check_endpoint
 
 CHANGES = {
     "no JSON": "UPDATE trial SET effective = '{'",
@@ -107,6 +109,19 @@ def test_a_valid_change_is_no_error(tmp_path: Path) -> None:
     path = create_results_file(tmp_path / "r.vnb")
     execute(path, "UPDATE trial SET notes = '[\"fine\"]'")
     assert read_summary_with_experiments(path).treatments[0].notes == ("fine",)
+
+
+@pytest.mark.parametrize("name", ["lost", "duplicates"])
+def test_only_a_number_of_lost_datagrams_may_decrease(name: str) -> None:
+    # A datagram that one sample counts as lost may arrive in the next, late.
+    stream = StreamSample(0, "sink", 1, None, None, None, details={name: -1})
+    sample = Sample(1, 0.1, 0.1, 0, 1, {}, (), (stream,), {})
+    record = EndpointRecord("b1", "sink", {}, (sample,))
+    if name == "lost":
+        check_endpoint(record)
+    else:
+        with pytest.raises(ValueError, match="negative"):
+            check_endpoint(record)
 
 
 def test_a_level_that_its_factor_does_not_have_is_an_error(tmp_path: Path) -> None:
