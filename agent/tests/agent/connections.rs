@@ -65,6 +65,24 @@ fn foreign_connections_are_rejected_without_delay() {
 }
 
 #[test]
+fn a_request_that_comes_after_retransmissions_is_accepted() {
+    let mut pair = Pair::start();
+    let roles = opposite(&["source"]);
+    let prepared = pair
+        .b
+        .expect_result("trial.prepare", listening("t", &roles, &json!({})));
+    let port = prepared["port"].as_u64().expect("a port") as u16;
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the agent listens");
+    std::thread::sleep(Duration::from_secs(4));
+    stream
+        .write_all(&stream_header(b"VNB1", 0, SECRET))
+        .expect("the agent reads");
+    let mut response = [0; 4];
+    stream.read_exact(&mut response).expect("the agent answers");
+    assert_eq!(&response, b"VNBA");
+}
+
+#[test]
 fn the_maximum_number_of_streams_connects() {
     let mut pair = Pair::start();
     let changes = json!({"threads": 1, "interval_s": 1});

@@ -71,7 +71,9 @@ impl RootQdiscReader {
             self.handle = root.handle;
             self.last.kind.clone_from(&root.kind);
             // What the earlier qdisc counted since its last reading is unknown.
-            self.counts.iter_mut().for_each(UnwrappedCounter::continue_from_zero);
+            self.counts
+                .iter_mut()
+                .for_each(UnwrappedCounter::continue_from_zero);
         }
         // A new qdisc of the same kind and handle shows as counters that decrease.
         let [drops, overlimits, requeues] = &mut self.counts;

@@ -258,7 +258,11 @@ mod tests {
         let second = register_all(&registry, std::iter::repeat(address(SECOND_CLIENT)), 100);
         assert_eq!(second.len(), MAX_TESTS_PER_CLIENT);
         drop(first);
-        assert!(registry.register(cookie(900), address(FIRST_CLIENT)).is_some());
+        assert!(
+            registry
+                .register(cookie(900), address(FIRST_CLIENT))
+                .is_some()
+        );
     }
 
     #[test]

@@ -19,7 +19,10 @@ use vnetbench_system::ports;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 /// Time limit of a connection for sending its request.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
+///
+/// A lost SYN raises the first retransmission timeout to 3 s (RFC 6298, section 5.7), so that a request on a lossy path
+/// may come after several of these. `MAX_SURPLUS_CONNECTIONS` bounds what foreign connections take meanwhile.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of pending connections beyond the number of streams. Above it, the oldest is closed.
 const MAX_SURPLUS_CONNECTIONS: usize = 256;
 
