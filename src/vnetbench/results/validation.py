@@ -187,10 +187,11 @@ def _collect_numbers(sample: Sample, numbers: list[object]) -> None:
     for stream in sample.streams:
         numbers += (stream.stream_id, stream.bytes)
         numbers += (stream.rtt_us or 0, stream.cwnd or 0, stream.retransmits or 0)
-        details = stream.details
-        if details.get("lost", 0) < 0:  # Datagrams that an earlier sample counted as lost arrived late.
-            details = {**details, "lost": -details["lost"]}
-        numbers += details.values()
+        lost = stream.details.get("lost")
+        if isinstance(lost, int) and lost < 0:  # Some that were counted as lost arrived late.
+            numbers += {**stream.details, "lost": -lost}.values()
+        else:
+            numbers += stream.details.values()
         _check_text(stream.role, stream.load_part)
     for histogram in sample.histograms.values():
         for bucket in histogram:
