@@ -1,6 +1,7 @@
 """Run all fuzz targets for a time each: python -m tools.fuzz SECONDS [WORD...].
 
 Targets are the tests in tests/fuzz (hypothesis) and the agent's tests that have `mutated` in their name.
+Tests with `_kept_` in their name are no targets: they repeat the examples of earlier failures.
 Each runs in batches with new random examples until its time is over. With words, only targets whose name
 contains one of them run. A failure prints its example; the other targets still run. Exit status 1: a target
 failed, or there is none.
@@ -19,6 +20,7 @@ from pathlib import Path
 
 PYTHON_FOLDER = "tests/fuzz"
 RUST_WORD = "mutated"
+KEPT_WORD = "_kept_"
 EXAMPLES_VARIABLE, CASES_VARIABLE = "VNETBENCH_FUZZ_EXAMPLES", "PROPTEST_CASES"
 FIRST_BATCH = 200
 BATCH_S = 60.0
@@ -49,9 +51,9 @@ class Target:
 
 
 def python_targets() -> list[Target]:
-    """Return the tests in tests/fuzz."""
+    """Return the tests in tests/fuzz that take random examples."""
     listing = _output([*IN_LAB, "--collect-only", "-q", "-o", "addopts=", PYTHON_FOLDER])
-    names = [line for line in listing.splitlines() if "::" in line]
+    names = [line for line in listing.splitlines() if "::" in line and KEPT_WORD not in line]
     return [Target(each, (*IN_LAB, each), EXAMPLES_VARIABLE, "--hypothesis-seed=") for each in names]
 
 
