@@ -178,7 +178,8 @@ class Soak:
         self.record.exit_codes[f"{code} after {name}"] += 1
         self.check_exit_code(code, fault, output)
         if "Traceback" in output:
-            self._violation(f"a traceback after {name}: {output[-2000:]!r}")
+            start = output.index("Traceback")
+            self._violation(f"a traceback after {name}: {output[start : start + 4000]!r}")
         if not output.strip() and code != -signal.SIGKILL:
             self._violation(f"no output, exit code {code}, after {name}")
         # Only a killed bench may leave its testbed. `lab clean` removes it, also while another bench runs.

@@ -85,6 +85,29 @@ def test_lab_clean_removes_everything_of_a_killed_bench_and_its_agents(tmp_path:
     bench.assert_complete(results)
 
 
+ORPHAN = """
+import os, signal, sys
+from vnetbench.agents.launch import start_observer
+agent = start_observer("run-orphan")
+(pid,) = [int(each) for each in open(f"/proc/self/task/{os.getpid()}/children").read().split()]
+os.kill(pid, signal.SIGSTOP)
+print(pid, flush=True)
+os._exit(0)
+"""
+
+
+def test_lab_clean_ends_a_stopped_agent_whose_bench_and_testbed_are_gone() -> None:
+    bench_process = subprocess.run([sys.executable, "-c", ORPHAN], capture_output=True, text=True, check=True)
+    agent = int(bench_process.stdout)
+    assert Path(f"/proc/{agent}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    code, output = bench.run("lab", "clean")
+    assert (code, "Continued 1 stopped agent of ended benches" in output) == (0, True), output
+    deadline = time.monotonic() + bench.PATIENCE_S
+    while Path(f"/proc/{agent}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{agent}").exists()
+
+
 def test_lab_clean_does_not_touch_a_running_campaign(tmp_path: Path) -> None:
     study, results = bench.write_study(tmp_path, bench.ENDLESS_STUDY), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)

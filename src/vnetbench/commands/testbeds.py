@@ -133,6 +133,9 @@ def clean() -> int:
     """Remove what no running campaign uses, also on hosts; return 1 if something could not be removed."""
     # ssh cannot identify the user inside a user namespace, so hosts are cleaned outside only.
     is_clean = privilege.is_in_user_namespace() or _try_to_clean_hosts()
+    if count := registry.continue_stopped_orphans():
+        agents = "1 stopped agent" if count == 1 else f"{count} stopped agents"
+        click.echo(f"Continued {agents} of ended benches, which now end too.")
     is_clean &= _try_to_remove_unused_testbeds()
     return 0 if is_clean else 1
 
