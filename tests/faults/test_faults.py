@@ -18,7 +18,8 @@ import pytest
 
 import vnetbench
 from tests.faults import bench_process as bench
-from vnetbench.lab import netlink, registry
+from tests.own_testbeds import list_own_testbeds
+from vnetbench.lab import netlink
 from vnetbench.results.file import ResultsFile
 
 pytestmark = pytest.mark.lab
@@ -77,7 +78,7 @@ def test_lab_clean_removes_everything_of_a_killed_bench_and_its_agents(tmp_path:
     code, output = bench.run("lab", "clean")
     assert (code, output.startswith("Removed run-")) == (0, True)
     assert not [n for n in netlink.list_namespaces() if n.startswith("vnb.run-")]
-    assert not [e for e in registry.list_registered_and_leftover_testbeds() if e.name.startswith("run-")]
+    assert not [e for e in list_own_testbeds() if e.name.startswith("run-")]
     assert bench.agents() == []
     code, _ = bench.run("resume", results)
     assert code == 0
