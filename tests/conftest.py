@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.own_testbeds import list_own_testbeds
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.privilege import is_in_user_namespace
 
@@ -55,11 +56,10 @@ def check_nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[Non
 
 def _find_leftovers() -> set[tuple[str, str]]:
     """Return the testbed and the namespace or entry of everything that no running process uses."""
-    used = {entry.name for entry in registry.list_registered_and_leftover_testbeds() if entry.is_in_use}
+    testbeds = list_own_testbeds()
+    used = {entry.name for entry in testbeds if entry.is_in_use}
     namespaces = {
         (n.split(".")[1], n) for n in netlink.list_namespaces() if n.startswith(registry.NAMESPACE_PREFIX)
     }
-    entries = {
-        (entry.name, f"entry of {entry.owner}") for entry in registry.list_registered_and_leftover_testbeds()
-    }
+    entries = {(entry.name, f"entry of {entry.owner}") for entry in testbeds}
     return {(testbed, what) for testbed, what in namespaces | entries if testbed not in used}

@@ -144,18 +144,6 @@ def terminate_processes_without_holder() -> int:
     return len(orphans)
 
 
-def continue_stopped_orphans() -> int:
-    """Continue stopped agents whose bench has ended, so that they read the end of their input and end.
-
-    Returns:
-        The number of processes.
-    """
-    orphans = [pid for pid, _ in _labelled_processes() if _is_stopped(pid) and not _has_bench_as_parent(pid)]
-    for pid in orphans:
-        _send_signal(pid, signal.SIGCONT)
-    return len(orphans)
-
-
 @contextmanager
 def write_temporary_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
     """Write a temporary file with this content, to be linked or renamed into place atomically."""
@@ -206,26 +194,6 @@ def _read_label(pid: int) -> str | None:
         return None
     label = next((each for each in variables if each.startswith(prefix)), None)
     return None if label is None else label.removeprefix(prefix).decode(errors="replace")
-
-
-def _is_stopped(pid: int) -> bool:
-    return _stat_fields(pid)[:1] == ["T"]
-
-
-def _has_bench_as_parent(pid: int) -> bool:
-    parent = _stat_fields(pid)[1:2]
-    try:
-        return bool(parent) and b"vnetbench" in Path(f"/proc/{parent[0]}/cmdline").read_bytes()
-    except OSError:
-        return False
-
-
-def _stat_fields(pid: int) -> list[str]:
-    """Return the fields of proc_pid_stat(5) from the state on; none if the process has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
 
 
 def _user_namespace(pid: int) -> str | None:
