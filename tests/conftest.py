@@ -1,4 +1,4 @@
-"""Shared fixtures: the right to build networks, and the check that tests leave nothing behind."""
+"""Marks of whole folders, and the check that tests leave nothing behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from hypothesis import settings
 
 from vnetbench.lab import netlink, registry
-from vnetbench.lab.privilege import is_in_user_namespace
 
 pytest_plugins = ("tests.skip_limit",)
 
@@ -30,13 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(Path(__file__).parent).parts[0] in PURE:
             item.add_marker("pure")
-
-
-@pytest.fixture
-def real_root() -> None:
-    """Skip a test that needs root on the machine itself."""
-    if is_in_user_namespace():
-        pytest.skip("needs root on the machine itself")
 
 
 @pytest.fixture(autouse=True)
