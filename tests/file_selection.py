@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent
 PURE = ("docs", "estimate", "published", "report", "results", "search", "statements", "study")
@@ -22,6 +25,16 @@ def can_select(path: Path, mark_expression: str) -> bool:
     return all(_can_hold(path, term) for term in terms)
 
 
+def check_marks_are_visible(item: pytest.Item) -> None:
+    """Fail if a file holds a test of a mark that its text does not name: `-m` would miss the test."""
+    for mark in _TEXTS_OF_MARK:
+        if item.get_closest_marker(mark) and not _can_hold(item.path, mark):
+            raise pytest.UsageError(
+                f"{item.path} gets the mark {mark} elsewhere: name pytest.mark.{mark} in it"
+            )
+
+
+@cache
 def _can_hold(path: Path, term: str) -> bool:
     is_pure_folder = path.relative_to(ROOT).parts[0] in PURE
     if term == "not pure":
