@@ -68,7 +68,8 @@ def _measure_cost(testbed: PeerTestbed, streams: int, interval_s: float, seconds
         "sink": len(parse_cpu_list(testbed.cpu_list(testbed.sink))),
         "host": len(os.sched_getaffinity(0)),
     }
-    bench_s = float(agent.endpoint_record(measurement, OBSERVE).totals["bench_cpu_s"])
+    host: Mapping[str, Any] = agent.endpoint_record(measurement, OBSERVE).totals
+    bench_s = float(host["bench_cpu_s"])
     agents_s = sum(_own_cpu_s(agent.endpoint_record(measurement, role).totals) for role in _ROLES.values())
     return {
         _MACHINE: 100 * (bench_s + agents_s) / (seconds * cpu_counts["host"]),
