@@ -45,7 +45,8 @@ def run_trial(
         RunFailed: The trial failed.
     """
     try:
-        load = TrialLoad(complete_levels(levels, workload), seconds, sample_interval_s, workload)
+        all_levels = complete_levels({**testbed.levels, **levels}, workload)
+        load = TrialLoad(all_levels, seconds, sample_interval_s, workload)
         return measure_trial(testbed.testbed, testbed.observer, load)
     except (BenchError, TrialFailed, AgentError) as error:
         raise RunFailed(str(error)) from error
