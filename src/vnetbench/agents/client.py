@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
+from vnetbench.agents.sample_lines import SAMPLE_METHOD, SampleLines, is_sample
 from vnetbench.agents.transport import Transport, parse_message
 from vnetbench.printable import make_printable
 
@@ -39,11 +40,15 @@ class AgentError(Exception):
 
 
 class AgentClient:
-    """A connection to one agent. Its events arrive in `events`, in order."""
+    """A connection to one agent.
+
+    Its events arrive in `events`, in order, except for samples. `sample_lines` has those.
+    """
 
     def __init__(self, endpoint: str, transport: Transport) -> None:
         self.endpoint = endpoint
         self.events: queue.Queue[Event] = queue.Queue()
+        self.sample_lines = SampleLines()
         self._transport = transport
         self._ids = itertools.count(1)
         self._pending: dict[int, Future[dict[str, Any]]] = {}
@@ -90,7 +95,8 @@ class AgentClient:
             raise AgentError(self.endpoint, f"the agent did not answer {method} in {timeout_s:g} s") from None
 
     def discard_events(self) -> None:
-        """Discard the events of an earlier trial."""
+        """Discard the events and samples of an earlier trial."""
+        self.sample_lines.clear()
         while True:
             try:
                 self.events.get_nowait()
@@ -105,8 +111,15 @@ class AgentClient:
     def _read_messages(self) -> None:
         try:
             for line in self._transport.lines():
+                if is_sample(line):
+                    self.sample_lines.append(line)
+                    continue
                 message = parse_message(line)
-                if isinstance(message, dict):  # Another program may have written to the agent's output.
+                if not isinstance(message, dict):  # Another program may have written to the agent's output.
+                    continue
+                if message.get("method") == SAMPLE_METHOD:
+                    self.sample_lines.append(line)
+                else:
                     self._dispatch_message(message)
         finally:
             self._fail_pending_requests()

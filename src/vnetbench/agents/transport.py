@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -18,7 +19,8 @@ from vnetbench.process import BENCH_IDENTITY_VARIABLE, format_exit_status, read_
 
 CLOSE_TIMEOUT_S = 3.0
 HELLO_INTERVAL_S = 2.0
-_RECEIVE_BUFFER_BYTES = 1 << 16
+_RECEIVE_BUFFER_BYTES = 1 << 18
+"""An agent sends a second's samples at once. A large buffer reads them in a few calls."""
 MAX_LINE_BYTES = 1 << 25
 """Longest line of an agent. A sample of 1,000 streams has less than 1 MB."""
 _ENDLESS_LINE_REASON = f"it sent a line of more than {MAX_LINE_BYTES >> 20} MiB"
@@ -55,6 +57,7 @@ def spawn_process(command: Sequence[str], testbed_name: str) -> PipeTransport:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        bufsize=_RECEIVE_BUFFER_BYTES,
         env={
             **os.environ,
             "VNETBENCH_TESTBED": testbed_name,
@@ -62,6 +65,9 @@ def spawn_process(command: Sequence[str], testbed_name: str) -> PipeTransport:
         },
         start_new_session=True,  # The bench, not the agent, handles Ctrl-C of the terminal.
     )
+    assert process.stdout is not None
+    with suppress(OSError):  # The user has too many pipes. A smaller one works too.
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _RECEIVE_BUFFER_BYTES)
     return PipeTransport(process)
 
 
