@@ -1,4 +1,4 @@
-"""Make logs of long runs with many intervals, as the tools print them: interval lines are nearly all of a log.
+"""Make logs of long runs with many intervals, as the tools print them: nearly all lines are intervals.
 
 `bench/tool_logs.py` makes the opposite: very many short runs. Head and end of each run are those of the
 tests' logs, and the numbers of the intervals are random with a fixed seed.
@@ -63,8 +63,9 @@ def _iperf3_udp_server(rng: random.Random) -> Iterator[str]:
         interval = f"{second}.00-{second + 1}.00" if second is not None else f"0.00-{_SECONDS}.00"
         mbps, lost, total = rng.gauss(940, 3), rng.randrange(30), rng.randrange(80000, 81000)
         yield (
-            f"[  5] {interval:>11}  sec   {mbps / 8.39:.0f} MBytes   {mbps:.0f} Mbits/sec  {rng.random() / 50:.3f} ms"
-            f"  {lost}/{total} ({lost / total:.2%})  {'receiver' if second is None else ''}"
+            f"[  5] {interval:>11}  sec   {mbps / 8.39:.0f} MBytes   {mbps:.0f} Mbits/sec"
+            f"  {rng.random() / 50:.3f} ms  {lost}/{total} ({lost / total:.2%})"
+            f"  {'receiver' if second is None else ''}"
         )
 
 
@@ -90,7 +91,7 @@ def _iperf2_enhanced(rng: random.Random) -> Iterator[str]:
     yield "Client connecting to 10.0.0.2, TCP port 5001 with pid 12954 (1 flows)"
     yield "-" * 60
     yield "[  1] local 10.0.0.1%lo port 36766 connected with 10.0.0.2 port 5001 (sock=3)"
-    yield "[ ID] Interval            Transfer    Bandwidth       Write/Err  Rtry     Cwnd/RTT(var)        NetPwr"
+    yield "[ ID] Interval            Transfer    Bandwidth       Write/Err  Rtry     Cwnd/RTT(var)"
     for second in [*range(_SECONDS), None]:
         interval = f"{second}.0000-{second + 1}.0000" if second is not None else f"0.0000-{_SECONDS}.0232"
         mbps = rng.gauss(941, 20)
@@ -107,7 +108,8 @@ def _nuttcp(rng: random.Random) -> Iterator[str]:
         mbps = rng.gauss(9410, 200)
         yield f" {mbps / 8.388608:9.4f} MB /   1.00 sec = {mbps:9.4f} Mbps {rng.randrange(40):5} retrans"
     yield ""
-    yield f" {9410 * _SECONDS / 8.388608:9.4f} MB / {_SECONDS}.00 sec = 9410.0000 Mbps 94 %TX 30 %RX 0 retrans 0.14 msRTT"
+    total = f" {9410 * _SECONDS / 8.388608:9.4f} MB / {_SECONDS}.00 sec = 9410.0000 Mbps"
+    yield f"{total} 94 %TX 30 %RX 0 retrans 0.14 msRTT"
 
 
 def _sockperf(rng: random.Random) -> Iterator[str]:
@@ -156,12 +158,14 @@ def _neper(rng: random.Random) -> Iterator[str]:
         for flow in totals:
             totals[flow] += rng.randrange(10**8)
             time_s = _CLOCK_START_S + sample * 0.1 + flow * 1e-5 + rng.random() * 1e-3
-            yield f"0,{flow},{time_s:.9f},{totals[flow]},{rng.uniform(1e7, 1e9):.2f},0.003057,0.008579,2152,11,0,104,1"
+            rate = rng.uniform(1e7, 1e9)
+            yield f"0,{flow},{time_s:.9f},{totals[flow]},{rate:.2f},0.003057,0.008579,2152,11,0,104,1"
 
 
 def _netperf(rng: random.Random) -> Iterator[str]:
     yield f"$ netperf -H 10.0.0.2 -t TCP_STREAM -l {_SECONDS} -D 1"
-    yield "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : demo"
+    title = "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET"
+    yield f"{title} to 10.0.0.2 () port 0 AF_INET : demo"
     clock_s = 1795296201.123
     for _ in range(_SECONDS):
         length_s = rng.gauss(1.0005, 0.0002)
@@ -181,7 +185,8 @@ def _xfr(rng: random.Random) -> Iterator[str]:
     yield " INFO Connected to 10.0.0.2:5201"
     for second in range(1, _SECONDS):
         gbps = rng.gauss(9.4, 0.2)
-        yield f"[{second + rng.random() / 100:.3f}]    {gbps:.1f} Gbps     {gbps / 8.6:.2f} GB  rtx: {rng.randrange(20)}"
+        time_s = second + rng.random() / 100
+        yield f"[{time_s:.3f}]    {gbps:.1f} Gbps     {gbps / 8.6:.2f} GB  rtx: {rng.randrange(20)}"
     rule = "─" * 50
     yield from (
         rule,
@@ -207,7 +212,8 @@ def _goben_csv(rng: random.Random) -> Iterator[str]:
     yield "DIRECTION,TIME,RATE"
     for second in range(_SECONDS):
         clock = f"{second // 60:02}:{second % 60:02}.{rng.randrange(10**9):09}"
-        yield f"input,2026-11-23 04:{clock} +0000 UTC m=+{second}.{rng.randrange(10**9):09},{rng.uniform(800, 9000):.10f}"
+        since_start = f"{second}.{rng.randrange(10**9):09}"
+        yield f"input,2026-11-23 04:{clock} +0000 UTC m=+{since_start},{rng.uniform(800, 9000):.10f}"
 
 
 _RUN_LINES_BY_NAME: dict[str, _RunLines] = {

@@ -78,7 +78,7 @@ def _decode_8_bit_lines(data: bytes) -> Iterator[str]:
         for line in _LINE_END_PATTERN_BY_ENCODING[EIGHT_BIT].split(data)[:-1]:
             yield _remove_control_characters(_decode_line(line, EIGHT_BIT))
     else:
-        if len(data.translate(None, _CONTROL_BYTES)) < len(data) or not data.isascii():
+        if len(data.translate(None, _CONTROL_BYTES)) < len(data) or "\ufeff" in text:
             text = _remove_control_characters(text)
         # A text without CR is the usual one, and the quickest to split.
         yield from (_LINE_END_PATTERN.split(text) if "\r" in text else text.split("\n"))[:-1]

@@ -26,7 +26,10 @@ class IntervalFormat:
 
 
 class _PackedColumn:
-    """The values of one name, NaN in intervals that have none. The ranges are stored once a value is rounded."""
+    """The values of one name, NaN in intervals that have none.
+
+    The ranges are stored from the first rounded value on.
+    """
 
     def __init__(self, interval_count: int) -> None:
         self.values = array("d", (nan,)) * interval_count

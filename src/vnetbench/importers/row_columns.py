@@ -1,7 +1,7 @@
 """The rows of a table in a log, matched many lines at once and kept as columns of text.
 
-Nearly all lines of a large log are rows of one or two forms. One search over thousands of lines takes half the
-time of a search in each line, and a column is converted at once (`value_columns`).
+Nearly all lines of a large log are rows of one or two forms. One search covers thousands of them, and each
+column is converted at once (`value_columns`).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class RowPattern:
         return (*row.groups(""), "") if row is not None else None
 
     def match_lines(self, lines: Sequence[str]) -> list[Row]:
-        """Return the rows and separators at the start of these lines; a separator has no groups that matched."""
+        """Return the rows and separators at the start of these lines. All groups of a separator are empty."""
         found = self._block.findall("\n".join(lines) + "\n")
-        # Each match takes a newline and all of them take the text, so with as many matches as lines each is a line.
+        # Each match has a newline, and together they are the text. So as many matches as lines are the lines.
         if len(found) != len(lines):
             found = [self._match_line_as_block(line) for line in lines]
         if any(map(_LAST, found)):

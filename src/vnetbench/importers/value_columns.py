@@ -1,6 +1,6 @@
 """Columns of reported values: the numbers of very many rows, with the ranges that round to them.
 
-The functions compute what their counterparts in `units` and `arithmetic` compute for single values, to the last bit.
+The functions return, to the last bit, what `units` and `arithmetic` return for single values.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _POWERS_OF_TEN = 10.0 ** np.arange(_MAX_PLAIN_NUMBER_CHARACTERS)
 
 @dataclass(frozen=True)
 class ValueColumn:
-    """Values of many rows: three arrays of the same length. NaN stands for a value that a row does not have."""
+    """Values of many rows: three arrays of the same length. NaN stands for a value that a row lacks."""
 
     values: Floats
     lows: Floats
     highs: Floats
 
     @classmethod
-    def exact(cls, numbers: Sequence[float] | Floats) -> ValueColumn:
+    def exact(cls, numbers: npt.ArrayLike) -> ValueColumn:
         """Return numbers that were not rounded."""
         values = np.asarray(numbers, dtype=np.float64)
         return cls(values, values, values)
@@ -109,12 +109,23 @@ def parse_rounded_column(texts: Sequence[str], scale: float | Sequence[float] | 
         values = parse_floats(texts)
     except ValueError:
         return _parse_each(texts, factors)
-    # A number without a point has no decimals: `find` returns -1.
-    decimals = [len(text) - (text.find(".") + 1 or len(text)) for text in texts]
-    units_per_one = _POWERS_OF_TEN[decimals]
+    units_per_one = _POWERS_OF_TEN[_count_decimals(texts)]
     half_units = 2 * np.rint(values * units_per_one)
     lows, highs = (half_units - 1) / (2 * units_per_one), (half_units + 1) / (2 * units_per_one)
     return ValueColumn(values * factors, lows * factors, highs * factors)
+
+
+def _count_decimals(texts: Sequence[str]) -> npt.NDArray[np.intp]:
+    """Return the number of decimals of plain numbers, each with one point at most."""
+    characters = np.frombuffer(("\n".join(texts) + "\n").encode(), dtype=np.uint8)
+    points, ends = np.flatnonzero(characters == ord(".")), np.flatnonzero(characters == ord("\n"))
+    if len(points) < len(ends):
+        has_point = np.zeros(len(ends), dtype=np.bool_)
+        has_point[np.searchsorted(ends, points)] = True
+        decimals = np.zeros(len(ends), dtype=np.intp)
+        decimals[has_point] = ends[has_point] - points - 1
+        return decimals
+    return ends - points - 1
 
 
 def _parse_each(texts: Sequence[str], factors: Floats) -> ValueColumn:
@@ -167,10 +178,11 @@ class CachedNumbers:
 
     def parse(self, texts: Sequence[str]) -> Floats:
         """Return the numbers of n texts, with the shape (n, width). Raises what the parser raises."""
-        rows = list(map(self._row_by_text.get, texts))
-        if None in rows:
+        try:
+            rows = list(map(self._row_by_text.__getitem__, texts))
+        except KeyError:
             self._add_new_texts(texts)
-            rows = list(map(self._row_by_text.get, texts))
+            rows = list(map(self._row_by_text.__getitem__, texts))
         return self._table[rows]
 
     def _add_new_texts(self, texts: Sequence[str]) -> None:

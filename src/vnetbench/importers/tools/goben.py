@@ -57,7 +57,6 @@ _CSV_ROWS = RowPattern(
     rf"(?P<zone>[+-]\d{{4}})[^,\n]*,(?P<mbps>{DECIMAL_PATTERN}(?:e[+-]?\d+)?){SPACE}*"
 )
 """`input,2026-11-23 04:28:56.5 +0000 UTC m=+0.51,6074.1`."""
-_CSV_TIME_FORMAT = "%Y-%m-%d %H:%M:%S %z"
 _DIRECTION_BY_CSV_NAME = {"input": REVERSE, "output": FORWARD}
 _DURATION_PARTS = re.compile(rf"({DECIMAL_PATTERN})(h|ms|m|s|us|µs|ns)")
 _SECONDS_BY_DURATION_UNIT = {"h": 3600.0, "m": 60.0, **SECONDS_BY_UNIT}
@@ -350,12 +349,10 @@ def _split_directions(
 
 def _parse_times_us(rows: RowColumns) -> npt.NDArray[np.int64]:
     """Return the times in µs since 1970. goben prints more digits."""
-    zones = [f"{second} {zone}" for second, zone in zip(rows["second"], rows["zone"], strict=True)]
-    seconds = {
-        text: round(datetime.strptime(text, _CSV_TIME_FORMAT).timestamp()) for text in dict.fromkeys(zones)
-    }
+    texts = [second + zone for second, zone in zip(rows["second"], rows["zone"], strict=True)]
+    seconds = {text: round(datetime.fromisoformat(text).timestamp()) for text in dict.fromkeys(texts)}
     fractions = np.rint(1e6 * parse_floats([f"0{fraction}" for fraction in rows["fraction"]]))
-    whole = np.fromiter(map(seconds.__getitem__, zones), dtype=np.int64, count=len(zones))
+    whole = np.fromiter(map(seconds.__getitem__, texts), dtype=np.int64, count=len(texts))
     return 1_000_000 * whole + fractions.astype(np.int64)
 
 
@@ -364,7 +361,7 @@ def _find_start_time(rows: RowColumns, times_us: npt.NDArray[np.int64]) -> datet
     if not len(times_us):
         return None
     row = int(times_us.argmin())
-    second = datetime.strptime(f"{rows['second'][row]} {rows['zone'][row]}", _CSV_TIME_FORMAT)
+    second = datetime.fromisoformat(rows["second"][row] + rows["zone"][row])
     return second.replace(microsecond=int(times_us[row] % 1_000_000))
 
 

@@ -25,6 +25,7 @@ from vnetbench.importers.value_columns import (
     CachedNumbers,
     Floats,
     ValueColumn,
+    cache_values,
     choose_more_precise_values,
     divide_columns,
     parse_rounded_column,
@@ -53,8 +54,12 @@ _RATE_DETAIL_PATTERNS: Mapping[str, re.Pattern[str]] = {
 """Values behind the rate, by the names that `-fparse` prints."""
 _MACHINE_READABLE_LINE = re.compile(r"(?:[\w.-]+: )?megabytes=(?P<mb>[\d.]+) (?P<pairs>real_sec(?:onds)?=.*)")
 """`megabytes=23.8750 real_seconds=2.00 rate_Mbps=99.9517 tx_cpu=98 rx_cpu=1 retrans=0 rtt_ms=0.14`."""
+_DETAILS_WITHOUT_CPU_PATTERN = r"[^%\n]*+(?:%(?![TR]X)[^%\n]*+)*+"
+"""The whole transfer has the CPU time, `%TX` or `%RX`. Intervals do not have it."""
 _INTERVAL_ROWS = RowPattern(
-    rf"(?:[\w.-]+: )?{SPACE}*{_RATE_COLUMNS_PATTERN}(?!.*%[TR]X)(?P<details>.*)".replace(r"\s", SPACE)
+    rf"(?:[\w.-]+: )?{SPACE}*{_RATE_COLUMNS_PATTERN}(?P<details>{_DETAILS_WITHOUT_CPU_PATTERN})".replace(
+        r"\s", SPACE
+    )
 )
 _MACHINE_READABLE_INTERVAL_ROWS = RowPattern(
     r"(?:[\w.-]+: )?megabytes=(?P<mb>[\d.]+) real_sec=(?P<seconds>\S+) rate_Mbps=(?P<mbps>\S+)(?P<details>.*)"
@@ -218,8 +223,8 @@ class NuttcpReport(LineReport):
 
     def _is_udp(self, values: Mapping[str, str]) -> bool:
         is_set = self.settings is not None and self.settings["mode"] == "udp"
-        has_losses = "pkt" in values or "loss" in values or _has_losses(self.rows["details"])
-        return "u" in self.options or is_set or has_losses
+        has_losses = "pkt" in values or "loss" in values or (self._interval_counters()[:, -1] > 0).any()
+        return "u" in self.options or is_set or bool(has_losses)
 
     def _build_factors(self, *, is_udp: bool) -> dict[str, Level]:
         settings, options = self.settings, self.options
@@ -250,17 +255,20 @@ class NuttcpReport(LineReport):
     def _build_intervals(self) -> PackedIntervals:
         amounts = parse_rounded_column(self.rows["mb"], _BYTES_PER_NUTTCP_MEGABYTE)
         rates = parse_rounded_column(self.rows["mbps"], 1e6 / 8)
-        lengths_s = parse_rounded_column(self.rows["seconds"])
+        lengths_s = _parse_seconds(self.rows["seconds"])
         has_rate = rates.lows > 0
         quotients = divide_columns(amounts, rates.replace(~has_rate, np.nan))
         lengths_s = choose_more_precise_values(lengths_s, quotients)
         ends_s = np.cumsum(lengths_s.values)
         starts_s = np.concatenate(([0.0], ends_s))[:-1]
-        counters = _DETAIL_COUNTERS.parse(self.rows["details"])
+        counters = self._interval_counters()
         columns = {"bytes": amounts} | {
             name: ValueColumn.exact(counters[:, at]) for at, name in enumerate(_COUNTER_BY_INTERVAL_VALUE)
         }
         return PackedIntervals.of_columns(starts_s, ends_s, columns, self._detect_direction())
+
+    def _interval_counters(self) -> Floats:
+        return _DETAIL_COUNTERS.parse(self.rows["details"])
 
     def _list_remarks(self, values: Mapping[str, str], *, is_udp: bool) -> Iterable[str]:
         if values and self.error_message:
@@ -287,20 +295,23 @@ def _parse_details(text: str) -> dict[str, str]:
     }
 
 
-def _has_losses(details: Sequence[str]) -> bool:
-    return any("pkt" in values or "loss" in values for values in map(_parse_details, set(details)))
-
-
 def _parse_counters(details: Sequence[str]) -> Floats:
-    """Return the counters of `_COUNTER_BY_INTERVAL_VALUE` in each text, NaN where it has none."""
-    parsed = map(_parse_details, details)
-    names = _COUNTER_BY_INTERVAL_VALUE.values()
-    return np.array(
-        [[parse_exact_count(values[n]).value if n in values else np.nan for n in names] for values in parsed]
-    )
+    """Return for each text the counters of `_COUNTER_BY_INTERVAL_VALUE`, and 1 if it has losses.
+
+    NaN stands for a counter that the text does not have.
+    """
+    rows = []
+    for values in map(_parse_details, details):
+        counters = [
+            parse_exact_count(values[name]).value if name in values else np.nan
+            for name in _COUNTER_BY_INTERVAL_VALUE.values()
+        ]
+        rows.append([*counters, float("pkt" in values or "loss" in values)])
+    return np.array(rows)
 
 
-_DETAIL_COUNTERS = CachedNumbers(len(_COUNTER_BY_INTERVAL_VALUE), _parse_counters)
+_parse_seconds = cache_values(parse_rounded)
+_DETAIL_COUNTERS = CachedNumbers(len(_COUNTER_BY_INTERVAL_VALUE) + 1, _parse_counters)
 
 
 def _parse_name_value_pairs(line: re.Match[str]) -> dict[str, str]:

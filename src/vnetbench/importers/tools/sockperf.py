@@ -251,8 +251,7 @@ class SockperfReport(LineReport):
         if not last - first <= _MAX_INTERVALS:
             raise ValueError(f"the packets cover more than {_MAX_INTERVALS * _INTERVAL_LENGTH_S:g} s")
         counts = np.bincount((bins - first).astype(np.intp))[1:-1]
-        numbers = np.arange(len(counts))
-        starts_s = numbers * _INTERVAL_LENGTH_S
+        starts_s = np.arange(len(counts), dtype=np.float64) * _INTERVAL_LENGTH_S
         replies = {"transactions": ValueColumn.exact(counts)}
         return PackedIntervals.of_columns(starts_s, starts_s + _INTERVAL_LENGTH_S, replies)
 

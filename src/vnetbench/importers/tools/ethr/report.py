@@ -31,8 +31,8 @@ _VERSION_LINE = re.compile(
 _DESTINATION_LINE = re.compile(r"Using destination: ")
 _END_LINE = re.compile(r"Ethr done, (?P<reason>.*)")
 _CLIENT_STREAM_ROWS = RowPattern(
-    rf"\[{SPACE}*(?P<stream>\d+|SUM)\]{SPACE}+(?P<protocol>TCP|UDP){SPACE}+(?P<second>\d{{3,}})-\d{{3,}} sec{SPACE}+"
-    rf"(?P<bits>[\d.]+[KMGT]?)(?:{SPACE}+(?P<packets>[\d.]+[KMGT]?))?{SPACE}*",
+    rf"\[{SPACE}*(?P<stream>\d+|SUM)\]{SPACE}+(?P<protocol>TCP|UDP){SPACE}+(?P<second>\d{{3,}})-\d{{3,}}"
+    rf" sec{SPACE}+(?P<bits>[\d.]+[KMGT]?)(?:{SPACE}+(?P<packets>[\d.]+[KMGT]?))?{SPACE}*",
     separator=r"- - - [- ]*",
 )
 """`[    7]     TCP      000-001 sec     12.3G`."""

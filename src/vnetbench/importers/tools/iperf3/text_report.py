@@ -118,11 +118,10 @@ class TextRunParser:
         is_row = line_patterns.ROW_PATTERN.search
         while not (self._error or self.has_done_line) and (line := self._lines.peek_line()) is not None:
             row = is_row(line)
-            if row is not None and (self._is_in_summary or not self._take_interval_rows()):
-                self._lines.take_line()
-                self._take_row(row)
-            elif row is not None:
-                continue
+            if row is not None:
+                if self._is_in_summary or not self._take_interval_rows():
+                    self._lines.take_line()
+                    self._take_row(row)
             elif start := line_patterns.find_start_line(line):
                 if not self._belongs_to_run(start):
                     return
@@ -200,10 +199,7 @@ class TextRunParser:
         """Take the next rows of intervals together. Return False if the next line is another one."""
         first = self._lines.last_taken_number + 1
         rows = self._lines.take_rows(line_patterns.INTERVAL_ROWS)
-        positions = [position for position, row in enumerate(rows) if row[0]]
-        if positions:
-            foreign = self.rows.add_intervals([rows[position] for position in positions])
-            self._foreign_line_numbers += [first + positions[each] for each in foreign]
+        self._foreign_line_numbers += [first + position for position in self.rows.add_intervals(rows)]
         return bool(rows)
 
     def _take_row(self, row: re.Match[str]) -> None:
@@ -211,12 +207,7 @@ class TextRunParser:
         self._is_in_summary |= row["mark"] in (SENDER, RECEIVER)
         if self._is_in_summary:
             self.rows.add_summary(row)
-            return
-        groups = row.groupdict("")
-        if groups["lost"] == "Unknown":
-            groups |= {"jitter": "", "lost": "", "total": ""}
-        interval = (*(groups[name] for name in line_patterns.INTERVAL_ROWS.names), "")
-        if self.rows.add_intervals([interval], are_omitted=bool(groups["mark"])):
+        elif not self.rows.add_interval(row):
             self._foreign_line_numbers.append(self._lines.last_taken_number)
 
     def _belongs_to_run(self, match: re.Match[str]) -> bool:

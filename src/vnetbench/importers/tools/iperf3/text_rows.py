@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals
 from vnetbench.importers.row_columns import Row
 from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
+from vnetbench.importers.tools.iperf3 import line_patterns
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
     RECEIVER,
@@ -79,43 +81,59 @@ class TextRows:
         self._stream_ids_by_direction: dict[str, set[str]] = {}
         self._rows_since_sum = 0
 
-    def add_intervals(self, rows: Sequence[Row], *, are_omitted: bool = False) -> list[int]:
-        """Add rows of `line_patterns.INTERVAL_ROWS`.
+    def add_interval(self, row: re.Match[str]) -> bool:
+        """Add an interval of `line_patterns.ROW_PATTERN`. Return False if its times are not in order."""
+        groups = row.groupdict("")
+        if groups["lost"] == "Unknown":
+            groups |= {"jitter": "", "lost": "", "total": ""}
+        columns = [(groups[name],) for name in line_patterns.INTERVAL_ROWS.names]
+        return self._add_columns(columns, are_omitted=bool(groups["mark"])) == []
+
+    def add_intervals(self, rows: Sequence[Row]) -> list[int]:
+        """Add rows of `line_patterns.INTERVAL_ROWS`, without the separators between them.
 
         Returns:
             The positions of rows whose times are not in order. They are left out.
         """
-        names, times, transfers, jitters, lost, totals, counts, cwnds, _ = zip(*rows, strict=True)
+        positions = [position for position, row in enumerate(rows) if row[0]]
+        if not positions:
+            return []
+        columns = list(zip(*(rows[position] for position in positions), strict=True))[:-1]
+        return [positions[each] for each in self._add_columns(columns, are_omitted=False)]
+
+    def _add_columns(self, columns: Sequence[Sequence[str]], *, are_omitted: bool) -> list[int]:
+        names, times, transfers, jitters, lost, totals, counts, cwnds = columns
         starts_s, ends_s = _TIMES_S.parse(times).T
-        if (ends_s < starts_s).any():
-            kept = [row for row, is_in_order in zip(rows, starts_s <= ends_s, strict=True) if is_in_order]
-            if kept:
-                self.add_intervals(kept, are_omitted=are_omitted)
-            return [int(position) for position in np.flatnonzero(ends_s < starts_s)]
+        is_in_order = starts_s <= ends_s
+        if not is_in_order.all():
+            kept = [tuple(compress(column, is_in_order)) for column in columns]
+            if kept[0]:
+                self._add_columns(kept, are_omitted=are_omitted)
+            return [int(position) for position in np.flatnonzero(~is_in_order)]
         if are_omitted:
             self.omitted_s = max(self.omitted_s, float(ends_s.max()))
         else:
             starts_s, ends_s = starts_s + self.omitted_s, ends_s + self.omitted_s
-        columns = {"bytes": _parse_bytes_column(transfers)}
+        values = {"bytes": _parse_bytes_column(transfers)}
         if any(totals):
-            columns |= {"lost": _parse_counts(lost), "jitter_us": _parse_jitters_us(jitters)}
+            values |= {"lost": _parse_counts(lost), "jitter_us": _parse_jitters_us(jitters)}
         if any(cwnds):
-            columns["cwnd_bytes"] = _parse_bytes_column(cwnds)
+            values["cwnd_bytes"] = _parse_bytes_column(cwnds)
         if any(totals) or self.is_lone_count_of_datagrams:
             datagrams = [total or count for total, count in zip(totals, counts, strict=True)]
-            columns["datagrams"] = _parse_counts(datagrams)
+            values["datagrams"] = _parse_counts(datagrams)
         if any(counts):
-            columns["retransmits"] = _parse_counts(counts)
+            values["retransmits"] = _parse_counts(counts)
         formats = self._register_formats(names, totals, counts, cwnds, are_omitted=are_omitted)
         is_sum = np.fromiter(map(_SUM_NAMES.__contains__, names), dtype=np.bool_, count=len(names))
         starts_s, ends_s = self._take_times_of_sums(is_sum, starts_s, ends_s)
-        self.intervals.extend(formats, starts_s, ends_s, columns)
+        self.intervals.extend(formats, starts_s, ends_s, values)
         return []
 
     def _take_times_of_sums(
         self, is_sum: npt.NDArray[np.bool_], starts_s: Floats, ends_s: Floats
     ) -> tuple[Floats, Floats]:
-        """Return the times of the rows. A stream has those of the sum behind it: the last digit may differ."""
+        """Return the times of the rows. Streams have those of the next sum: the last digit may differ."""
         sums = np.flatnonzero(is_sum)
         if not len(sums):
             self._rows_since_sum += len(is_sum)
@@ -128,7 +146,7 @@ class TextRows:
 
     def _register_formats(
         self, names: Sequence[str], *optional_columns: Sequence[str], are_omitted: bool
-    ) -> Iterable[int]:
+    ) -> list[int]:
         """Return the number of each row's format, by its name and by which optional columns it has."""
         number_by_name = {name: number for number, name in enumerate(dict.fromkeys(names))}
         kinds = np.fromiter(map(number_by_name.__getitem__, names), dtype=np.intp, count=len(names))
@@ -141,7 +159,7 @@ class TextRows:
             )
             for row in rows
         ]
-        return np.array(formats)[kind_by_row].tolist()
+        return [formats[kind] for kind in kind_by_row]
 
     def add_summary(self, row: re.Match[str]) -> None:
         """Add a row of the summary. A row whose rate is not a number (a run without duration) is ignored."""

@@ -26,11 +26,12 @@ from vnetbench.importers.units import (
     BITS_BY_BPS_UNIT,
     DECIMAL_PATTERN,
     SECONDS_BY_UNIT,
+    parse_exact_count,
     parse_rounded,
     parse_with_unit,
 )
 from vnetbench.importers.validation import drop_invalid_levels_and_intervals
-from vnetbench.importers.value_columns import ValueColumn, parse_floats, parse_rounded_column, unit_factors
+from vnetbench.importers.value_columns import ValueColumn, cache_values, parse_floats
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 
@@ -39,13 +40,11 @@ _BYTES_BY_UNIT = {"B": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2
 _CONNECTING_LINE = re.compile(r"\s*INFO Connecting to ")
 _LOG_LINE = re.compile(r"\s*(?P<level>INFO|WARN|ERROR) (?P<text>.*)|(?P<error>Error: .*)")
 _INTERVAL_ROWS = RowPattern(
-    rf"\[[^\]\n]+\]{SPACE}+(?P<rate>{DECIMAL_PATTERN}) (?P<rate_unit>[KMGT]?bps)"
-    rf"{SPACE}+(?P<amount>{DECIMAL_PATTERN}) (?P<amount_unit>[KMGT]?B)(?:{SPACE}.*|)"
+    rf"\[[^\]\n]+\]{SPACE}+(?P<rate>{DECIMAL_PATTERN} [KMGT]?bps)"
+    rf"{SPACE}+(?P<amount>{DECIMAL_PATTERN} [KMGT]?B)(?:{SPACE}.*|)"
 )
 """`[1.022]    30.6 Mbps     3.65 MB  jitter:    0.01ms  lost: 0`."""
-_CSV_INTERVAL_ROWS = RowPattern(
-    r"[\d.]+,[\d.]*,(?P<amount>\d+),(?P<rate>\d+(?:\.\d+)?)(?P<rate_unit>)(?P<amount_unit>),.*"
-)
+_CSV_INTERVAL_ROWS = RowPattern(r"[\d.]+,[\d.]*,(?P<amount>\d+),(?P<rate>\d+(?:\.\d+)?),.*")
 """`1.008,1.00,2368800,18.93,0,0.013,0,,,`: bytes, and their rate in Mbit/s."""
 _TITLE_LINE = re.compile(r"\s*xfr Test Results\s*$")
 _RULE_LINE = re.compile(r"─{20,}\s*$")
@@ -154,7 +153,7 @@ class XfrReport(LineReport):
             self._add_exact_interval(str(entry["bytes"]), str(entry["throughput_mbps"]))
 
     def _add_exact_interval(self, amount: str, mbps: str) -> None:
-        self.rows.extend(_CSV_INTERVAL_ROWS.names, [(amount, mbps, "", "")])
+        self.rows.extend(_CSV_INTERVAL_ROWS.names, [(amount, mbps)])
 
     def _add_csv_row(self, row: dict[str, str]) -> None:
         if "test_id" in row:
@@ -354,22 +353,33 @@ def _compute_metrics(result: _XfrResult) -> dict[str, RoundedValue]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def _parse_amount(text: str) -> RoundedValue:
+    """Return the bytes of `3.65 MB`, or the exact number of `2368800`."""
+    number, _, unit = text.partition(" ")
+    return parse_rounded(number, _BYTES_BY_UNIT[unit]) if unit else parse_exact_count(number)
+
+
+def _parse_rate(text: str) -> RoundedValue:
+    """Return the bit/s of `30.6 Mbps`, or the number of `18.93`."""
+    number, _, unit = text.partition(" ")
+    return parse_rounded(number, BITS_BY_BPS_UNIT[unit]) if unit else RoundedValue.exact(float(number))
+
+
+_parse_printed_amounts, _parse_printed_rates = cache_values(_parse_amount), cache_values(_parse_rate)
+
+
 def _build_intervals(rows: RowColumns, direction: Level) -> PackedIntervals:
     """Return the intervals. A test of both directions has none: xfr adds the directions up.
 
-    An amount without a unit is exact, and its rate is in Mbit/s.
+    An amount without a unit is exact, and its rate is in Mbit/s, without a unit as well.
     """
     if direction == "both" or not len(rows):
         return PackedIntervals()
-    units = rows["amount_unit"]
-    is_exact = np.array([not unit for unit in units])
-    amounts = parse_rounded_column(rows["amount"], unit_factors(units, {"": 1.0, **_BYTES_BY_UNIT}))
-    amounts = ValueColumn(
-        amounts.values,
-        np.where(is_exact, amounts.values, amounts.lows),
-        np.where(is_exact, amounts.values, amounts.highs),
-    )
-    rates = parse_floats(rows["rate"]) * unit_factors(rows["rate_unit"], {"": 1.0, **BITS_BY_BPS_UNIT})
+    if any(" " in text for text in rows["amount"]):
+        amounts, rates = _parse_printed_amounts(rows["amount"]), _parse_printed_rates(rows["rate"]).values
+    else:
+        amounts, rates = ValueColumn.exact(parse_floats(rows["amount"])), parse_floats(rows["rate"])
+    is_exact = amounts.lows == amounts.highs
     bits = np.where(is_exact, 8e-6, 8.0) * amounts.values
     ends_s = np.cumsum(np.divide(bits, rates, out=np.zeros_like(rates), where=rates != 0))
     starts_s = np.concatenate(([0.0], ends_s))[:-1]
