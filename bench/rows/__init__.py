@@ -38,6 +38,7 @@ ROWS: Mapping[str, Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec
     "guest-start": guests.guest_start,
     "import": importing.log_import,
     "import-tools": tool_import.tool_import,
+    "import-long": tool_import.long_import,
     "import-1000": tool_import.thousand_logs,
     "explain": analysis.campaign_analysis,
 }
