@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.agents.client import AgentClient
+from vnetbench.agents.messages import check_trial_end
 from vnetbench.failure_kinds import AGENT_GONE
 from vnetbench.printable import make_printable
 from vnetbench.results.agent_events import parse_histogram, parse_observation, parse_stream_sample
@@ -81,6 +82,7 @@ class TrialEndpoint:
             check_endpoint(EndpointRecord(name, self.role, {}, (sample,)))
             self.samples.append(sample)
         elif method == "trial.end":
+            check_trial_end(params)
             totals = {k: v for k, v in params.items() if k != "trial"}
             check_endpoint(EndpointRecord(name, self.role, totals, ()))
             self.totals = totals
