@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.agents.client import AgentClient
+from vnetbench.agents.messages import check_trial_end
 from vnetbench.agents.sample_lines import SAMPLE_METHOD
 from vnetbench.agents.transport import parse_message
 from vnetbench.failure_kinds import AGENT_GONE
@@ -121,6 +122,7 @@ class TrialEndpoint:
 
     def _process_trial_end(self, params: Mapping[str, Any]) -> None:
         """Keep the totals; raises one of VALUE_ERRORS if the results file could not keep them."""
+        check_trial_end(params)
         name = self.agent.endpoint
         totals = {k: v for k, v in params.items() if k != "trial"}
         check_endpoint(EndpointRecord(name, self.role, totals, ()))
