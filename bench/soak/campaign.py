@@ -30,6 +30,8 @@ MAX_DELAY_S = 0.6
 """Longest time from a finished trial to a fault, so that faults hit every phase of a trial."""
 STALL_S = 180.0
 """A bench that finishes no trial for this long hangs."""
+END_TIMEOUT_S = 30.0
+"""Processes that end with their bench take a moment to vanish, on a busy machine a longer one."""
 MAX_SESSIONS_WITHOUT_PROGRESS = 10
 CLEAN_SHARE = 0.5
 """Share of the kills after which `lab clean` runs before the next session."""
@@ -214,7 +216,7 @@ class Soak:
         self._check_leftovers("after `lab clean`")
 
     def _check_leftovers(self, moment: str) -> None:
-        deadline = time.monotonic() + 3.0  # Processes that were killed take a moment to vanish.
+        deadline = time.monotonic() + END_TIMEOUT_S
         while (added := self._read_machine_state().added_since(self._before)) and (
             time.monotonic() < deadline
         ):

@@ -33,6 +33,18 @@ def _read_process_identity(pid: int) -> str | None:
     return None if state == "Z" else f"{pid}:{boot}:{start}"
 
 
+def run_folder(pid: int) -> tuple[int, int] | None:
+    """Return device and inode of the `/run` that a process sees; None if it has ended or is another user's.
+
+    A container and a test run have a `/run` of their own, and with it other testbeds.
+    """
+    try:
+        folder = Path(f"/proc/{pid}/root/run").stat()
+    except OSError:
+        return None
+    return folder.st_dev, folder.st_ino
+
+
 def format_exit_status(code: int) -> str:
     """Return how a child process ended, by its `subprocess` code: "killed by SIGKILL", "exit code 1"."""
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -114,7 +114,7 @@ def act_under_load(
 ) -> Iterator[None]:
     """Do this in another thread, once so many bytes have passed a connection of the server at this port.
 
-    A time to wait instead would be too short for a busy machine. Only the kernel's own counters tell.
+    A busy machine may start the load later than any fixed time. The kernel's counters show when it flows.
     """
 
     def act() -> None:

@@ -24,7 +24,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import merge_if_equal
 from vnetbench.lab.netns.topology import namespace_name
-from vnetbench.process import is_process_alive, read_own_process_identity
+from vnetbench.process import is_process_alive, read_own_process_identity, run_folder
 from vnetbench.study.factors.testbed_factors import CPU_QUOTA
 from vnetbench.study.model import Level
 
@@ -330,7 +330,11 @@ def _own_or_abandoned_groups(testbed_name: str) -> list[Path]:
     """Return this user's groups of a testbed that this bench, or one that has ended, created."""
     hierarchy = find_cpu_hierarchy()
     groups = find_groups(hierarchy, testbed_name, "*.[0-9]*") if hierarchy else []
-    return [group for group in groups if _is_owned_by_this_user(group) and _is_own_or_abandoned(group)]
+    return [
+        group
+        for group in groups
+        if _is_owned_by_this_user(group) and _is_own_or_abandoned(group) and not _is_in_another_run(group)
+    ]
 
 
 def _group_owner_identity(group: Path) -> str:
@@ -341,6 +345,14 @@ def _group_owner_identity(group: Path) -> str:
 def _is_own_or_abandoned(group: Path) -> bool:
     bench = _group_owner_identity(group)
     return bench == read_own_process_identity() or not is_process_alive(bench)
+
+
+def _is_in_another_run(group: Path) -> bool:
+    """Return whether a process in the group sees another `/run`: only what is there can end it."""
+    with suppress(OSError):
+        folders = {run_folder(int(pid)) for pid in (group / PROCS_FILE_NAME).read_text().split()}
+        return bool(folders - {None, run_folder(os.getpid())})
+    return False
 
 
 def _is_owned_by_this_user(group: Path) -> bool:
