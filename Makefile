@@ -9,7 +9,7 @@ NOW := $(shell date +%Y%m%d-%H%M%S)
 DEMO := out/jumbo-frames-$(NOW)
 DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-long test-real test-peers fuzz audit-dependencies lint bench bench-estimates bench-search bench-large corpus bench-explain soak words docs clean
+.PHONY: help install demo demo-adapters test test-traffic test-static test-computed test-agent test-agent-built test-bench test-pure test-long test-real test-peers fuzz audit-dependencies lint bench bench-estimates bench-search bench-large corpus bench-explain soak words docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
@@ -56,18 +56,29 @@ demo-adapters: install
 		--set precision.max_trials=8 --set precision.time_limit='5 min' -o $(DEMO_ADAPTERS).vnb
 	$(BIN)/vnetbench report $(DEMO_ADAPTERS).vnb -o $(DEMO_ADAPTERS).html --png $(DEMO_ADAPTERS)
 
-# Tests with real traffic mostly wait, and other traffic would disturb them. Linters and tests that only compute run meanwhile at
-# low priority. Their output follows when they end. The agent's tests send traffic too, so they run last.
-test: install test-peers
-	$(MAKE) --jobs=2 --keep-going test-real test-computed
-	$(MAKE) test-agent
+# Tests with real traffic mostly wait. Linters and tests that only compute use the CPU time that those leave. Their output
+# follows when they end. The agent's tests send traffic too, so they run last.
+define at_low_priority
+	@mkdir -p out
+	@tools/at-low-priority $(MAKE) --jobs=1 --keep-going $(1) > out/$@.log 2>&1; status=$$?; \
+		echo; cat out/$@.log; exit $$status
+endef
+
+test: test-peers
+	$(MAKE) --jobs=3 --keep-going test-traffic test-static test-computed
+
+# These two run one after the other.
+test-traffic: install test-peers
+	@$(MAKE) --jobs=1 --keep-going test-real test-agent
+
+# Linters need no agent, so they run while it is linked.
+test-static: $(BIN)/vnetbench
+	$(call at_low_priority,lint test-agent-built)
 
 test-computed: install
-	@mkdir -p out
-	@nice -n 19 $(MAKE) --jobs=1 --keep-going lint test-pure test-agent-built > out/test-computed.log 2>&1; status=$$?; \
-		echo; cat out/test-computed.log; exit $$status
+	$(call at_low_priority,test-pure)
 
-lint: install
+lint: $(BIN)/vnetbench
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -78,7 +89,7 @@ lint: install
 test-agent: install
 	cargo test --locked --quiet --no-fail-fast
 
-test-agent-built: install
+test-agent-built: $(BIN)/vnetbench
 	cargo test --locked --quiet --no-run
 
 test-bench: test-pure test-real

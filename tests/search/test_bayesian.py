@@ -140,7 +140,7 @@ def test_a_wider_interval_takes_less_time() -> None:
     noisy = draw_device_model("noisy limit", 0)
     narrow, wide = (
         run_search("vnetbench", SimulatedDevice(noisy, 1), replace(PARAMETERS, relative_width=width), seed=1)
-        for width in (0.005, 0.05)
+        for width in (0.01, 0.05)
     )
 
     assert len(wide.steps) < len(narrow.steps)
