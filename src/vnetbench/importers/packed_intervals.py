@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, nan
@@ -162,6 +163,21 @@ class PackedIntervals(Sequence[ReportInterval]):
         rows = zip(self._format_indexes, self._columns[value_name].values, strict=True)
         return sum(value for number, value in rows if number in numbers)
 
+    def count_times_by_direction(self) -> Counter[str]:
+        """Return how many distinct times the intervals of each direction have, if those of a time adjoin."""
+        starts_s, ends_s = np.array(self._starts_s), np.array(self._ends_s)
+        numbers = np.array(self._format_indexes, dtype=np.intp)
+        is_omitted = np.array([each.is_omitted for each in self._formats], dtype=np.bool_)[numbers]
+        is_valid = ends_s > starts_s
+        times = np.stack((starts_s, ends_s, is_omitted))[:, is_valid]
+        groups = np.cumsum((times[:, 1:] != times[:, :-1]).any(axis=0))
+        groups = np.concatenate(([0], groups))[: is_valid.sum()]
+        pairs = set(zip(groups.tolist(), numbers[is_valid].tolist(), strict=True))
+        return Counter(
+            direction
+            for _, direction in {(group, self._formats[number].direction) for group, number in pairs}
+        )
+
     def drop_invalid(self) -> PackedIntervals:
         """Return the intervals that do not end before they start.
 
@@ -212,4 +228,18 @@ class PackedIntervals(Sequence[ReportInterval]):
         )
 
     def __iter__(self) -> Iterator[ReportInterval]:
-        return (self[row] for row in range(len(self)))
+        columns_by_format = [
+            [
+                (name, self._columns[name].values, self._columns[name].lows, self._columns[name].highs)
+                for name in each.value_names
+            ]
+            for each in self._formats
+        ]
+        rows = zip(self._format_indexes, self._starts_s, self._ends_s, strict=True)
+        for row, (number, start_s, end_s) in enumerate(rows):
+            each = self._formats[number]
+            values = {
+                name: RoundedValue(numbers[row], lows[row], highs[row])
+                for name, numbers, lows, highs in columns_by_format[number]
+            }
+            yield ReportInterval(start_s, end_s, values, each.stream_number, each.direction, each.is_omitted)

@@ -115,8 +115,8 @@ def _rows_to_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
     columns: Columns = {}
     for key in dict.fromkeys(key for row in rows for key in row):
         values = [row.get(key) for row in rows]
-        objects = [value for value in values if isinstance(value, Mapping)]
-        columns[key] = _rows_to_columns(objects) if len(objects) == len(values) else values
+        are_objects = all(isinstance(value, dict) for value in values)
+        columns[key] = _rows_to_columns(values) if are_objects else values
     return columns
 
 
