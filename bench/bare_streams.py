@@ -20,7 +20,7 @@ _SIZES = {
     "messages of 4 MiB": (4 * _MIB, 0),
     "messages of 1 MiB, buffers of 4 MiB": (_MIB, 4 * _MIB),
 }
-"""Bytes of messages and of socket buffers (0: the kernel chooses), where a tool may choose; the same as ours."""
+"""Bytes of messages and of socket buffers (0: the kernel chooses) where a tool may choose. Ours are equal."""
 
 
 def stream_runs(testbed: PeerTestbed, load: StreamLoad) -> StreamRuns:
