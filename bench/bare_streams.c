@@ -1,8 +1,12 @@
 /* The yardstick of the rows of streams and datagrams: a bare loop of the agent's calls. It has no counters, samples,
  * numbers, times or protocol, so its rate is what the kernel permits with these calls.
  *
- *   bare_streams tcp-sink PORT STREAMS                            bare_streams udp-sink PORT
- *   bare_streams tcp-source ADDRESS PORT STREAMS BYTES SECONDS    bare_streams udp-source ADDRESS PORT BYTES SECONDS
+ *   bare_streams tcp-sink PORT STREAMS BUFFER
+ *   bare_streams tcp-source ADDRESS PORT STREAMS BYTES SECONDS BUFFER
+ *   bare_streams udp-sink PORT
+ *   bare_streams udp-source ADDRESS PORT BYTES SECONDS
+ *
+ * BUFFER is the size of the socket's buffers in bytes, and 0 the kernel's choice.
  *
  * Both print their CPU time. A source also prints the seconds from its start until the sink has read everything. The
  * kernel's counters have the rest. */
@@ -22,7 +26,8 @@
 
 enum { MAX_STREAMS = 1024, BATCH = 64, HEADER_BYTES = 18, MAX_CALL_BYTES = 1 << 20 };
 /* The agent's delays of a sink (agent/crates/traffic/src/receive.rs and udp_stream.rs): they are calls too. */
-enum { DELAY_NS = 20000, SMALL_DELAY_NS = 100000, SMALL_CALL_NS = 50000, MIN_DELAY_BYTES = 16 << 10, PAUSE_CALLS = 256 };
+enum { DELAY_NS = 20000, SMALL_DELAY_NS = 100000, SMALL_CALL_NS = 50000 };
+enum { MIN_DELAY_BYTES = 16 << 10, PAUSE_CALLS = 256 };
 
 static volatile sig_atomic_t has_ended;
 static size_t message_bytes;
@@ -47,12 +52,16 @@ static double cpu_s(void) {
     return used.tv_sec + used.tv_nsec / 1e9;
 }
 
-static int open_socket(int type, const char *address, int port, int is_source) {
+static int open_socket(int type, const char *address, int port, int is_source, int buffer_bytes) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
     int fd = socket(AF_INET, type, 0), on = 1;
     if (fd < 0 || inet_pton(AF_INET, address, &at.sin_addr) != 1)
         err(1, "socket for %s", address);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (buffer_bytes) {
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
+    }
     if ((is_source ? connect : bind)(fd, (struct sockaddr *)&at, sizeof at) < 0)
         err(1, "%s port %d", address, port);
     return fd;
@@ -132,7 +141,7 @@ static int parse_streams(const char *text) {
 static void run_tcp_sink(char *arguments[]) {
     static int fds[MAX_STREAMS];
     int count = parse_streams(arguments[1]);
-    int listener = open_socket(SOCK_STREAM, "0.0.0.0", atoi(arguments[0]), 0);
+    int listener = open_socket(SOCK_STREAM, "0.0.0.0", atoi(arguments[0]), 0, atoi(arguments[2]));
     if (listen(listener, MAX_STREAMS) < 0)
         err(1, "listen");
     for (int i = 0; i < count; i++)
@@ -146,7 +155,7 @@ static void run_tcp_source(char *arguments[]) {
     int count = parse_streams(arguments[2]);
     make_message(arguments[3]);
     for (int i = 0; i < count; i++)
-        fds[i] = open_socket(SOCK_STREAM, arguments[0], atoi(arguments[1]), 1);
+        fds[i] = open_socket(SOCK_STREAM, arguments[0], atoi(arguments[1]), 1, atoi(arguments[5]));
     double started_s = now_s();
     start_load(arguments[4]);
     run_streams(fds, count, send_stream);
@@ -165,7 +174,7 @@ static void run_udp_sink(char *arguments[]) {
     static struct mmsghdr headers[BATCH];
     static struct iovec parts[BATCH];
     struct timeval quiet = {1, 0};
-    int fd = open_socket(SOCK_DGRAM, "0.0.0.0", atoi(arguments[0]), 0), has_received = 0, count;
+    int fd = open_socket(SOCK_DGRAM, "0.0.0.0", atoi(arguments[0]), 0, 0), has_received = 0, count;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &quiet, sizeof quiet);
     prepare_batch(headers, parts, bytes, HEADER_BYTES, HEADER_BYTES);
     while ((count = recvmmsg(fd, headers, BATCH, MSG_WAITFORONE | MSG_TRUNC, NULL)) >= 0 || !has_received) {
@@ -185,7 +194,7 @@ static void run_udp_source(char *arguments[]) {
     for (int i = 0; i < BATCH; i++)
         memcpy(bytes + i * message_bytes, message, message_bytes);
     prepare_batch(headers, parts, bytes, message_bytes, message_bytes);
-    int fd = open_socket(SOCK_DGRAM, arguments[0], atoi(arguments[1]), 1);
+    int fd = open_socket(SOCK_DGRAM, arguments[0], atoi(arguments[1]), 1, 0);
     double started_s = now_s();
     start_load(arguments[3]);
     while (!has_ended)
@@ -200,8 +209,8 @@ int main(int count, char *arguments[]) {
         int arguments;
         void (*run)(char *[]);
     } roles[] = {
-        {"tcp-sink", 2, run_tcp_sink},
-        {"tcp-source", 5, run_tcp_source},
+        {"tcp-sink", 3, run_tcp_sink},
+        {"tcp-source", 6, run_tcp_source},
         {"udp-sink", 1, run_udp_sink},
         {"udp-source", 4, run_udp_source},
     };

@@ -20,6 +20,12 @@ _STREAM_LEVELS: LevelSets = {
     "message_size = 4 MiB": {"message_size": 4 << 20},
     "message_size = 1 MiB, socket_buffer = 4 MiB": {"message_size": 1 << 20, "socket_buffer": 4 << 20},
 }
+_SEND_MODE_LEVELS: LevelSets = {
+    f"send_mode = {mode}, message_size = {text}": {"send_mode": mode, "message_size": size}
+    for mode in ("sendfile", "splice")
+    for text, size in (("128 KiB", 128 << 10), ("1 MiB", 1 << 20))
+}
+"""Modes without a copy at the source, which peers may choose too (iperf3 -Z, xfr)."""
 _MESSAGE_LEVELS: LevelSets = {"": {}, "socket_buffer = 4 MiB": {"socket_buffer": 4 << 20}}
 _BATCH_LEVELS: LevelSets = {
     f"send_mode = {mode}, send_batch = {batch}": {"send_mode": mode, "send_batch": batch}
@@ -112,7 +118,7 @@ def _goodput_spec(
         Measure("Gbit/s", 1, aim=goodput_aim),
         Measure("cycles/byte", 2, higher_is_better=False, aim=cycles_aim),
     )
-    ours = _our_competitor(testbed, load, _STREAM_LEVELS, _goodput_and_cycles)
+    ours = _our_competitor(testbed, load, {**_STREAM_LEVELS, **_SEND_MODE_LEVELS}, _goodput_and_cycles)
     peers = build_competitors(STREAM_RUNS, testbed, binaries, load, _goodput_and_cycles)
     return ComparisonSpec(name, f"TCP goodput, {_format_streams(load.count)}", measures, (ours, *peers))
 

@@ -12,6 +12,7 @@ from vnetbench.campaign.progress import CampaignProgress
 from vnetbench.estimate.time_series import TimeSeries
 from vnetbench.report import live_display
 from vnetbench.report.live_display import TerminalDisplay
+from vnetbench.report.tables.estimates_table import live_table
 from vnetbench.study.plan import make_plan
 
 pytestmark = pytest.mark.pure
@@ -21,11 +22,10 @@ pytestmark = pytest.mark.pure
 def layouts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list with an element for each layout of the table."""
     made: list[int] = []
-    original = live_display.live_table
 
     def count_layouts(*args: object) -> object:
         made.append(1)
-        return original(*args)  # type: ignore[arg-type]  # the arguments of the original
+        return live_table(*args)  # type: ignore[arg-type]  # the arguments of the original
 
     monkeypatch.setattr(live_display, "live_table", count_layouts)
     return made
