@@ -6,6 +6,7 @@ Tuples and mappings with other keys than text, where a hint allows any object, a
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -151,7 +152,8 @@ def _mapping_decoder(key_hint: Any, value_hint: Any) -> Decoder:
             return {_decoder(key_hint)(key): _decoder(value_hint)(each) for key, each in value[_ITEMS_TAG]}
         if value and key_hint is not str:
             raise UnexpectedValue("unexpected key")
-        return dict(zip(value, _decode_elements(value_hint, list(value.values())), strict=True))
+        keys = map(sys.intern, value)
+        return dict(zip(keys, _decode_elements(value_hint, list(value.values())), strict=True))
 
     return decode
 
@@ -168,7 +170,20 @@ def _decode_elements(hint: Any, values: list[Any]) -> list[Any]:
     return [decode(each) for each in values]
 
 
+def share_texts(value: Any) -> Any:
+    """Return an equal JSON value whose keys and texts are shared with all others: each is stored once."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, list):
+        return [share_texts(each) for each in value]
+    if isinstance(value, dict):
+        return {sys.intern(key): share_texts(each) for key, each in value.items()}
+    return value
+
+
 def _decode_any(value: Any) -> Any:
+    if isinstance(value, str):
+        return sys.intern(value)
     if isinstance(value, list):
         return [_decode_any(each) for each in value]
     if not isinstance(value, dict):
@@ -177,4 +192,4 @@ def _decode_any(value: Any) -> Any:
         return tuple(_decode_any(each) for each in value[_TUPLE_TAG])
     if _ITEMS_TAG in value:
         return {_decode_any(key): _decode_any(each) for key, each in value[_ITEMS_TAG]}
-    return {key: _decode_any(each) for key, each in value.items()}
+    return {sys.intern(key): _decode_any(each) for key, each in value.items()}

@@ -141,7 +141,7 @@ def test_device_and_tester_run_on_different_cpus(create: CreateTestbed, vswitch:
         assert "device_cpus_unavailable" not in found
     both = apply_levels(testbed, "frames", direction="both")
     assert both["sink_cpus"] == {"a1": tester, "b1": tester}
-    threads = open_vswitch.switch_threads(testbed.topology.testbed_name)
+    threads = open_vswitch.switch_threads(testbed.topology)
     assert bool(threads) == (vswitch == "openvswitch")
     assert all(os.sched_getaffinity(thread) == {second} for thread in threads)
     found = apply_levels(testbed, "frames", device_cpus="any")
@@ -228,7 +228,7 @@ def test_open_vswitch_of_a_killed_bench_is_removed() -> None:
     assert builder.stdout.readline() == "built\n"
     os.kill(builder.pid, signal.SIGKILL)
     builder.wait()
-    assert open_vswitch.switch_threads("t-killed")
+    assert open_vswitch.switch_threads(make_topology("t-killed", NetnsShape("openvswitch")))
     registry.remove_testbed("t-killed")
     assert registry.testbed_pids("t-killed") == []
     assert not (registry.REGISTRY_FOLDER / "t-killed").exists()

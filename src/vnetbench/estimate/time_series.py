@@ -21,7 +21,7 @@ _INTERVAL_ROUNDING_S = 1e-6
 """Tolerance for the rounding of sample times and lengths."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TimeSeries:
     """A metric in each sampling interval of one trial, warm-up included."""
 

@@ -9,6 +9,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from vnetbench.results.records import Histogram, Observation, Sample, StreamSample
@@ -113,9 +114,10 @@ def _stream_row(seq: int, stream: StreamSample) -> dict[str, Any]:
 def _rows_to_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
     """Return the columns of rows. A row without a key has None there."""
     columns: Columns = {}
-    for key in dict.fromkeys(key for row in rows for key in row):
-        values = [row.get(key) for row in rows]
-        are_objects = all(isinstance(value, dict) for value in values)
+    for key in dict.fromkeys(chain.from_iterable(rows)):
+        values: list[Any] = [row.get(key) for row in rows]
+        # A trial has some 10,000 values of a few types, so this asks about the types.
+        are_objects = all(issubclass(each, Mapping) for each in set(map(type, values)))
         columns[key] = _rows_to_columns(values) if are_objects else values
     return columns
 

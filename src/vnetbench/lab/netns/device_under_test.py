@@ -150,7 +150,7 @@ def configure_for_frames(
     anywhere = frozenset[int]().union(*partition.tester_cpus_by_endpoint.values())
     pinned_cpus = {str(values[port.name]["napi_cpus"]) for port in ports} | {
         threads.pin_thread(thread, partition.device_cpus or anywhere, "Open vSwitch")
-        for thread in open_vswitch.switch_threads(topology.testbed_name)
+        for thread in open_vswitch.switch_threads(topology)
     }
     return {
         DEVICE_CPUS.name: "; ".join(sorted(pinned_cpus - {""})) or ANY,

@@ -132,7 +132,7 @@ class NetnsTestbed:
             threads_besides_switch += device_under_test.napi_threads_for_observer(self.topology)
         if not interfaces:
             return {"threads": threads_besides_switch} if threads_besides_switch else None
-        threads = open_vswitch.switch_threads(self.topology.testbed_name)
+        threads = open_vswitch.switch_threads(self.topology)
         return {
             "interfaces": list(interfaces),
             "namespace": str(netlink.NETNS_DIR / self.topology.switch_namespace),

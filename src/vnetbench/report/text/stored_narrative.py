@@ -42,6 +42,6 @@ def _store(path: Path, counter: int, narrative: Narrative) -> None:
     try:
         value = to_json_value(narrative)
         if from_json_value(Narrative, value) == narrative:
-            store_cached_values(path, method_version(), counter, {_NARRATIVE: value})
+            store_cached_values(path, method_version(), counter, [(_NARRATIVE, value)])
     except UnexpectedValue:
         pass
