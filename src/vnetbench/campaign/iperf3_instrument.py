@@ -183,7 +183,10 @@ class Iperf3Instrument:
             raise TrialFailed(f"{failure}, with {server}", kind=failure.kind) from failure
         local_record, host = measurement.endpoints
         local_totals = dict(local_record.totals)
-        server_totals = _convert_server_totals(local_totals.pop("server"))
+        reported = local_totals.pop("server", None)
+        if reported is None:
+            raise TrialFailed(f"the iperf3 server {server.name} reported no results")
+        server_totals = _convert_server_totals(reported)
         notes = check_server_totals(load.factors, server.name, local_totals, server_totals)
         server_record = EndpointRecord(server.name, opposite, server_totals, ())
         endpoint_records = (replace(local_record, totals=local_totals), server_record, host)

@@ -124,4 +124,5 @@ def test_interrupt_time_per_packet_is_that_of_the_kernel_with_the_most() -> None
     )
     trial = with_counters(trial, HOST, softnet_processed=10_000)
     assert trial_evidence(trial)["interrupt_us_per_packet"] == pytest.approx(2)
+    assert packet_work_places(trial_data(trial))["interrupt_us_per_packet"] == HOST
     assert "interrupt_us_per_packet" not in trial_evidence(uniform_trial())

@@ -12,7 +12,7 @@ use crate::netfilter::{self, Rules};
 use crate::packet_taps::{AgentHandles, Link, PacketSocket, read_links, read_packet_sockets};
 use crate::path_interfaces::{InterfaceChange, describe_interfaces};
 use crate::rate_limits::RateLimit;
-use crate::rule_passes::{PacketCounts, RuleSet};
+use crate::rule_passes::PacketCounts;
 use crate::traffic_control::{EntryKey, TrafficControlEntry, format_handle, read_entries};
 use crate::traffic_filters::{Filters, read_filters};
 use vnetbench_interfaces::netlink::NetlinkSocket;

@@ -93,9 +93,12 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
 
 
 def packet_work_places(data: TrialData) -> dict[str, str]:
-    """Return where the work per packet is: the hop with the most work in rules and filters."""
+    """Return where these metrics were measured: the hop with the most work, and the kernel of the packets."""
     hop = _hop_with_most_filter_work(data)
-    return {"filter_work_percent": hop.name} if hop is not None and hop.filter_cpus else {}
+    places = {"filter_work_percent": hop.name} if hop is not None and hop.filter_cpus else {}
+    times = [(_interrupt_us_per_packet(kernel) or 0.0, kernel.name) for kernel in data.kernels]
+    most_us, name = max(times, default=(0.0, ""))
+    return places | {"interrupt_us_per_packet": name} if most_us else places
 
 
 @dataclass(frozen=True)

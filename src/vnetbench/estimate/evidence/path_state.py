@@ -6,7 +6,6 @@ The agent reads this state at the start and the end of a trial, so these metrics
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from vnetbench.estimate.evidence.aggregation import (
@@ -139,16 +138,19 @@ def path_state_places(data: TrialData) -> dict[str, str]:
     """Return the hop with the most of each of these metrics, where there is any."""
     places = {}
     endpoints = endpoints_on_path(data.steady_part)
-    for metric, count in (
-        ("foreign_packet_sockets", partial(_foreign_packet_sockets, data)),
-        ("tc_filters", lambda _, state: to_number(state.get("tc_filters"))),
-        ("netfilter_rules", lambda _, state: to_number(state.get("netfilter_rules"))),
-    ):
-        counts = [(count(each, path_state(each)) or 0.0, each.name) for each in endpoints]
+    for metric in ("foreign_packet_sockets", "tc_filters", "netfilter_rules"):
+        counts = [(_count_at_hop(data, each, metric) or 0.0, each.name) for each in endpoints]
         most, name = max(counts, default=(0.0, ""))
         if most:
             places[metric] = name
     return places
+
+
+def _count_at_hop(data: TrialData, endpoint: EndpointRecord, metric: str) -> float | None:
+    state = path_state(endpoint)
+    if metric == "foreign_packet_sockets":
+        return _foreign_packet_sockets(data, endpoint, state)
+    return to_number(state.get(metric))
 
 
 def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:
