@@ -10,10 +10,10 @@ use super::report::{
     DatagramReading, DatagramSinkSample, DatagramSourceSample, SampleCounters, StreamFrameCount,
     StreamSample, StreamSampleCounters, TcpSample,
 };
-use super::socket_detail::MAX_DETAILED_PER_PART_ROLE;
+use super::socket_detail::MAX_DETAILED_STREAMS_PER_PART_AND_ROLE;
 use vnetbench_counters::load_thread::{self, LoadThread};
 use vnetbench_counters::observer::{self, Observer, ObserverReading};
-use vnetbench_counters::socket_memory::{self, DropMeter};
+use vnetbench_counters::socket_memory::{self, SocketDropMeter};
 use vnetbench_counters::tcp_info::{TcpMeter, TcpReading};
 use vnetbench_counters::thread_time::ThreadTimes;
 use vnetbench_counters::{
@@ -54,7 +54,7 @@ pub struct Sampler {
 /// The meters of one stream, which keep state between readings.
 struct StreamMeters {
     tcp: TcpMeter,
-    drops: DropMeter,
+    drops: SocketDropMeter,
 }
 
 /// All counters of a trial at one moment.
@@ -100,8 +100,8 @@ impl Sampler {
                 .or_insert(0);
             *count += 1;
             let meters = StreamMeters {
-                tcp: TcpMeter::new(*count <= MAX_DETAILED_PER_PART_ROLE),
-                drops: DropMeter::default(),
+                tcp: TcpMeter::new(*count <= MAX_DETAILED_STREAMS_PER_PART_AND_ROLE),
+                drops: SocketDropMeter::default(),
             };
             (Arc::clone(stream), meters)
         });
@@ -214,7 +214,8 @@ impl Sampler {
                     id: stream.id,
                     role,
                     part: stream.part,
-                    bytes: now.bytes[i].carried_by(role) - then.bytes[i].carried_by(role),
+                    bytes: now.bytes[i].bytes_carried_by(role)
+                        - then.bytes[i].bytes_carried_by(role),
                     bytes_acked: acked(now).map(|now| now.saturating_sub(acked(then).unwrap_or(0))),
                     counters: stream_counters_between(role, &then.streams[i], &now.streams[i]),
                     state: None,

@@ -118,7 +118,7 @@ impl PathStateReader {
             .map(|(earlier, now)| (now.policer_drops_since(earlier), now.changes_since(earlier)))
             .unzip();
         Ok(PathState {
-            counts: now.counts.or_larger(&earlier.counts),
+            counts: now.counts.larger_or_known_counts(&earlier.counts),
             rate_limits: now
                 .rate_limits
                 .filter(|limits| !limits.is_empty())
@@ -154,8 +154,8 @@ fn read_state() -> PathStateReading {
     PathStateReading {
         counts: StateCounts {
             netfilter_rules: rules.as_ref().map(|rules| rules.count),
-            conntrack_entries: netfilter::count_connections(),
-            bridge_netfilter: netfilter::has_bridge_calls(),
+            conntrack_entries: netfilter::count_tracked_connections(),
+            bridge_netfilter: netfilter::passes_bridged_packets_to_iptables(),
             packet_sockets: sockets.map(|sockets| {
                 let foreign = sockets.iter().filter(|inode| !is_own_socket(inode));
                 foreign.count() as u64
@@ -172,7 +172,7 @@ fn read_state() -> PathStateReading {
 
 impl StateCounts {
     /// Returns the larger count of both moments, and the known one if one is unknown.
-    fn or_larger(&self, earlier: &Self) -> Self {
+    fn larger_or_known_counts(&self, earlier: &Self) -> Self {
         Self {
             netfilter_rules: self.netfilter_rules.max(earlier.netfilter_rules),
             conntrack_entries: self.conntrack_entries.max(earlier.conntrack_entries),
@@ -196,14 +196,14 @@ impl TrafficControl {
         })
     }
 
-    fn by_key(&self) -> HashMap<EntryKey, &TrafficControlEntry> {
+    fn entries_by_key(&self) -> HashMap<EntryKey, &TrafficControlEntry> {
         let entries = self.entries.iter();
         entries.map(|entry| (entry.key(), entry)).collect()
     }
 
     /// Returns the packets that filters dropped: at ingress and clsact qdiscs all drops, elsewhere those of policers.
     fn policer_drops_since(&self, earlier: &Self) -> u64 {
-        let before = earlier.by_key();
+        let before = earlier.entries_by_key();
         let hooks = self.entries.iter().filter(|entry| entry.is_filter_hook());
         let drops = hooks.map(|now| now.since(before.get(&now.key()).copied()).drops);
         let policers = self.filters.police_drops;
@@ -211,7 +211,7 @@ impl TrafficControl {
     }
 
     fn changes_since(&self, earlier: &Self) -> Vec<QdiscChange> {
-        let before = earlier.by_key();
+        let before = earlier.entries_by_key();
         let now_present: HashSet<EntryKey> =
             self.entries.iter().map(TrafficControlEntry::key).collect();
         let present = self.entries.iter().map(|now| {
@@ -341,7 +341,7 @@ mod tests {
             xdp_programs: None,
             tc_filters: filters,
         };
-        let merged = counts(None).or_larger(&counts(Some(2)));
+        let merged = counts(None).larger_or_known_counts(&counts(Some(2)));
         assert_eq!((merged.tc_filters, merged.packet_sockets), (Some(2), None));
     }
 }

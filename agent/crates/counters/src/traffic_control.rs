@@ -23,7 +23,7 @@ const TCA_U32_DIVISOR: u16 = 4;
 const INGRESS_FILTERS: u32 = 0xffff_0000;
 const CLSACT_FILTERS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
 /// The parent of a qdisc or class at the top.
-const ROOT: u32 = u32::MAX;
+const TOP_LEVEL_PARENT: u32 = u32::MAX;
 
 /// Where the options of a qdisc or class have its rate.
 struct RateOption {
@@ -126,7 +126,10 @@ pub fn read_entries(socket: &mut NetlinkSocket) -> io::Result<Vec<TrafficControl
 /// Sets the rate of each htb qdisc: the sum of the ceilings of its top classes.
 fn set_total_rates(qdiscs: &mut [TrafficControlEntry], classes: &[TrafficControlEntry]) {
     let mut totals: HashMap<(u32, u32), u64> = HashMap::new();
-    for class in classes.iter().filter(|class| class.parent == ROOT) {
+    for class in classes
+        .iter()
+        .filter(|class| class.parent == TOP_LEVEL_PARENT)
+    {
         let major = (class.interface_index, class.handle >> 16);
         *totals.entry(major).or_default() += class.rate_bps.unwrap_or(0);
     }
@@ -152,7 +155,7 @@ pub fn read_filters(
         for parent in parents {
             let request = make_request(qdisc.interface_index, *parent);
             socket.request(libc::RTM_GETTFILTER, NLM_F_DUMP, &request, |body| {
-                if let Some(drops) = parse_filter(body) {
+                if let Some(drops) = parse_police_drops_of_filter(body) {
                     counts.filters += 1;
                     counts.police_drops += if qdisc.is_filter_hook() { 0 } else { drops };
                 }
@@ -223,7 +226,7 @@ impl RateOption {
 }
 
 /// Returns the drops of a filter's `police` actions; `None` for a message that describes no single filter.
-fn parse_filter(body: &[u8]) -> Option<u64> {
+fn parse_police_drops_of_filter(body: &[u8]) -> Option<u64> {
     let handle = parse_u32(body, 8)?;
     let options = find_attribute(body.get(TC_HEADER_BYTES..)?, libc::TCA_OPTIONS)?;
     let attributes = body.get(TC_HEADER_BYTES..)?;
@@ -250,7 +253,7 @@ fn parse_police_drops(action: &[u8]) -> Option<u64> {
 pub fn format_handle(handle: u32) -> String {
     let (major, minor) = (handle >> 16, handle & 0xffff);
     match (handle, minor) {
-        (ROOT, _) => "root".into(),
+        (TOP_LEVEL_PARENT, _) => "root".into(),
         (0xffff_fff1, _) => "ingress".into(),
         (_, 0) => format!("{major:x}:"),
         _ => format!("{major:x}:{minor:x}"),
@@ -297,16 +300,22 @@ mod tests {
 
     #[test]
     fn drops_of_police_actions_are_counted_for_every_classifier() {
-        assert_eq!(parse_filter(&filter_with_action("police", 7)), Some(7));
-        assert_eq!(parse_filter(&filter_with_action("gact", 7)), Some(0));
+        assert_eq!(
+            parse_police_drops_of_filter(&filter_with_action("police", 7)),
+            Some(7)
+        );
+        assert_eq!(
+            parse_police_drops_of_filter(&filter_with_action("gact", 7)),
+            Some(0)
+        );
     }
 
     #[test]
     fn a_message_about_the_classifier_itself_is_no_filter() {
         let mut message = filter_with_action("police", 7);
         message[8] = 0;
-        assert_eq!(parse_filter(&message), None);
-        assert_eq!(parse_filter(&message[..10]), None);
+        assert_eq!(parse_police_drops_of_filter(&message), None);
+        assert_eq!(parse_police_drops_of_filter(&message[..10]), None);
     }
 
     #[test]
@@ -330,7 +339,7 @@ mod tests {
 
     #[test]
     fn handles_are_formatted_as_tc_does() {
-        let of = [ROOT, 0xffff_fff1, 0x8001_0000, 0x0001_0020].map(format_handle);
+        let of = [TOP_LEVEL_PARENT, 0xffff_fff1, 0x8001_0000, 0x0001_0020].map(format_handle);
         assert_eq!(of, ["root", "ingress", "8001:", "1:20"]);
     }
 }
