@@ -111,11 +111,11 @@ class PackedIntervals(Sequence[ReportInterval]):
         return (self[row] for row in range(len(self)))
 
 
-ValuesAndHalfWidths = tuple[float, ...]
+AlternatingValuesAndHalfWidths = tuple[float, ...]
 """Numbers of values in a row, two for each: the value, and how far rounding may reach."""
 
 
-def pack_value_and_half_width(value: RoundedValue) -> ValuesAndHalfWidths:
+def pack_value_and_half_width(value: RoundedValue) -> AlternatingValuesAndHalfWidths:
     """Return the two numbers that are stored for a value: the value, and how far rounding may reach."""
     return value.value, value.high - value.value
 

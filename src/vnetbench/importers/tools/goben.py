@@ -164,7 +164,7 @@ class GobenReport(LineReport):
         is_idle_server = not (self.is_client or self.connection_count or "hosts" in self.options)
         return [] if is_idle_server else [self._build_run()]
 
-    def _rates(self) -> dict[str, RoundedValue]:
+    def _rates_bps_by_direction(self) -> dict[str, RoundedValue]:
         """Return the rates in bit/s by direction. The client is the first endpoint."""
         if self.is_client:
             found = {
@@ -182,7 +182,7 @@ class GobenReport(LineReport):
 
     def _build_run(self) -> Run:
         workload = UDP_STREAM if self.is_udp or "udp" in self.options else TCP_STREAM
-        rates = self._rates()
+        rates = self._rates_bps_by_direction()
         is_complete = (
             bool(rates) and (bool(self.aggregate_bps) or not self.is_client) and self.open_loop_count <= 0
         )
@@ -264,7 +264,7 @@ class GobenCsvReport(LineReport):
 
     tool = TOOL
 
-    rows_by_direction: dict[str, list[tuple[datetime, RoundedValue]]] = field(default_factory=dict)
+    times_and_rates_by_direction: dict[str, list[tuple[datetime, RoundedValue]]] = field(default_factory=dict)
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
@@ -273,7 +273,7 @@ class GobenCsvReport(LineReport):
 
     def belongs_to_run(self, line: str) -> bool:
         """Return whether the line is the header or a row."""
-        return (line.startswith(_CSV_HEADER) and not self.rows_by_direction) or _CSV_ROW.match(
+        return (line.startswith(_CSV_HEADER) and not self.times_and_rates_by_direction) or _CSV_ROW.match(
             line
         ) is not None
 
@@ -283,18 +283,20 @@ class GobenCsvReport(LineReport):
             time = datetime.strptime(
                 f"{row['time']}{'' if '.' in row['time'] else '.0'} {row['zone']}", "%Y-%m-%d %H:%M:%S.%f %z"
             )
-            rows = self.rows_by_direction.setdefault(REVERSE if row["direction"] == "input" else FORWARD, [])
+            rows = self.times_and_rates_by_direction.setdefault(
+                REVERSE if row["direction"] == "input" else FORWARD, []
+            )
             rows.append((time, parse_rounded(row["mbps"], 1e6)))
 
     def build_runs(self) -> list[Run]:
         """Return the run of the connection. Its rates are means, because the file has no total."""
         intervals = [
             interval
-            for direction, rows in self.rows_by_direction.items()
+            for direction, rows in self.times_and_rates_by_direction.items()
             for interval in _build_csv_intervals(rows, direction)
         ]
         rates = {}
-        for direction in self.rows_by_direction:
+        for direction in self.times_and_rates_by_direction:
             own = [each for each in intervals if each.direction == direction]
             length_s = sum(each.end_s - each.start_s for each in own)
             bits = sum_values(each.values["bytes"] for each in own)
@@ -303,7 +305,7 @@ class GobenCsvReport(LineReport):
         metrics = {"goodput_bps": sum_values(rates.values())} if rates else {}
         if len(rates) == 2:
             metrics |= {"goodput_forward_bps": rates[FORWARD], "goodput_reverse_bps": rates[REVERSE]}
-        times = [time for rows in self.rows_by_direction.values() for time, _ in rows]
+        times = [time for rows in self.times_and_rates_by_direction.values() for time, _ in rows]
         run = Run(
             tool=TOOL,
             version="",
@@ -324,11 +326,13 @@ class GobenCsvReport(LineReport):
         return [run]
 
 
-def _build_csv_intervals(rows: list[tuple[datetime, RoundedValue]], direction: str) -> list[ReportInterval]:
+def _build_csv_intervals(
+    times_and_rates: list[tuple[datetime, RoundedValue]], direction: str
+) -> list[ReportInterval]:
     """Return the intervals. A row has the time of its end, so the first is as long as the second."""
-    lengths_s = [(after - before).total_seconds() for (before, _), (after, _) in pairwise(rows)]
+    lengths_s = [(after - before).total_seconds() for (before, _), (after, _) in pairwise(times_and_rates)]
     intervals, start_s = [], 0.0
-    for length_s, (_, rate) in zip([*lengths_s[:1], *lengths_s], rows, strict=False):
+    for length_s, (_, rate) in zip([*lengths_s[:1], *lengths_s], times_and_rates, strict=False):
         amount = scale_value(rate, length_s / 8)
         intervals.append(ReportInterval(start_s, start_s + length_s, {"bytes": amount}, direction=direction))
         start_s += length_s

@@ -129,7 +129,7 @@ class NuttcpReport(LineReport):
         elif (rate := _RATE_LINE.match(line)) is not None:
             self._add_rate(_parse_rate_line(rate), is_interval="%TX" not in line and "%RX" not in line)
         elif line.startswith("nuttcp-"):
-            self._add_verbose(line)
+            self._add_verbose_line(line)
         elif (pairs := _MACHINE_READABLE_LINE.match(line)) is not None:
             values = _parse_name_value_pairs(pairs)
             self._add_rate(values, is_interval="real_sec" in values)
@@ -140,7 +140,7 @@ class NuttcpReport(LineReport):
         else:
             self.summary = values
 
-    def _add_verbose(self, line: str) -> None:
+    def _add_verbose_line(self, line: str) -> None:
         """Record a line of `-v`."""
         if (settings := _SETTINGS_LINE.match(line)) is not None:
             self.settings = self.settings or settings

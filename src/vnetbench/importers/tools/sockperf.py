@@ -23,7 +23,7 @@ from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 _VERSION_LINE = re.compile(r"sockperf: == version #(?P<version>\S+) ==")
 _PARAMETERS_LINE = re.compile(r"test was performed using the following parameters: (?P<options>--.*)")
 """In a full log: `… --mps=200 --burst=1 --reply-every=1 --msg-size=14 --time=1`."""
-_RULE_LINE = re.compile(r"-{30}$")
+_SEPARATOR_LINE = re.compile(r"-{30}$")
 _SOCKPERF_PREFIX = re.compile(
     r"sockperf(?:\[\w+\])?:|sockperf\[|\[ ?\d+\] IP = |packet, txTime|illegal time or size"
 )
@@ -93,14 +93,14 @@ class SockperfReport(LineReport):
     is_server: bool = False
     statistics: dict[str, re.Match[str]] = field(default_factory=dict)
     printed_us_by_percent: dict[str, str] = field(default_factory=dict)
-    reply_count_by_bin: dict[int, int] = field(default_factory=dict)
+    reply_count_by_interval_index: dict[int, int] = field(default_factory=dict)
     """In a full log: number of replies, by the bin of `_INTERVAL_LENGTH_S` in which they arrived."""
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether a test's version, a full log, or a command line is next."""
         line = lines.peek_line() or ""
-        if line.startswith("---") and _RULE_LINE.match(line):
+        if line.startswith("---") and _SEPARATOR_LINE.match(line):
             return _PARAMETERS_LINE.match(lines.peek_line(1) or "") is not None
         is_header = _VERSION_LINE.match(line) is not None or _PARAMETERS_LINE.match(line) is not None
         return is_header or cls.parse_command(line) is not None
@@ -140,14 +140,15 @@ class SockperfReport(LineReport):
         if _PARAMETERS_LINE.match(line):
             return not self.statistics
         return any(
-            pattern.match(line) for pattern in (_SOCKPERF_PREFIX, _PACKET_TIMES_LINE, _RULE_LINE, _ERROR_LINE)
+            pattern.match(line)
+            for pattern in (_SOCKPERF_PREFIX, _PACKET_TIMES_LINE, _SEPARATOR_LINE, _ERROR_LINE)
         )
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
         if (packet := _PACKET_TIMES_LINE.match(line)) is not None:
             number = int(float(packet["received"]) / _INTERVAL_LENGTH_S)
-            self.reply_count_by_bin[number] = self.reply_count_by_bin.get(number, 0) + 1
+            self.reply_count_by_interval_index[number] = self.reply_count_by_interval_index.get(number, 0) + 1
         elif (version := _VERSION_LINE.match(line)) is not None:
             self.version = version["version"]
         elif (protocol := _PROTOCOL_LINE.match(line)) is not None:
@@ -239,12 +240,12 @@ class SockperfReport(LineReport):
 
     def _count_replies_by_interval(self) -> Iterable[ReportInterval]:
         """Yield the replies of each bin of a full log, without the partial first and last ones."""
-        if not self.reply_count_by_bin:
+        if not self.reply_count_by_interval_index:
             return
-        first, last = min(self.reply_count_by_bin), max(self.reply_count_by_bin)
+        first, last = min(self.reply_count_by_interval_index), max(self.reply_count_by_interval_index)
         for number in range(first + 1, last):
             start_s = (number - first - 1) * _INTERVAL_LENGTH_S
-            replies = RoundedValue.exact(self.reply_count_by_bin.get(number, 0))
+            replies = RoundedValue.exact(self.reply_count_by_interval_index.get(number, 0))
             yield ReportInterval(start_s, start_s + _INTERVAL_LENGTH_S, {"transactions": replies})
 
     def _find_duration_s(self) -> float | None:

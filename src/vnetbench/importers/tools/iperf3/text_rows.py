@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from vnetbench.importers.packed_intervals import (
+    AlternatingValuesAndHalfWidths,
     IntervalFormat,
     PackedIntervals,
-    ValuesAndHalfWidths,
     pack_value_and_half_width,
 )
 from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
@@ -268,15 +268,15 @@ def _to_endpoint_result(row: _SummaryRow, end: str) -> EndpointResult:
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_rounded_bytes(text: str, unit: str) -> ValuesAndHalfWidths:
+def _pack_rounded_bytes(text: str, unit: str) -> AlternatingValuesAndHalfWidths:
     return pack_value_and_half_width(parse_with_unit(text, unit, BYTES_BY_UNIT))
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_exact_count(text: str) -> ValuesAndHalfWidths:
+def _pack_exact_count(text: str) -> AlternatingValuesAndHalfWidths:
     return float(text), 0.0
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_jitter_us(text: str) -> ValuesAndHalfWidths:
+def _pack_jitter_us(text: str) -> AlternatingValuesAndHalfWidths:
     return pack_value_and_half_width(parse_rounded(text, _US_PER_MS))

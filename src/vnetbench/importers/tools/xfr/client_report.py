@@ -40,7 +40,7 @@ _INTERVAL_LINE = re.compile(
 )
 """`[1.022]    30.6 Mbps     3.65 MB  jitter:    0.01ms  lost: 0`."""
 _TITLE_LINE = re.compile(r"\s*xfr Test Results\s*$")
-_RULE_LINE = re.compile(r"─{20,}\s*$")
+_SEPARATOR_LINE = re.compile(r"─{20,}\s*$")
 _VALUE_LINE = re.compile(r"\s+(?P<name>[A-Z][A-Za-z ]*):\s+(?P<value>\S.*)$")
 """`  Throughput:  34.6 Mbps`."""
 _HEADING_LINE = re.compile(
@@ -78,7 +78,7 @@ class XfrReport(LineReport):
     csv_header: tuple[str, ...] = ()
     csv_result: dict[str, str] = field(default_factory=dict)
     document: dict[str, Any] = field(default_factory=dict)
-    interval_rows: list[tuple[float, RoundedValue]] = field(default_factory=list)
+    interval_lengths_s_and_bytes: list[tuple[float, RoundedValue]] = field(default_factory=list)
     """Length of each interval in seconds, and the bytes in it."""
     is_quic: bool = False
     is_in_summary: bool = False
@@ -107,12 +107,12 @@ class XfrReport(LineReport):
         if self.is_finished:
             return False
         if _CONNECTING_LINE.match(line):
-            return not (self.interval_rows or self.values or self.error_message)
+            return not (self.interval_lengths_s_and_bytes or self.values or self.error_message)
         if line.startswith((_JSON_INTERVAL_START, _JSON_RESULT_START)):
             return line.rstrip().endswith("}")
         if self.csv_header or line.startswith((_INTERVAL_HEADER, _RESULT_HEADER)):
             return not line.strip() or "," in line or _LOG_LINE.match(line) is not None
-        patterns = (_LOG_LINE, _INTERVAL_LINE, _RULE_LINE, _TITLE_LINE, _STACK_LINE)
+        patterns = (_LOG_LINE, _INTERVAL_LINE, _SEPARATOR_LINE, _TITLE_LINE, _STACK_LINE)
         in_summary = (_VALUE_LINE, _HEADING_LINE, _STREAM_LINE)
         return any(p.match(line) for p in patterns) or (
             self.is_in_summary and (not line.strip() or any(p.match(line) for p in in_summary))
@@ -133,10 +133,12 @@ class XfrReport(LineReport):
         elif (row := _INTERVAL_LINE.match(line)) is not None:
             amount = parse_rounded(row["amount"], _BYTES_BY_UNIT[row["bytes"]])
             rate = parse_rounded(row["rate"], BITS_BY_BPS_UNIT[row["unit"]])
-            self.interval_rows.append((8 * amount.value / rate.value if rate.value else 0.0, amount))
+            self.interval_lengths_s_and_bytes.append(
+                (8 * amount.value / rate.value if rate.value else 0.0, amount)
+            )
         elif _TITLE_LINE.match(line):
             self.is_in_summary = True
-        elif _RULE_LINE.match(line):
+        elif _SEPARATOR_LINE.match(line):
             self.is_finished = "Throughput" in self.values
         elif (stream := _STREAM_LINE.match(line)) is not None:
             self.stream_ids.add(stream["id"])
@@ -148,7 +150,7 @@ class XfrReport(LineReport):
             self.document, self.is_finished = entry, True
         else:
             length_s = 8e-6 * float(entry["bytes"]) / (float(entry["throughput_mbps"]) or 1.0)
-            self.interval_rows.append((length_s, RoundedValue.exact(float(entry["bytes"]))))
+            self.interval_lengths_s_and_bytes.append((length_s, RoundedValue.exact(float(entry["bytes"]))))
 
     def _add_csv_row(self, row: dict[str, str]) -> None:
         if "test_id" in row:
@@ -156,7 +158,7 @@ class XfrReport(LineReport):
         elif row.get("throughput_mbps"):
             amount = parse_exact_count(row["bytes"])
             rate = float(row["throughput_mbps"])
-            self.interval_rows.append((8e-6 * amount.value / rate if rate else 0.0, amount))
+            self.interval_lengths_s_and_bytes.append((8e-6 * amount.value / rate if rate else 0.0, amount))
 
     def build_runs(self) -> list[Run]:
         """Return the test; none for a server, and none before a JSON document."""
@@ -165,7 +167,7 @@ class XfrReport(LineReport):
         failure = ""
         if self.document:
             result = _result_of_document(self.document)
-        elif self.values or self.csv_result or self.interval_rows or self.error_message:
+        elif self.values or self.csv_result or self.interval_lengths_s_and_bytes or self.error_message:
             result = _result_of_csv(self.csv_result) if self.csv_result else _result_of_text(self)
             failure = self.failure_reason(is_complete=bool(result.throughput_bps))
         else:
@@ -177,7 +179,9 @@ class XfrReport(LineReport):
                 run,
                 failure=failure,
                 command=self.command_text,
-                intervals=tuple(_build_intervals(self.interval_rows, run.factors.get("direction", FORWARD))),
+                intervals=tuple(
+                    _build_intervals(self.interval_lengths_s_and_bytes, run.factors.get("direction", FORWARD))
+                ),
             )
         ]
 
@@ -350,10 +354,12 @@ def _compute_metrics(result: _XfrResult) -> dict[str, RoundedValue]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _build_intervals(rows: list[tuple[float, RoundedValue]], direction: Level) -> Iterator[ReportInterval]:
+def _build_intervals(
+    interval_lengths_s_and_bytes: list[tuple[float, RoundedValue]], direction: Level
+) -> Iterator[ReportInterval]:
     """Yield the intervals. A test of both directions has none: xfr adds the directions up."""
     start_s = 0.0
-    for length_s, amount in rows if direction != "both" else ():
+    for length_s, amount in interval_lengths_s_and_bytes if direction != "both" else ():
         yield ReportInterval(start_s, start_s + length_s, {"bytes": amount}, direction=str(direction))
         start_s += length_s
 
