@@ -32,8 +32,8 @@ from vnetbench.campaign.load_checks import (
     check_pacing_and_load,
     check_socket_settings,
     check_thread_cpus,
-    failure_from_error,
-    refusal_from_error,
+    failure_from_agent_error,
+    refusal_from_agent_error,
     sum_zero_copy_counts,
 )
 from vnetbench.campaign.trial_endpoint import EndpointFault, TrialEndpoint
@@ -206,7 +206,7 @@ def run_trial(
         effective = dict(connect(trial))
         _start_load(endpoints, load, trial, should_abandon)
     except AgentError as error:
-        raise refusal_from_error(error, error.endpoint) or failure_from_error(error) from error
+        raise refusal_from_agent_error(error, error.endpoint) or failure_from_agent_error(error) from error
     finally:
         for endpoint in endpoints.values():
             endpoint.agent.send("trial.stop", trial=trial)

@@ -64,7 +64,7 @@ def _summary_from_values(values: Mapping[str, Any]) -> CampaignSummary | None:
     try:
         summary = from_json_value(CampaignSummary, values[_SUMMARY])
         treatments = tuple(
-            _with_points(treatment, values[f"{_POINTS}{number}"])
+            _replace_points(treatment, values[f"{_POINTS}{number}"])
             for number, treatment in enumerate(summary.treatments)
         )
     except (KeyError, UnexpectedValue):
@@ -72,7 +72,7 @@ def _summary_from_values(values: Mapping[str, Any]) -> CampaignSummary | None:
     return replace(summary, treatments=treatments)
 
 
-def _with_points(treatment: TreatmentSummary, points: Any) -> TreatmentSummary:
+def _replace_points(treatment: TreatmentSummary, points: Any) -> TreatmentSummary:
     if not isinstance(points, list):
         raise UnexpectedValue("the trials of a treatment are no list")
     return replace(treatment, points=tuple(from_json_value(TrialPoint, each) for each in points))

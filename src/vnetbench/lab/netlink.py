@@ -23,14 +23,14 @@ T = TypeVar("T")
 NETNS_DIR = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000  # <linux/sched.h>; os.unshare comes with Python 3.12
 _NETDEV_CMD_NAPI_GET = 11  # <linux/netdev.h>
-_LIBC = ctypes.CDLL(None, use_errno=True)
+_C_LIBRARY = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
 def open_in_namespace(name: str) -> Iterator[IPRoute]:
     """Open a netlink socket in the namespace `name`; errors of the kernel become BenchErrors."""
     # Not IPRoute(netns=name): it forks, which is unsafe with threads, and recreates a removed namespace.
-    with translate_errors(name), IPRoute(fileno=run_in_namespace(name, _open_netlink_socket)) as ipr:
+    with translate_netlink_errors(name), IPRoute(fileno=run_in_namespace(name, _open_netlink_socket)) as ipr:
         yield ipr
 
 
@@ -39,7 +39,7 @@ def _open_netlink_socket() -> int:
 
 
 @contextmanager
-def translate_errors(where: str) -> Iterator[None]:
+def translate_netlink_errors(where: str) -> Iterator[None]:
     """Turn errors of the kernel, and missing namespaces, files and programs, into BenchErrors."""
     try:
         yield
@@ -183,7 +183,7 @@ def _unshare_with_name(name: str) -> None:
 
 
 def _unshare_network() -> None:
-    if _LIBC.unshare(_CLONE_NEWNET) != 0:
+    if _C_LIBRARY.unshare(_CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

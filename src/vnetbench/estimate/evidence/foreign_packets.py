@@ -14,7 +14,7 @@ from vnetbench.estimate.evidence.aggregation import (
     total_duration_s,
     total_of_counter,
 )
-from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import HOST
@@ -54,15 +54,15 @@ def foreign_packet_evidence(data: TrialData) -> EvidenceValues:
     }
 
 
-def _foreign_share(data: TrialData, kernel: Kernel) -> float | None:
+def _foreign_share(data: TrialData, kernel: ObservedKernel) -> float | None:
     """Return the share of the kernel's processed packets that are foreign, 0 to 1.
 
     Both counts are rates, because the endpoints' samples and the observer's do not end at the same time.
     """
     own = [
         (samples, total_of_counter(samples, "rx_packets"))
-        for endpoint, samples in (*data.steady_part.endpoints, *data.steady_part.forwarders)
-        if kernel.runs(endpoint, samples)
+        for endpoint, samples in (*data.steady_part.endpoints, *data.steady_part.forwarding_guest_observers)
+        if kernel.runs_endpoint(endpoint, samples)
     ]
     rates = [
         None if count is None else count / total_duration_s(samples) for samples, count in own if samples
@@ -84,14 +84,16 @@ def _foreign_share(data: TrialData, kernel: Kernel) -> float | None:
     return max(0.0, 1 - sum(known_rates) * duration_s / processed)
 
 
-def _interrupt_percent(data: TrialData, kernel: Kernel) -> float:
+def _interrupt_percent(data: TrialData, kernel: ObservedKernel) -> float:
     """Return the share of time that the CPUs which the load may use spend in interrupts, in percent."""
     values = [
         effective_knob_value(data.steady_part.trial, "thread_cpus", endpoint.name)
         for endpoint, samples in data.steady_part.endpoints
-        if kernel.runs(endpoint, samples)
+        if kernel.runs_endpoint(endpoint, samples)
     ]
     texts = [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
     allowed = {cpu for text in texts for cpu in parse_cpu_list(str(text))}
-    cpus = sorted(allowed & set(kernel.cpu_times) or set(kernel.cpu_times))
+    cpus = sorted(
+        allowed & set(kernel.cpu_seconds_by_cpu_and_state) or set(kernel.cpu_seconds_by_cpu_and_state)
+    )
     return sum(kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS) for cpu in cpus) / len(cpus)

@@ -15,7 +15,7 @@ from vnetbench.estimate.evidence.aggregation import (
     total_of_counter,
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.queue_directions import DATA, direction
+from vnetbench.estimate.evidence.queue_directions import DATA, classify_port_direction
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import Sample
 
@@ -108,7 +108,7 @@ def _split_at_port_ratio(data: TrialData) -> float | None:
     ratios = [
         ratio(sent, ratio(port.mean_rate("tx_bytes"), port.mean_rate("tx_packets")))
         for port in ports
-        if direction(port) == DATA
+        if classify_port_direction(port) == DATA
     ]
     return largest(ratios)
 

@@ -127,7 +127,7 @@ def _foreign_packet_sockets(
 def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:
     for endpoint in endpoints:
         yield to_number(mapping_or_empty(endpoint.totals.get("counters")).get("carrier_changes"))
-        for interface in _mappings(endpoint.totals.get("interfaces")):
+        for interface in _list_of_mappings(endpoint.totals.get("interfaces")):
             yield to_number(interface.get("carrier_changes"))
 
 
@@ -150,5 +150,5 @@ def _program_percent(program: Mapping[str, Any], interval_s: float) -> float | N
     return use if use is None or not threads else min(use, 100 * threads)
 
 
-def _mappings(value: object) -> list[Mapping[str, Any]]:
+def _list_of_mappings(value: object) -> list[Mapping[str, Any]]:
     return [mapping_or_empty(each) for each in value] if isinstance(value, list) else []
