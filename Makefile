@@ -9,13 +9,14 @@ NOW := $(shell date +%Y%m%d-%H%M%S)
 DEMO := out/jumbo-frames-$(NOW)
 DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz audit-dependencies lint bench bench-estimates bench-search bench-large corpus bench-explain soak words docs clean
+.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-long test-real test-peers fuzz audit-dependencies lint bench bench-estimates bench-search bench-large corpus bench-explain soak words docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
 	@echo "make demo             run studies/jumbo-frames.toml on this machine (three minutes)"
 	@echo "make demo-adapters    compare virtio-net, vmxnet3, e1000e and e1000 in QEMU guests (five minutes)"
 	@echo "make test             run linters, type checks and all tests"
+	@echo "make test-long        run long simulations, searches and mutations of input"
 	@echo "make fuzz             give each parser of foreign data mutated input for FUZZ_SECONDS=60"
 	@echo "make audit-dependencies  check all dependencies for known vulnerabilities; write SBOMs to out/audit"
 	@echo "make bench            compare the instrument with other tools, interleaved (12 to 20 minutes)"
@@ -85,6 +86,10 @@ test-bench: test-pure test-real
 # One BLAS thread per process: more threads mostly wait for each other on small matrices.
 test-pure: install
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/pytest -m pure -n auto --dist worksteal
+
+# Long simulations, of which `make test` runs quick ones.
+test-long: install
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/pytest -m long -n auto --dist worksteal
 
 # A test runs once. Tests that need a quiet machine skip on a busy one (tests/quiet.py), but few may.
 test-real: install test-peers

@@ -1,4 +1,4 @@
-"""Shared fixtures: the right to build networks, and the check that tests leave nothing behind."""
+"""Marks of whole folders, and the check that tests leave nothing behind."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.file_selection import PURE, can_select, check_marks_are_visible
+from tests.own_testbeds import list_own_testbeds
 from vnetbench.lab import netlink, registry
-from vnetbench.lab.privilege import is_in_user_namespace
 
 pytest_plugins = ("tests.skip_limit",)
 
@@ -18,11 +19,12 @@ pytest_plugins = ("tests.skip_limit",)
 settings.register_profile("any speed", deadline=None)
 settings.load_profile("any speed")
 
-PURE = ("estimate", "published", "report", "results", "search", "statements", "study")
-"""Folders whose tests only compute: `make test` runs them in parallel with the others."""
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return None if can_select(collection_path, config.option.markexpr) else True
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if "VNETBENCH_OWN_RUN" not in os.environ:
         raise pytest.UsageError(
             "the tests build and remove testbeds: run them in a lab of their own with tools/in-lab pytest"
@@ -30,13 +32,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(Path(__file__).parent).parts[0] in PURE:
             item.add_marker("pure")
+        check_marks_are_visible(item)
+    if "long" not in config.option.markexpr:
+        _deselect_long_tests(config, items)
 
 
-@pytest.fixture
-def real_root() -> None:
-    """Skip a test that needs root on the machine itself."""
-    if is_in_user_namespace():
-        pytest.skip("needs root on the machine itself")
+def _deselect_long_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of `make test-long`, whatever else `-m` selects."""
+    long_tests = [item for item in items if item.get_closest_marker("long")]
+    if long_tests:
+        config.hook.pytest_deselected(items=long_tests)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 @pytest.fixture(autouse=True)
@@ -55,11 +61,10 @@ def check_nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[Non
 
 def _find_leftovers() -> set[tuple[str, str]]:
     """Return the testbed and the namespace or entry of everything that no running process uses."""
-    used = {entry.name for entry in registry.list_registered_and_leftover_testbeds() if entry.is_in_use}
+    testbeds = list_own_testbeds()
+    used = {entry.name for entry in testbeds if entry.is_in_use}
     namespaces = {
         (n.split(".")[1], n) for n in netlink.list_namespaces() if n.startswith(registry.NAMESPACE_PREFIX)
     }
-    entries = {
-        (entry.name, f"entry of {entry.owner}") for entry in registry.list_registered_and_leftover_testbeds()
-    }
+    entries = {(entry.name, f"entry of {entry.owner}") for entry in testbeds}
     return {(testbed, what) for testbed, what in namespaces | entries if testbed not in used}

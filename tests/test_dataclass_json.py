@@ -11,6 +11,8 @@ import pytest
 
 from vnetbench.dataclass_json import UnexpectedValue, from_json_value, to_json_value
 
+pytestmark = pytest.mark.pure
+
 
 @dataclass(frozen=True)
 class Inner:

@@ -30,6 +30,8 @@ from vnetbench.quantity import (
     parse_share,
 )
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.mark.parametrize(
     ("text", "seconds"),

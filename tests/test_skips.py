@@ -13,6 +13,7 @@ import pytest
 
 from tests import quiet
 from tests.quiet import LostCpuMeter, LostCpuTime, quiet_machine_required
+from tests.skip_limit import NEEDS_ROOT
 
 pytestmark = pytest.mark.pure
 
@@ -24,11 +25,13 @@ SPIN_CPU_S = 0.5
 SPIN = f"import time\nwhile time.process_time() < {SPIN_CPU_S} + 0.1: pass\nprint(flush=True); input()"
 
 
-def run_tests(folder: Path, *tests: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
+def run_tests(
+    folder: Path, *tests: str, options: tuple[str, ...] = (), file_name: str = "test_it.py"
+) -> tuple[int, str]:
     """Run tests with the limit of `make test`, and return the exit status and the output."""
     numbered = [test.format(number) for number, test in enumerate(tests)]
     (folder / "pytest.ini").write_text("[pytest]\n")
-    (folder / "test_it.py").write_text("import pytest\n" + "".join(numbered))
+    (folder / file_name).write_text("import pytest\n" + "".join(numbered))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.skip_limit", *options]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
     completed = subprocess.run(
@@ -102,6 +105,24 @@ def test_a_failed_test_fails_the_run_and_does_not_run_again(tmp_path: Path) -> N
     status, output = run_tests(tmp_path, PASSES, FAILS, options=("--max-skipped-percent=2",))
     assert status == 1
     assert output.count("1 failed, 1 passed") == 1
+
+
+def test_runs_with_one_record_have_one_limit(tmp_path: Path) -> None:
+    record = f"--skip-record={tmp_path / 'skips.json'}"
+    status, output = run_tests(tmp_path, *[PASSES] * 8, SKIPS, options=(record,))
+    assert status == 0
+    # Parallel workers report to the process that counts.
+    options = (record, "--max-skipped-percent=2", "-n", "2")
+    (tmp_path / "test_it.py").unlink()
+    status, output = run_tests(tmp_path, *[PASSES] * 30, options=options, file_name="test_others.py")
+    assert status == 1
+    assert "1 of 39 tests were skipped, more than 2 %" in output
+
+
+def test_a_test_that_needs_root_does_not_count_without_root(tmp_path: Path) -> None:
+    needs_root = SKIPS.replace("the host took 40 %", NEEDS_ROOT)
+    status, _ = run_tests(tmp_path, PASSES, needs_root, options=("--max-skipped-percent=2",))
+    assert status == 0
 
 
 def test_make_test_reruns_no_test_and_limits_skips() -> None:

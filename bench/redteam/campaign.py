@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.redteam import groups, runner
-from bench.redteam.causes import CAUSES
 from bench.redteam.causes.controls import make_control
+from bench.redteam.corpus import CAUSES
 from bench.redteam.effects import LOSSES
 from bench.redteam.model import Label, Run, Shape
 from bench.redteam.plan import group_by_setting, make_rounds
@@ -45,13 +45,13 @@ def make_blocks(
     return [block for runs in make_rounds(causes, shapes, seed) for block in group_by_setting(runs)]
 
 
-def strongest_blocks(lab: str, shape: Shape, only: Sequence[str]) -> list[list[Run]]:
-    """Return every cause of both parts once, at its strongest intensity, with its first load."""
+def strongest_blocks(lab: str, shape: Shape, only: Sequence[str], part: str | None = None) -> list[list[Run]]:
+    """Return every cause once, or those of a part, at its strongest intensity, with its first load."""
     runs = [
         Run(cause, 2, shape, cause.loads[0], cause.vswitches[0])
         for cause in CAUSES
         if not cause.is_control and cause.lab == lab and shape.cpus >= cause.min_cpus
-        and (not only or cause.id in only)
+        and (not only or cause.id in only) and part in (None, cause.part)
     ]  # fmt: skip
     return group_by_setting(runs)
 

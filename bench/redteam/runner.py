@@ -101,7 +101,7 @@ def perform(
         accounting: Control group whose CPU time is the red team's own.
         trials: Number of trials.
     """
-    label = make_label(run, run.cause.is_control)
+    label = make_label(run, run.cause.is_without_fault)
     study, results = folder / f"{name}.toml", folder / f"{name}.vnb"
     label.results = results.name
     results.unlink(missing_ok=True)

@@ -6,6 +6,9 @@ import os
 import signal
 from pathlib import Path
 
+BENCH_IDENTITY_VARIABLE = "VNETBENCH_BENCH"
+"""The environment variable of an agent that contains the identity of its bench."""
+
 
 def read_own_process_identity() -> str:
     """Return the identity of this process, `pid:boot:start`, with the start in clock ticks since boot."""

@@ -10,6 +10,7 @@ import pytest
 from scipy import special, stats
 
 from tests.estimate.test_effects import NOISES, Noise
+from tests.simulation_size import SimulationSize, quick_and_long
 from vnetbench.estimate.best_treatments import (
     MAX_BEST_TREATMENTS_COMPARED_WITH_ALL,
     compare_with_best_of_others,
@@ -20,7 +21,8 @@ from vnetbench.estimate.paired_ratios import untrimmed_block_count
 pytestmark = pytest.mark.pure
 
 CAMPAIGNS = 400
-_TWO_STANDARD_ERRORS = 2 * math.sqrt(0.95 * 0.05 / CAMPAIGNS)
+MIN_COVERED = 0.95 - 2 * math.sqrt(0.95 * 0.05 / CAMPAIGNS)
+"""Two standard errors of the long simulation below the confidence."""
 
 
 def simulated(
@@ -44,11 +46,14 @@ def best_first(values: dict[int, dict[int, float]]) -> list[int]:
     return sorted(values, key=lambda index: -float(np.median(list(values[index].values()))))
 
 
+@quick_and_long(CAMPAIGNS)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("treatment_count", [2, 6, 20])
-def test_the_set_contains_the_best_treatment_with_the_confidence(noise: str, treatment_count: int) -> None:
+def test_the_set_contains_the_best_treatment_with_the_confidence(
+    noise: str, treatment_count: int, size: SimulationSize
+) -> None:
     covered = 0
-    for seed in range(CAMPAIGNS):
+    for seed in range(size.campaigns):
         # All are equal but one: the hardest case for the set.
         log_means = [0.0] * treatment_count
         log_means[treatment_count // 2] = 0.001
@@ -56,23 +61,24 @@ def test_the_set_contains_the_best_treatment_with_the_confidence(noise: str, tre
         result = compare_with_best_of_others(values, best_first(values), 0.95, is_lower_better=False)
         covered += treatment_count // 2 in result.candidates
 
-    assert covered / CAMPAIGNS >= 0.95 - _TWO_STANDARD_ERRORS
+    size.check_at_least(MIN_COVERED, covered)
 
 
+@quick_and_long(CAMPAIGNS)
 @pytest.mark.parametrize("noise", NOISES)
-def test_the_bounds_hold_together_with_the_confidence(noise: str) -> None:
+def test_the_bounds_hold_together_with_the_confidence(noise: str, size: SimulationSize) -> None:
     log_means = [0.0, -0.02, -0.1, 0.0, -0.3, -0.02]
     true_ratios = [mean - max(each for j, each in enumerate(log_means) if j != i)
                    for i, mean in enumerate(log_means)]  # fmt: skip
     covered = 0
-    for seed in range(CAMPAIGNS):
+    for seed in range(size.campaigns):
         values = simulated(np.random.default_rng([2, seed]), NOISES[noise], log_means)
         bounds = compare_with_best_of_others(
             values, best_first(values), 0.95, is_lower_better=False
         ).min_log_ratio_to_best
         covered += all(bounds[i] <= min(0.0, true) for i, true in enumerate(true_ratios))
 
-    assert covered / CAMPAIGNS >= 0.95 - _TWO_STANDARD_ERRORS
+    size.check_at_least(MIN_COVERED, covered)
 
 
 def test_a_clearly_best_treatment_is_alone_in_the_set_and_its_bound_is_one() -> None:
@@ -129,10 +135,10 @@ def test_one_comparison_keeps_its_share_of_the_error(block_count: int, compariso
     untrimmed = untrimmed_block_count(block_count)
     critical = critical_value(block_count, comparison_count, 0.95, untrimmed - 1)
     tail = -math.expm1(math.log(0.95) / comparison_count)
-    random, errors, count = np.random.default_rng(7), 0, 5_000
-    for sample in random.normal(0, 0.05, (count, block_count)):
-        trimmed = stats.trim_mean(sample, 0.2)
-        winsorised = np.asarray(stats.mstats.winsorize(sample, limits=(0.2, 0.2)))
-        error = winsorised.std(ddof=0) * math.sqrt(block_count / (untrimmed * (untrimmed - 1)))
-        errors += trimmed / error > critical
+    random, count = np.random.default_rng(7), 5_000
+    samples = random.normal(0, 0.05, (count, block_count))
+    trimmed = stats.trim_mean(samples, 0.2, axis=1)
+    winsorised = np.asarray(stats.mstats.winsorize(samples, limits=(0.2, 0.2), axis=1))
+    error = winsorised.std(ddof=0, axis=1) * math.sqrt(block_count / (untrimmed * (untrimmed - 1)))
+    errors = int(np.sum(trimmed / error > critical))
     assert errors / count == pytest.approx(tail, abs=3 * math.sqrt(tail / count) + 0.05 * tail)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.simulation_size import SimulationSize, quick_and_long
 from vnetbench.estimate.effects import estimate_effects, find_best_treatment
 from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.model import Estimate
@@ -86,13 +87,14 @@ def simulated(
     return campaign(treatments, STREAMS, MTU)
 
 
+@quick_and_long(CAMPAIGNS)
 @pytest.mark.parametrize("noise", NOISES)
 def test_effect_intervals_cover_the_truth_despite_block_effects_and_early_stopping(
-    noise: str,
+    noise: str, size: SimulationSize
 ) -> None:
     truth = {("streams", 4): 1.5, ("streams", 16): 2.0, ("mtu", 9000): 1.2}
     covered = dict.fromkeys(truth, 0)
-    for seed in range(CAMPAIGNS):
+    for seed in range(size.campaigns):
         summary = simulated(np.random.default_rng(seed), NOISES[noise], 1.2, (1, 1.5, 2.0))
         for effect in estimate_effects(summary):
             true = truth[effect.factor, int(effect.level)]
@@ -100,18 +102,19 @@ def test_effect_intervals_cover_the_truth_despite_block_effects_and_early_stoppi
             assert low is not None and high is not None
             covered[effect.factor, int(effect.level)] += low <= true <= high
 
-    assert min(covered.values()) >= 0.93 * CAMPAIGNS
+    size.check_at_least(0.93, min(covered.values()))
 
 
+@quick_and_long(CAMPAIGNS)
 @pytest.mark.parametrize("noise", NOISES)
-def test_without_effects_at_most_5_percent_of_campaigns_report_one(noise: str) -> None:
+def test_without_effects_at_most_5_percent_of_campaigns_report_one(noise: str, size: SimulationSize) -> None:
     called = 0
-    for seed in range(CAMPAIGNS):
+    for seed in range(size.campaigns):
         effects = estimate_effects(simulated(np.random.default_rng([1, seed]), NOISES[noise]))
         assert all(effect.ratio.is_adjusted for effect in effects)
         called += any(effect.ratio.p_value is not None and effect.ratio.p_value <= 0.05 for effect in effects)
 
-    assert called <= 0.06 * CAMPAIGNS
+    size.check_at_most(0.06, called)
 
 
 def test_an_existing_effect_is_detected() -> None:
@@ -125,16 +128,17 @@ def test_an_existing_effect_is_detected() -> None:
     assert significant_count >= 0.95 * 200
 
 
+@quick_and_long(CAMPAIGNS)
 @pytest.mark.parametrize("noise", NOISES)
-def test_a_treatment_equal_to_the_best_is_rarely_called_different(noise: str) -> None:
+def test_a_treatment_equal_to_the_best_is_rarely_called_different(noise: str, size: SimulationSize) -> None:
     different_count = 0
-    for seed in range(CAMPAIGNS):
+    for seed in range(size.campaigns):
         best = find_best_treatment(simulated(np.random.default_rng([3, seed]), NOISES[noise]))
         assert best is not None
         # All six are equal; treatment 2 is one of them.
         different_count += 2 not in (best.index, *best.tied_with)
 
-    assert different_count <= 0.05 * CAMPAIGNS
+    size.check_at_most(0.05, different_count)
 
 
 def test_a_clearly_better_treatment_differs_from_all_others() -> None:

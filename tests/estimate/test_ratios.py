@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.simulation_size import SimulationSize, quick_and_long
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.ratios import adjust_p_values, estimate_rank_ratio
 
@@ -30,40 +31,49 @@ def sides(kind: str, before: int, after: int, factor: float, seed: int) -> tuple
     return values[:before].tolist(), (factor * values[before:]).tolist()
 
 
+@quick_and_long(SETS)
 @pytest.mark.parametrize("kind", SPREADS)
 @pytest.mark.parametrize(("before", "after"), SIZES)
-def test_intervals_cover_the_true_ratio(kind: str, before: int, after: int) -> None:
+def test_intervals_cover_the_true_ratio(kind: str, before: int, after: int, size: SimulationSize) -> None:
     covered = 0
-    for seed in range(SETS):
+    for seed in range(size.campaigns):
         found = estimate_rank_ratio(*sides(kind, before, after, 1.3, seed), 0.95)
         assert found.low is not None and found.high is not None
         covered += found.low <= 1.3 <= found.high
 
-    assert covered / SETS >= 0.93
+    size.check_at_least(0.93, covered)
 
 
+@quick_and_long(SETS)
 @pytest.mark.parametrize("kind", SPREADS)
 @pytest.mark.parametrize(("before", "after"), SIZES)
-def test_p_values_are_uniform_without_a_difference(kind: str, before: int, after: int) -> None:
+def test_p_values_are_uniform_without_a_difference(
+    kind: str, before: int, after: int, size: SimulationSize
+) -> None:
     found = np.array(
-        [estimate_rank_ratio(*sides(kind, before, after, 1.0, seed), 0.95).p_value for seed in range(SETS)]
+        [
+            estimate_rank_ratio(*sides(kind, before, after, 1.0, seed), 0.95).p_value
+            for seed in range(size.campaigns)
+        ]
     )
 
     for level in (0.01, 0.05, 0.2, 0.5):
-        assert np.mean(found <= level) <= level + 3 * math.sqrt(level * (1 - level) / SETS)
+        # Three standard errors of the simulation.
+        assert np.mean(found <= level) <= level + 3 * math.sqrt(level * (1 - level) / size.campaigns)
     # Exact p values of few trials are discrete, so the rate may be slightly below the level.
-    assert np.mean(found <= 0.5) >= 0.4
+    size.check_at_least(0.4, int(np.sum(found <= 0.5)))
 
 
-def test_intervals_cover_the_truth_if_the_noisier_side_has_more_trials() -> None:
+@quick_and_long(SETS)
+def test_intervals_cover_the_truth_if_the_noisier_side_has_more_trials(size: SimulationSize) -> None:
     covered = 0
-    for seed in range(SETS):
+    for seed in range(size.campaigns):
         random = np.random.default_rng(seed)
         steady, noisy = np.exp(random.normal(0, 0.01, 6)), np.exp(random.normal(0, 0.08, 30))
         found = estimate_rank_ratio(steady.tolist(), noisy.tolist(), 0.95)
         covered += found.low is not None and found.high is not None and found.low <= 1 <= found.high
 
-    assert covered / SETS >= 0.93
+    size.check_at_least(0.93, covered)
 
 
 @given(positive, positive)

@@ -14,13 +14,18 @@ from vnetbench.search.interface import GoalResult
 from vnetbench.search.methods import run_search
 
 LIMIT_FPS = 1e6
+MISLEADING_STEPS = [
+    pytest.param(step, marks=() if step in (2, 6, 11) else pytest.mark.long) for step in range(2, 12)
+]
+"""An early, a middle and a late step of a search; `make test-long` tests all between them too."""
+REPLAYED_STEPS = [7, *(pytest.param(count, marks=pytest.mark.long) for count in (0, 1, 15))]
 
 
 def find_throughputs(device: ScriptedDevice, seed: int = 1) -> tuple[GoalResult, ...]:
     return run_search("vnetbench", device, PARAMETERS, seed).goal_results
 
 
-@pytest.mark.parametrize("unlucky", range(2, 12))
+@pytest.mark.parametrize("unlucky", MISLEADING_STEPS)
 def test_one_unlucky_step_does_not_lower_the_result(unlucky: int) -> None:
     def lost(load_fps: float, duration_s: float, before: int) -> float:
         stalled = load_fps * duration_s * 0.1 if before == unlucky else 0.0
@@ -32,7 +37,7 @@ def test_one_unlucky_step_does_not_lower_the_result(unlucky: int) -> None:
         )
 
 
-@pytest.mark.parametrize("lucky", range(2, 12))
+@pytest.mark.parametrize("lucky", MISLEADING_STEPS)
 def test_one_lucky_step_does_not_raise_the_result(lucky: int) -> None:
     def lost(load_fps: float, duration_s: float, before: int) -> float:
         return 0.0 if before == lucky else sharp_limit(LIMIT_FPS)(load_fps, duration_s, before)
@@ -92,7 +97,7 @@ def test_short_steps_that_lose_less_than_full_ones_do_not_mislead() -> None:
         )
 
 
-@pytest.mark.parametrize("step_count", [0, 1, 7, 15])
+@pytest.mark.parametrize("step_count", REPLAYED_STEPS)
 def test_a_replayed_search_continues_as_the_uninterrupted_one(step_count: int) -> None:
     model = draw_device_model("noisy limit", 3)
     uninterrupted = run_search("vnetbench", SimulatedDevice(model, 1), PARAMETERS, seed=5)

@@ -1,4 +1,7 @@
-"""A small run of `make bench-search`: time and errors of the search methods compared."""
+"""A small run of `make bench-search`: time and errors of the search methods compared.
+
+`make test` searches one device of four types, `make test-long` two of each type.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,27 @@ import itertools
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
+import pytest
 
 from bench.search import PARAMETERS, Outcome, compare_methods
 from bench.simulated_devices import DEVICE_TYPES
+from tests.simulation_size import SimulationSize
 
-DEVICES_PER_TYPE = 2
+QUICK_TYPES = ("sharp limit", "noisy limit", "big buffer", "not monotonic")
 METHODS = ("rfc2544", "mlrsearch", "vnetbench")
 
 
-def test_the_bayesian_search_takes_half_of_mlrsearchs_time_and_has_fewer_wrong_results() -> None:
-    tasks = list(itertools.product(DEVICE_TYPES, range(DEVICES_PER_TYPE), [METHODS]))
+@pytest.mark.parametrize(
+    ("device_types", "devices_per_type"),
+    [
+        pytest.param(QUICK_TYPES, 1, id="quick"),
+        pytest.param(tuple(DEVICE_TYPES), 2, id="long", marks=pytest.mark.long),
+    ],
+)
+def test_the_bayesian_search_takes_half_of_mlrsearchs_time_and_has_fewer_wrong_results(
+    device_types: tuple[str, ...], devices_per_type: int
+) -> None:
+    tasks = list(itertools.product(device_types, range(devices_per_type), [METHODS]))
     with ProcessPoolExecutor() as pool:
         outcomes = list(pool.map(compare_methods, *zip(*tasks, strict=True)))
     rfc2544, mlrsearch, bayesian = ([device[number] for device in outcomes] for number in range(3))
@@ -25,7 +39,8 @@ def test_the_bayesian_search_takes_half_of_mlrsearchs_time_and_has_fewer_wrong_r
     ]
     assert np.median(ratios) <= 0.5
     assert count_wrong(bayesian) <= count_wrong(mlrsearch) <= count_wrong(rfc2544)
-    assert np.mean([covered for outcome in bayesian for covered in outcome.covered]) >= 0.9
+    covered = [each for outcome in bayesian for each in outcome.covered]
+    SimulationSize(len(covered), device_types == QUICK_TYPES).check_at_least(0.9, sum(covered))
 
 
 def count_wrong(outcomes: list[Outcome]) -> int:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from vnetbench.process import format_exit_status
+from vnetbench.process import BENCH_IDENTITY_VARIABLE, format_exit_status, read_own_process_identity
 
 CLOSE_TIMEOUT_S = 3.0
 HELLO_INTERVAL_S = 2.0
@@ -55,7 +55,11 @@ def spawn_process(command: Sequence[str], testbed_name: str) -> PipeTransport:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "VNETBENCH_TESTBED": testbed_name},
+        env={
+            **os.environ,
+            "VNETBENCH_TESTBED": testbed_name,
+            BENCH_IDENTITY_VARIABLE: read_own_process_identity(),
+        },
         start_new_session=True,  # The bench, not the agent, handles Ctrl-C of the terminal.
     )
     return PipeTransport(process)

@@ -321,6 +321,11 @@ def parse_hierarchies(mounts: str, groups: str) -> Iterator[CgroupHierarchy]:
                     yield CgroupHierarchy(top, top / relpath(own.get("", root), root), 2)
 
 
+def owner_pid(group: Path) -> int:
+    """Return the process id of the bench that created a group, from the group's name."""
+    return int(_group_owner_identity(group).partition(":")[0])
+
+
 def _own_or_abandoned_groups(testbed_name: str) -> list[Path]:
     """Return this user's groups of a testbed that this bench, or one that has ended, created."""
     hierarchy = find_cpu_hierarchy()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.faults.bench_process import run, start
+from tests.own_testbeds import list_own_testbeds
 from vnetbench.agents.client import PROTOCOL_VERSION, AgentError
 from vnetbench.campaign.frame_counts import sum_endpoint_counts
 from vnetbench.campaign.instrument import LabInstrument
@@ -75,11 +76,7 @@ def create_testbed(prerequisites: GuestPrerequisites, messages: list[str]) -> It
 
 def campaign_guests() -> set[int]:
     """Return the process ids of QEMUs that belong to campaigns on this machine."""
-    entries = [
-        entry.name
-        for entry in registry.list_registered_and_leftover_testbeds()
-        if entry.name.startswith("run-")
-    ]
+    entries = [entry.name for entry in list_own_testbeds() if entry.name.startswith("run-")]
     found = {pid for name in entries for pid in registry.testbed_pids(name)}
     return {pid for pid in found if "qemu" in Path(f"/proc/{pid}/comm").read_text()}
 
