@@ -41,6 +41,7 @@ PEER_TOOLS = {
         PeerTool("netperf", ("netperf", "netserver"), "-V", r"Netperf version (\S+)"),
         PeerTool("neper", ("tcp_stream", "tcp_rr", "udp_stream"), "--version", r"^(\d+\.\d+\.\d+)$"),
         PeerTool("ntttcp", ("ntttcp",), "-h", r"NTTTCP for Linux (\S+)"),
+        PeerTool("xfr", ("xfr",), "--version", r"xfr (\d\S+)"),
     )
 }
 

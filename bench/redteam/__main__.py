@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from bench.redteam import campaign, groups, journal, scoring
+from bench.redteam import campaign, diagnosis, groups, journal, scoring
 from bench.redteam.corpus import BY_ID, CAUSES
 from bench.redteam.model import DEVELOPMENT, PARTS, UNSEEN_PARTS
 from bench.redteam.runner import VNETBENCH
@@ -49,9 +49,17 @@ def list_causes(part: str) -> None:
 @click.option("--shapes", help="CPUs of the machine, such as 1,2,2-busy. Default: all that it has.")
 @click.option("--cause", "only", multiple=True, help="Only this cause. Repeatable.")
 @click.option("--lab", default="netns", show_default=True, type=click.Choice(("netns", "qemu")))
+@click.option("--diagnose", is_flag=True, help="Also run the interventions of each run: 60 s more each.")
 @STORE_OPTION
 def run(
-    part: str, minutes: float, seed: int, shapes: str | None, only: tuple[str, ...], lab: str, store: Path
+    part: str,
+    minutes: float,
+    seed: int,
+    shapes: str | None,
+    only: tuple[str, ...],
+    lab: str,
+    diagnose: bool,
+    store: Path,
 ) -> None:
     """Run causes in a balanced random order. The command continues where it stopped."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -67,7 +75,7 @@ def run(
         raise click.UsageError(str(error)) from None
     _clean()
     deadline = time.monotonic() + 60 * minutes
-    runs = campaign.Campaign(store, part, _reporter(part), deadline)
+    runs = campaign.Campaign(store, part, _reporter(part), deadline, diagnose=diagnose)
     for block in campaign.make_blocks(part, chosen_shapes, seed, only, lab):
         if not runs.run_block(block):
             click.echo("time limit")
@@ -111,14 +119,22 @@ def check(only: tuple[str, ...], lab: str, shape: str, part: str | None, store: 
 @click.option("--with-disturbed", is_flag=True, help="Also score runs that other work disturbed.")
 @STORE_OPTION
 def score(part: str, final: bool, details: bool, with_disturbed: bool, store: Path) -> None:
-    """Explain the runs of a part and print how often the explanations are right."""
+    """Explain the runs of a part and print how often the explanations are right.
+
+    Runs with --diagnose are scored twice, by their counters only and with their interventions.
+    """
     folder = store / part
     labels = campaign.read_labels(folder) if folder.exists() else []
     if part in UNSEEN_PARTS and not final:
         click.echo(f"{len(labels)} {part} runs. Their scores need --final.")
         return
-    verdicts = scoring.judge_runs(folder, labels, with_disturbed)
-    for line in scoring.format_scores(verdicts, details):
+    if diagnosed := [label for label in labels if label.is_diagnosed]:
+        if len(diagnosed) < len(labels):
+            click.echo(f"{len(labels) - len(diagnosed)} runs without --diagnose are left out")
+        lines = diagnosis.format_diagnosis(diagnosis.judge_runs(folder, diagnosed, with_disturbed), details)
+    else:
+        lines = scoring.format_scores(scoring.judge_runs(folder, labels, with_disturbed), details)
+    for line in lines:
         click.echo(line)
 
 

@@ -60,13 +60,20 @@ class Campaign:
     """Runs with their files in a folder."""
 
     def __init__(
-        self, store: Path, part: str, report: Report, deadline: float, trials: int = runner.TRIALS
+        self,
+        store: Path,
+        part: str,
+        report: Report,
+        deadline: float,
+        trials: int = runner.TRIALS,
+        diagnose: bool = False,
     ) -> None:
         self._folder = store / part
         self._folder.mkdir(parents=True, exist_ok=True)
         self._report = report
         self._deadline = deadline
         self._trials = trials
+        self._diagnose = diagnose
 
     def run_block(self, block: Sequence[Run]) -> bool:
         """Run a block and its control. Returns False after the time limit."""
@@ -96,7 +103,7 @@ class Campaign:
     def _perform(
         self, run: Run, name: str, cpus: Sequence[int], accounting: Path | None, control: Path | None
     ) -> Label:
-        label = runner.perform(run, self._folder, name, cpus, accounting, self._trials)
+        label = runner.perform(run, self._folder, name, cpus, accounting, self._trials, self._diagnose)
         runner.judge(label, self._folder, control)
         label.part = self._folder.name
         runner.save(label, self._folder / f"{name}.json")

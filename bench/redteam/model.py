@@ -213,3 +213,5 @@ class Label:
     started_at: str = ""
     elapsed_s: float = 0.0
     revision: str = ""
+    is_diagnosed: bool = False
+    """Whether the bench ran with `--diagnose`."""

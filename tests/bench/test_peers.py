@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.loads import LatencyResult, StreamResult, check_received_bytes
-from bench.peers import iperf3, neper, netperf, ntttcp, nuttcp, sockperf
+from bench.peers import iperf3, neper, netperf, ntttcp, nuttcp, sockperf, xfr
 from bench.programs import RunFailed, strip_colors
 from bench.testbed import KernelCounters
 
@@ -36,6 +36,12 @@ def test_iperf3_reports_sent_and_received_datagrams() -> None:
         9959936 - 5234432,
         1.001982,
     )
+
+
+def test_xfr_reports_bytes_and_milliseconds_after_its_log_lines() -> None:
+    assert xfr.parse_streams(read_output("xfr-0.14.0-both-directions")) == (809760484, 2.004)
+    with pytest.raises(RunFailed, match="no result"):
+        xfr.parse_streams("Error: connection refused")
 
 
 def test_nuttcp_counts_in_binary_megabytes() -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
+from bench import agent
 from bench import testbed as bench_testbed
 from bench.packet_ring import open_packet_ring, select_steady_part
 from bench.programs import PeerPrograms, RunFailed, run
 from bench.testbed import CONGESTION_CONTROL, PeerTestbed
 from vnetbench.lab import netlink
+from vnetbench.study.workloads import TCP_STREAM
 
 PORT = 9000
 DATAGRAM = bytes(64)
@@ -36,6 +39,14 @@ def send(testbed: PeerTestbed, count: int, payload: bytes = DATAGRAM, interval_s
                 time.sleep(interval_s)
 
     netlink.run_in_namespace(testbed.source.namespace, work)
+
+
+@pytest.mark.lab
+def test_our_own_threads_run_on_the_cpus_of_their_endpoint(testbed: PeerTestbed) -> None:
+    measurement = agent.run_trial(testbed, TCP_STREAM, 0.3, {"streams": 2})
+    for role, endpoint in (("source", testbed.source), ("sink", testbed.sink)):
+        totals: Mapping[str, Any] = agent.endpoint_record(measurement, role).totals
+        assert str(totals["counters"]["busiest_thread_cpu"]) == testbed.cpu_list(endpoint)
 
 
 @pytest.mark.lab

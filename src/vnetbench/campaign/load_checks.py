@@ -158,7 +158,8 @@ def check_socket_settings(
     buffer = SOCKET_BUFFER.read_level(factors)
     if buffer != "auto":
         # The kernel doubles the requested size for bookkeeping, within its limits (socket(7), SO_RCVBUF).
-        granted = min(int(s[name]) for s in streams for name in ("send_buffer_bytes", "receive_buffer_bytes"))
+        sizes = ("send_buffer_bytes", "receive_buffer_bytes")
+        granted = min((int(s.get(name) or 0) for s in streams for name in sizes), default=0)
         if granted < 2 * int(buffer):
             raise TreatmentRefused(
                 f"socket_buffer = {format_exact_bytes(int(buffer))} had no effect: "

@@ -9,6 +9,8 @@ from typing import Any
 from vnetbench.estimate import imported_trials
 from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT, zero_count_upper_bound_percent
 from vnetbench.estimate.evidence import collect_evidence
+from vnetbench.estimate.evidence.packet_work import packet_work_places
+from vnetbench.estimate.evidence.path_state import path_state_places
 from vnetbench.estimate.evidence.queue_directions import queue_place_by_metric
 from vnetbench.estimate.evidence.time_series import near_limit_evidence_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
@@ -241,7 +243,11 @@ def _trial_point(
         steps=trial.steps,
         search_result=read_search_result(trial),
         evidence=evidence,
-        evidence_places=queue_place_by_metric(data),
+        evidence_places={
+            **queue_place_by_metric(data),
+            **path_state_places(data),
+            **packet_work_places(data),
+        },
         near_limit_evidence_series=near_limit_evidence_series(data, evidence),
     )
 

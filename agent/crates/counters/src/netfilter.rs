@@ -12,11 +12,14 @@ use netlink_packet_core::NLM_F_DUMP;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use crate::rate_limits::{RateLimit, parse_rate_limit};
+use crate::rule_passes::RuleSet;
 use vnetbench_interfaces::netlink::{NetlinkSocket, RawRequest};
 use vnetbench_system::socket_option::{self, PlainOldData};
 
 /// NFT_MSG_GETRULE of NFNL_SUBSYS_NFTABLES (include/uapi/linux/netfilter/nfnetlink.h, nf_tables.h).
 const GET_NFTABLES_RULES: u16 = (10 << 8) | 7;
+/// NFT_MSG_GETCHAIN.
+const GET_NFTABLES_CHAINS: u16 = (10 << 8) | 4;
 /// `struct nfgenmsg` of all address families.
 const ALL_FAMILIES: [u8; 4] = [0; 4];
 /// IPT_SO_GET_INFO and IP6T_SO_GET_INFO (include/uapi/linux/netfilter_ipv4/ip_tables.h).
@@ -53,9 +56,11 @@ struct TableInfo {
 unsafe impl PlainOldData for TableInfo {}
 
 /// The rules of a namespace.
-#[derive(Debug, Default, PartialEq)]
-pub struct NetfilterRules {
+#[derive(Debug, Default)]
+pub struct Rules {
     pub count: u64,
+    /// The rules by their chains.
+    pub set: RuleSet,
     /// Those of nftables that limit a rate.
     pub rate_limits: Vec<RateLimit>,
 }
@@ -63,7 +68,9 @@ pub struct NetfilterRules {
 /// Returns the rules; `None` if the kernel does not permit the question.
 pub fn read_rules() -> Option<NetfilterRules> {
     let mut rules = read_nftables_rules()?;
-    rules.count += count_iptables_rules()?;
+    let older = count_iptables_rules()?;
+    rules.count += older.all;
+    rules.set.rules_without_chains = older.each_packet;
     Some(rules)
 }
 
@@ -92,12 +99,22 @@ fn read_nftables_rules() -> Option<NetfilterRules> {
     let mut rules = NetfilterRules::default();
     let result = socket.request(GET_NFTABLES_RULES, NLM_F_DUMP, &request, |message| {
         rules.count += 1;
+        rules.set.add_rule(message);
         if rules.rate_limits.len() < MAX_RATE_LIMITS {
             rules.rate_limits.extend(parse_rate_limit(message));
         }
         Ok(())
     });
-    result.ok().map(|()| rules)
+    result.ok()?;
+    if rules.count > 0 {
+        let request = RawRequest(ALL_FAMILIES.into());
+        let result = socket.request(GET_NFTABLES_CHAINS, NLM_F_DUMP, &request, |message| {
+            rules.set.add_chain(message);
+            Ok(())
+        });
+        result.ok()?;
+    }
+    Some(rules)
 }
 
 /// Returns whether the kernel has nf_tables now. It may load the module later, but cannot lose a part of itself.
@@ -125,8 +142,16 @@ fn is_kernel_symbol(symbol: &str) -> bool {
     lines.any(|line| line.is_ok_and(|line| line.split_ascii_whitespace().nth(2) == Some(symbol)))
 }
 
-fn count_iptables_rules() -> Option<u64> {
-    let mut rules = 0;
+/// Numbers of rules of the older iptables.
+#[derive(Default)]
+struct OlderRules {
+    all: u64,
+    /// Those of the tables that each packet passes: of a connection, only the first packet passes `nat`.
+    each_packet: u64,
+}
+
+fn count_iptables_rules() -> Option<OlderRules> {
+    let mut rules = OlderRules::default();
     for (names_file, family, level) in IPTABLES_VERSIONS {
         let names = match fs::read_to_string(format!("/proc/thread-self/net/{names_file}")) {
             Ok(names) => names,
@@ -134,7 +159,9 @@ fn count_iptables_rules() -> Option<u64> {
             Err(_) => return None,
         };
         for name in names.lines() {
-            rules += read_table_info(family, level, name).ok()?.rules();
+            let count = read_table_info(family, level, name).ok()?.rules();
+            rules.all += count;
+            rules.each_packet += if name == "nat" { 0 } else { count };
         }
     }
     Some(rules)

@@ -6,6 +6,7 @@ The agent reads this state at the start and the end of a trial, so these metrics
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from vnetbench.estimate.evidence.aggregation import (
@@ -18,7 +19,7 @@ from vnetbench.estimate.evidence.aggregation import (
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.other_programs import list_other_programs, programs_interval_s
-from vnetbench.estimate.evidence.shapers import endpoints_on_path, path_state
+from vnetbench.estimate.evidence.shapers import endpoints_on_path, own_interfaces_on_path, path_state
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.quantity import CPU_SUM_UNIT
 from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
@@ -118,10 +119,36 @@ def path_state_evidence(data: TrialData) -> EvidenceValues:
 def _foreign_packet_sockets(
     data: TrialData, endpoint: EndpointRecord, state: Mapping[str, Any]
 ) -> float | None:
-    """Return the packet sockets in an endpoint's namespace that the virtual switch does not use itself."""
+    """Return the packet sockets at a hop that are on the path and that the virtual switch does not use."""
     count = to_number(state.get("packet_sockets"))
     own = data.switch_packet_sockets if endpoint.name == HOST else 0
-    return None if count is None else max(0.0, count - own)
+    elsewhere = _packet_sockets_elsewhere(data, endpoint, state)
+    return None if count is None else max(0.0, count - own - elsewhere)
+
+
+def _packet_sockets_elsewhere(data: TrialData, endpoint: EndpointRecord, state: Mapping[str, Any]) -> float:
+    """Return the packet sockets that get only packets of interfaces which are not on the path."""
+    on_path = own_interfaces_on_path(data, endpoint)
+    if on_path is None:
+        return 0.0
+    others = (each for each in _list_of_mappings(state.get("interfaces")) if each.get("name") not in on_path)
+    return sum(to_number(each.get("packet_sockets")) or 0.0 for each in others)
+
+
+def path_state_places(data: TrialData) -> dict[str, str]:
+    """Return the hop with the most of each of these metrics, where there is any."""
+    places = {}
+    endpoints = endpoints_on_path(data.steady_part)
+    for metric, count in (
+        ("foreign_packet_sockets", partial(_foreign_packet_sockets, data)),
+        ("tc_filters", lambda _, state: to_number(state.get("tc_filters"))),
+        ("netfilter_rules", lambda _, state: to_number(state.get("netfilter_rules"))),
+    ):
+        counts = [(count(each, path_state(each)) or 0.0, each.name) for each in endpoints]
+        most, name = max(counts, default=(0.0, ""))
+        if most:
+            places[metric] = name
+    return places
 
 
 def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:

@@ -99,7 +99,7 @@ def survey_host(machine: Machine) -> HostSurvey:
     """Survey a host; raises BenchError if the agent cannot run there."""
     result = machine.run(SURVEY_SCRIPT)
     fields = _rest_of_lines_by_first_word(result.output)
-    if "uid" not in fields:
+    if not {"system", "machine", "user", "uid"} <= fields.keys():
         raise BenchError(
             f"the host's login shell does not run commands: {_last_line(result.errors) or 'no output'}",
             where=machine.name,

@@ -7,6 +7,7 @@ powers of 1024. A server's log has no end: each group of simultaneous connection
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,10 +15,11 @@ from vnetbench.importers.command_line import CommandLine
 from vnetbench.importers.dates import parse_time_zone
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.row_columns import Row, RowPattern
 from vnetbench.importers.runs import Run
 from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader
 from vnetbench.importers.tools.iperf2.options import OPTION_SYNTAX
-from vnetbench.importers.tools.iperf2.report_rows import BOUNCEBACK_ROW_PATTERN, STREAM_ROW_PATTERN, ReportRow
+from vnetbench.importers.tools.iperf2.report_rows import BOUNCEBACK_ROW_PATTERN, STREAM_ROWS, ReportRow
 from vnetbench.importers.tools.iperf2.run_builder import TOOL, build_run
 
 _BANNER_LINE = re.compile(
@@ -92,6 +94,8 @@ class Iperf2Report(LineReport):
 @dataclass
 class TextReport(Iperf2Report):
     """The output of a client, or of one group of connections of a server."""
+
+    row_patterns = (STREAM_ROWS,)
 
     header: ReportHeader = field(init=False)
     groups: list[ConnectionGroup] = field(default_factory=list)
@@ -172,12 +176,9 @@ class TextReport(Iperf2Report):
     def _add_stream_line(self, line: str) -> None:
         if (connected := _CONNECTION_LINE.match(line)) is not None:
             self._add_connection(connected)
-        if not self.groups:
-            self.groups.append(ConnectionGroup(self.last_line))
-        group = self.groups[-1]
-        group.last_line = self.last_line
-        if (row := BOUNCEBACK_ROW_PATTERN.match(line) or STREAM_ROW_PATTERN.match(line)) is not None:
-            group.add_row(ReportRow.parse(row))
+        group = self._current_group()
+        if (row := BOUNCEBACK_ROW_PATTERN.match(line)) is not None:
+            group.add_row(ReportRow.parse(row.groupdict("")))
         elif (sent := _SENT_DATAGRAMS_LINE.match(line)) is not None:
             group.sent_datagrams_by_stream_id[sent["id"]] = int(sent["datagrams"])
         elif (report := _RECEIVER_REPORT_LINE.match(line)) is not None:
@@ -186,6 +187,16 @@ class TextReport(Iperf2Report):
             group.reordered_datagrams = (group.reordered_datagrams or 0) + int(reordered["datagrams"])
         elif _NO_RECEIVER_REPORT_LINE.match(line):
             group.lacks_receiver_report = True
+
+    def add_rows(self, pattern: RowPattern, rows: Sequence[Row]) -> None:
+        """Record rows of the current group of connections."""
+        self._current_group().add_rows(rows)
+
+    def _current_group(self) -> ConnectionGroup:
+        if not self.groups:
+            self.groups.append(ConnectionGroup(self.last_line))
+        self.groups[-1].last_line = self.last_line
+        return self.groups[-1]
 
     def _add_connection(self, connected: re.Match[str]) -> None:
         if not self.groups or self.groups[-1].has_all_whole_run_rows:

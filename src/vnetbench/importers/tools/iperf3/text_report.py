@@ -119,8 +119,9 @@ class TextRunParser:
         while not (self._error or self.has_done_line) and (line := self._lines.peek_line()) is not None:
             row = is_row(line)
             if row is not None:
-                self._lines.take_line()
-                self._process_row(row)
+                if self._is_in_summary or not self._take_interval_rows():
+                    self._lines.take_line()
+                    self._process_row(row)
             elif start := line_patterns.find_start_line(line):
                 if not self._belongs_to_run(start):
                     return
@@ -194,12 +195,19 @@ class TextRunParser:
             remarks=(*results.remarks, *self._list_remarks()),
         )
 
+    def _take_interval_rows(self) -> bool:
+        """Take the next rows of intervals together. Return False if the next line is another one."""
+        first = self._lines.last_taken_number + 1
+        rows = self._lines.take_rows(line_patterns.INTERVAL_ROWS)
+        self._foreign_line_numbers += [first + position for position in self.rows.add_intervals(rows)]
+        return bool(rows)
+
     def _process_row(self, row: re.Match[str]) -> None:
-        groups = row.groups()
-        self._is_in_summary |= groups[-1] in (SENDER, RECEIVER)
+        """Add a row of the summary, or of an interval that has a mark or an unknown loss."""
+        self._is_in_summary |= row["mark"] in (SENDER, RECEIVER)
         if self._is_in_summary:
             self.rows.add_summary(row)
-        elif not self.rows.add_interval(groups):
+        elif not self.rows.add_interval(row):
             self._foreign_line_numbers.append(self._lines.last_taken_number)
 
     def _belongs_to_run(self, match: re.Match[str]) -> bool:
