@@ -57,7 +57,7 @@ unsafe impl PlainOldData for TableInfo {}
 
 /// The rules of a namespace.
 #[derive(Debug, Default)]
-pub struct Rules {
+pub struct NetfilterRules {
     pub count: u64,
     /// The rules by their chains.
     pub set: RuleSet,

@@ -8,7 +8,7 @@ use std::io;
 use serde::Serialize;
 
 use crate::namespace::run_in_namespace;
-use crate::netfilter::{self, Rules};
+use crate::netfilter::{self, NetfilterRules};
 use crate::packet_taps::{AgentHandles, Link, PacketSocket, read_links, read_packet_sockets};
 use crate::path_interfaces::{InterfaceChange, describe_interfaces};
 use crate::rate_limits::RateLimit;
@@ -29,7 +29,7 @@ pub struct PathStateReader {
 /// The state of a namespace at one moment.
 pub struct PathStateReading {
     counts: StateCounts,
-    rules: Option<Rules>,
+    rules: Option<NetfilterRules>,
     packets: Option<PacketCounts>,
     /// Packet sockets of other programs.
     sockets: Vec<PacketSocket>,
@@ -138,7 +138,7 @@ impl PathStateReader {
             now.set
                 .rules_per_packet(&before.set, &packets.0.since(&packets.1, bridged))
         });
-        let limits = |rules: Option<&Rules>| rules.map(|rules| rules.rate_limits.clone());
+        let limits = |rules: Option<&NetfilterRules>| rules.map(|rules| rules.rate_limits.clone());
         Ok(PathState {
             counts: now.counts.larger_or_known_counts(&earlier.counts),
             rate_limits: limits(now.rules.as_ref())
