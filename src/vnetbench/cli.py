@@ -17,7 +17,7 @@ import click
 
 from vnetbench import __version__
 from vnetbench.commands import exit_codes
-from vnetbench.commands.output_streams import ignore_closed_pipes
+from vnetbench.commands.output_streams import discard_output_to_closed_pipes
 from vnetbench.errors import BenchError
 from vnetbench.printable import make_printable
 from vnetbench.results.records import FINISHED, INTERRUPTED, CampaignStatus
@@ -61,7 +61,7 @@ class _LazyGroup(click.Group):
 
 def main() -> NoReturn:
     """Run the command line, print user errors and exit."""
-    ignore_closed_pipes()
+    discard_output_to_closed_pipes()
     try:
         code = cli.main(standalone_mode=False, prog_name="vnetbench")
         sys.stdout.flush()

@@ -33,7 +33,7 @@ from vnetbench.lab.knobs import (
     set_knob,
     smallest_mtu,
 )
-from vnetbench.lab.path_probe import has_passed_both_ways, path_proof_values, probe_paths
+from vnetbench.lab.path_probe import has_passed_both_ways, probe_paths, stored_path_proof_values
 from vnetbench.lab.testbed import query_mac_address
 from vnetbench.results.records import EndpointRecord
 from vnetbench.study.factors.registry import complete_levels
@@ -130,7 +130,7 @@ def use_replies(client: AgentClient) -> None:
         KnobSetting(ENDPOINT, knob, "0-1", "").matches(values["a1"].get(knob))
     SETTING.matches(set_knob(client, SETTING, "a fix"))
     probes = probe_paths([(ENDPOINT, ENDPOINT)], agents, 1500, "4")
-    path_proof_values(1500, probes)
+    stored_path_proof_values(1500, probes)
     assert {has_passed_both_ways(each) for each in probes} <= {True, False}
     delay_line_notes([client.call("delay_line.read", line="l1")])
     ready = client.call("trial.prepare", listen=None)

@@ -203,10 +203,10 @@ def test_a_quota_is_read_from_the_current_group_of_a_process(
         return CgroupHierarchy(tmp_path, found[process], version) if process in found else None
 
     monkeypatch.setattr(control_groups, "find_cpu_hierarchy", mounted)
-    assert control_groups.changed_quota({"cpu_quota": level}, {"a1": 71}) == {}
-    assert control_groups.changed_quota({"cpu_quota": 0.1}, {"a1": 71}) == {"cpu_quota": level}
+    assert control_groups.quota_if_changed({"cpu_quota": level}, {"a1": 71}) == {}
+    assert control_groups.quota_if_changed({"cpu_quota": 0.1}, {"a1": 71}) == {"cpu_quota": level}
     # The bench's own group means none, and an ended process has no value.
-    assert control_groups.changed_quota({"cpu_quota": "none"}, {"a1": 72, "b1": 73}) == {}
+    assert control_groups.quota_if_changed({"cpu_quota": "none"}, {"a1": 72, "b1": 73}) == {}
 
 
 @pytest.mark.lab
@@ -223,8 +223,8 @@ def test_a_quota_changed_by_another_program_is_found_for_each_vm(
 ) -> None:
     monkeypatch.setattr(control_groups, "_read_quota_cpus", {71: 0.5, 72: "none"}.get)
     pids = {"a1": 71, "b1": 72}
-    assert control_groups.changed_quota({"cpu_quota": {"a1": 0.5, "b1": "none"}}, pids) == {}
-    changed = control_groups.changed_quota({"cpu_quota": {"a1": 0.5, "b1": 0.5}}, pids)
+    assert control_groups.quota_if_changed({"cpu_quota": {"a1": 0.5, "b1": "none"}}, pids) == {}
+    changed = control_groups.quota_if_changed({"cpu_quota": {"a1": 0.5, "b1": 0.5}}, pids)
     assert changed == {"cpu_quota": {"a1": 0.5, "b1": "none"}}
 
 

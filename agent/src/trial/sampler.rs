@@ -10,11 +10,11 @@ use super::report::{
     DatagramReading, DatagramSinkSample, DatagramSourceSample, SampleCounters, StreamFrameCount,
     StreamSample, StreamSampleCounters, TcpSample,
 };
-use super::socket_detail::MAX_DETAILED_PER_PART_ROLE;
+use super::socket_detail::MAX_DETAILED_STREAMS_PER_PART_AND_ROLE;
 use super::turns::{MAX_READ_PER_SAMPLE, Turns};
 use vnetbench_counters::load_thread::{self, LoadThread, ThreadReading};
 use vnetbench_counters::observer::{self, Observer, ObserverReading};
-use vnetbench_counters::socket_memory::{self, DropMeter};
+use vnetbench_counters::socket_memory::{self, SocketDropMeter};
 use vnetbench_counters::tcp_info::{TcpMeter, TcpReading};
 use vnetbench_counters::{
     CounterReader, CounterScope, CounterValue, Counters, CpuWork, CycleScope, ReadScope, Reading,
@@ -62,7 +62,7 @@ struct StreamMeters {
     tcp: TcpMeter,
     /// The number of the stream among those with details; `None` for further streams.
     detail_index: Option<usize>,
-    drops: DropMeter,
+    drops: SocketDropMeter,
 }
 
 /// All counters of a trial at one moment.
@@ -108,14 +108,14 @@ impl Sampler {
                 .entry((stream.part, stream.role))
                 .or_insert(0);
             *count += 1;
-            let detail_index = (*count <= MAX_DETAILED_PER_PART_ROLE).then(|| {
+            let detail_index = (*count <= MAX_DETAILED_STREAMS_PER_PART_AND_ROLE).then(|| {
                 detailed_streams += 1;
                 detailed_streams - 1
             });
             let meters = StreamMeters {
                 tcp: TcpMeter::default(),
                 detail_index,
-                drops: DropMeter::default(),
+                drops: SocketDropMeter::default(),
             };
             (Arc::clone(stream), meters)
         });
@@ -282,7 +282,8 @@ impl Sampler {
                     id: stream.id,
                     role,
                     part: stream.part,
-                    bytes: now.bytes[i].carried_by(role) - then.bytes[i].carried_by(role),
+                    bytes: now.bytes[i].bytes_carried_by(role)
+                        - then.bytes[i].bytes_carried_by(role),
                     bytes_acked: acked(now).map(|now| now.saturating_sub(acked(then).unwrap_or(0))),
                     counters: stream_counters_between(role, &then.streams[i], &now.streams[i]),
                     state: None,

@@ -7,7 +7,7 @@ use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_streams::Role;
 
 /// The number of detailed streams for each role and part of the load. Details of all streams would make samples too long.
-pub const MAX_DETAILED_PER_PART_ROLE: usize = 64;
+pub const MAX_DETAILED_STREAMS_PER_PART_AND_ROLE: usize = 64;
 
 /// The detailed values of one stream's socket.
 #[derive(Serialize)]

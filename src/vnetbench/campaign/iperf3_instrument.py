@@ -16,7 +16,7 @@ from vnetbench.agents.launch import start_local_agent, start_observer
 from vnetbench.campaign.agent_parameters import common_prepare_parameters, list_streams
 from vnetbench.campaign.count_checks import check_server_totals
 from vnetbench.campaign.instrument import CompletedTrial, NewFacts
-from vnetbench.campaign.load_checks import check_socket_settings, failure_from_error
+from vnetbench.campaign.load_checks import check_socket_settings, failure_from_agent_error
 from vnetbench.campaign.trial import (
     TrialAbandoned,
     TrialFailedUnderLoad,
@@ -75,7 +75,7 @@ class Iperf3Instrument:
             measurement = self._run_trial(testbed, agent, observer, load, should_abandon)
         except AgentError as error:
             self.close()
-            raise failure_from_error(error) from error
+            raise failure_from_agent_error(error) from error
         except TreatmentRefused:
             raise
         except BenchError as error:
@@ -106,7 +106,7 @@ class Iperf3Instrument:
         """See Instrument."""
         agents = (self._agent, self._observer)
         self._agent = self._observer = None
-        cleanup.run_all(agent.close for agent in agents if agent is not None)
+        cleanup.run_all_despite_errors(agent.close for agent in agents if agent is not None)
 
     def _open_testbed_and_agents(self) -> tuple[iperf3_server.Iperf3Testbed, AgentClient, AgentClient]:
         """Return the testbed and the agents on this machine; start them and record their facts once."""

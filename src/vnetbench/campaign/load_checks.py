@@ -100,12 +100,12 @@ def agent_failure_kind(error: AgentError) -> str:
     return str(error.data.get("kind") or KIND_BY_AGENT_ERROR_CODE.get(error.code, ""))
 
 
-def failure_from_error(error: AgentError) -> TrialFailed:
+def failure_from_agent_error(error: AgentError) -> TrialFailed:
     """Return the failed trial that an agent's error means."""
     return TrialFailed(str(error), kind=agent_failure_kind(error))
 
 
-def refusal_from_error(error: AgentError, endpoint: str) -> TreatmentRefused | None:
+def refusal_from_agent_error(error: AgentError, endpoint: str) -> TreatmentRefused | None:
     """Return the refusal of the treatment that an agent's error means, or None for any other error."""
     text = REFUSAL_TEXT_BY_ERROR_KIND.get(str(error.data.get("kind")))
     if text is None:

@@ -31,8 +31,8 @@ from vnetbench.campaign.load_checks import (
     check_pacing_and_load,
     check_socket_settings,
     check_thread_cpus,
-    failure_from_error,
-    refusal_from_error,
+    failure_from_agent_error,
+    refusal_from_agent_error,
     sum_zero_copy_counts,
 )
 from vnetbench.campaign.load_run import collect_records, run_load
@@ -200,7 +200,7 @@ def run_trial(
         effective = dict(connect(trial))
         bench_cpu_s = run_load(endpoints, trial, load.idle_and_load_s, should_abandon)
     except AgentError as error:
-        raise refusal_from_error(error, error.endpoint) or failure_from_error(error) from error
+        raise refusal_from_agent_error(error, error.endpoint) or failure_from_agent_error(error) from error
     finally:
         for endpoint in endpoints.values():
             endpoint.agent.send("trial.stop", trial=trial)

@@ -18,7 +18,7 @@ from vnetbench.results.agent_events import parse_histogram, parse_observation, p
 from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, EndpointRecord, Sample
 from vnetbench.results.validation import VALUE_ERRORS, check_endpoint
 
-FAULT_CAUSE_RANKS = {"interface": 1, "connection": 1, "server": 1, "stream": 2}
+CAUSE_RANK_BY_FAULT_KIND = {"interface": 1, "connection": 1, "server": 1, "stream": 2}
 """Ranks of the agents' faults, by `fault_kind` (docs/protocol.md, "trial.end").
 
 A broken stream ranks last, because streams also break when the other endpoint ends the trial.
@@ -130,7 +130,7 @@ class TrialEndpoint:
         if params.get("reason") == "fault":
             kind = params["fault_kind"]
             text = make_printable(str(params["fault"]), keep="\n")
-            self.fault = EndpointFault(FAULT_CAUSE_RANKS[kind], f"{name}: {text}", kind)
+            self.fault = EndpointFault(CAUSE_RANK_BY_FAULT_KIND[kind], f"{name}: {text}", kind)
 
 
 def _parse_sample(params: Mapping[str, Any], *, stores_cpu: bool) -> Sample:

@@ -31,7 +31,7 @@ from vnetbench.results.records import (
 from vnetbench.study.model import Level, Timing
 
 _MAX_LISTED_LOGS = 3
-_MERGED_BELOW_SHARE_OF_PREVIOUS = 0.5
+_MERGED_IF_SHORTER_THAN_SHARE_OF_PREVIOUS = 0.5
 """Tools often end with an interval of some milliseconds. An interval shorter than this share of the previous
 one is merged into it."""
 
@@ -297,7 +297,8 @@ def _intervals_of_all_directions(trial: TrialRecord) -> list[_DirectedSamplesOfI
     by_direction = ([(endpoint.name, x) for x in endpoint.samples] for endpoint in trial.endpoints)
     for interval in zip(*by_direction, strict=False):
         is_short = intervals and (
-            _interval_length_s(interval) < _MERGED_BELOW_SHARE_OF_PREVIOUS * _interval_length_s(intervals[-1])
+            _interval_length_s(interval)
+            < _MERGED_IF_SHORTER_THAN_SHARE_OF_PREVIOUS * _interval_length_s(intervals[-1])
         )
         if is_short:
             intervals[-1] += interval

@@ -11,7 +11,7 @@ from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT, zero_count_uppe
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.packet_work import packet_work_places
 from vnetbench.estimate.evidence.path_state import path_state_places
-from vnetbench.estimate.evidence.queue_directions import queue_places
+from vnetbench.estimate.evidence.queue_directions import queue_place_by_metric
 from vnetbench.estimate.evidence.time_series import near_limit_evidence_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.failures import FailedTrials, failed_attempts, group_failed_attempts
@@ -55,7 +55,15 @@ FACTS_COMPARED_BETWEEN_SESSIONS = (
 )
 """Location, fact and its part: a campaign whose sessions differ in one of these is not homogeneous."""
 
-FINAL_STATES = ("precision", "trial limit", "time limit", "not needed", "refused", "failed", IMPORTED_LAB)
+FINAL_TREATMENT_STATES = (
+    "precision",
+    "trial limit",
+    "time limit",
+    "not needed",
+    "refused",
+    "failed",
+    IMPORTED_LAB,
+)
 
 
 @dataclass
@@ -244,7 +252,11 @@ def _trial_point(
         steps=trial.steps,
         search_result=read_search_result(trial),
         evidence=evidence,
-        evidence_places={**queue_places(data), **path_state_places(data), **packet_work_places(data)},
+        evidence_places={
+            **queue_place_by_metric(data),
+            **path_state_places(data),
+            **packet_work_places(data),
+        },
         near_limit_evidence_series=near_limit_evidence_series(data, evidence),
     )
 
@@ -272,7 +284,11 @@ def _treatment_summary(
         index=record.index,
         factors=record.factors,
         effective=trials.effective,
-        state=record.state if record.state in FINAL_STATES else RUNNING if status == RUNNING else INTERRUPTED,
+        state=record.state
+        if record.state in FINAL_TREATMENT_STATES
+        else RUNNING
+        if status == RUNNING
+        else INTERRUPTED,
         metrics=metrics,
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),

@@ -34,7 +34,7 @@ DEFAULT_QUOTA_PERIOD_US = 100_000
 REALTIME_BUDGET_US_PER_SECOND = 100_000
 """Real-time budget per second and CPU for an agent's sampler. In version 1 a new group has no budget if the
 kernel divides real-time bandwidth between groups (CONFIG_RT_GROUP_SCHED)."""
-UNLIMITED_QUOTAS = ("max", "-1")
+UNLIMITED_QUOTA_TEXTS = ("max", "-1")
 """How each version writes "no quota"."""
 PROCS_FILE_NAME = "cgroup.procs"
 REMOVAL_TIMEOUT_S = 3.0
@@ -154,7 +154,7 @@ def set_cpu_quotas(
     quota_us = round(float(level) * DEFAULT_QUOTA_PERIOD_US)
     for vm, pid in pids.items():
         group = hierarchy.parent_group / namespace_name(testbed_name, f"{vm}.{read_own_process_identity()}")
-        found = _limit_process(hierarchy, group, pid, quota_us, process_count or cpu_count)
+        found = _limit_process_cpu_time(hierarchy, group, pid, quota_us, process_count or cpu_count)
         if found != str(quota_us):
             raise TreatmentRefused(
                 f"{request} did not take effect: {found} µs of {DEFAULT_QUOTA_PERIOD_US} µs were read back",
@@ -169,16 +169,16 @@ def agent_pids(endpoints: Iterable[Endpoint], agents: Mapping[str, AgentClient])
     return {each.name: int(agents[each.name].call("agent.hello")["pid"]) for each in endpoints}
 
 
-def changed_limits(
+def cpu_limits_if_changed(
     effective: Mapping[str, Any], endpoints: Iterable[Endpoint], agents: Mapping[str, AgentClient]
 ) -> dict[str, Any]:
     """Return the limits of the VMs' CPU time that no longer have a treatment's `effective` values."""
     if not CPU_QUOTA.is_present_in(effective):
         return {}
-    return changed_quota(effective, agent_pids(endpoints, agents))
+    return quota_if_changed(effective, agent_pids(endpoints, agents))
 
 
-def changed_quota(effective: Mapping[str, Any], pids: Mapping[str, int]) -> dict[str, Any]:
+def quota_if_changed(effective: Mapping[str, Any], pids: Mapping[str, int]) -> dict[str, Any]:
     """Return the current quota if it differs from a treatment's `effective` values, else nothing."""
     found = {vm: level for vm, pid in pids.items() if (level := _read_quota_cpus(pid)) is not None}
     stored = effective[CPU_QUOTA.name]
@@ -224,7 +224,7 @@ def find_groups(hierarchy: CgroupHierarchy, testbed_name: str, part_pattern: str
     ]
 
 
-def _limit_process(
+def _limit_process_cpu_time(
     hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, process_count: int
 ) -> str:
     """Create the group with a quota per period, move the process into it, and return the quota read back."""
@@ -267,7 +267,7 @@ def _read_quota_cpus(pid: int) -> Level | None:
             )
     except OSError:
         return NO_QUOTA  # The top group has no such file.
-    return NO_QUOTA if quota in UNLIMITED_QUOTAS else int(quota) / int(period)
+    return NO_QUOTA if quota in UNLIMITED_QUOTA_TEXTS else int(quota) / int(period)
 
 
 def _release_group(hierarchy: CgroupHierarchy, group: Path) -> None:

@@ -28,14 +28,14 @@ _NETDEV_CMD_NAPI_GET = 11  # <linux/netdev.h>
 _SIOCGIFMTU = 0x8921  # <linux/sockios.h>
 _IFREQ = struct.Struct("16si20x")
 """`struct ifreq` of <linux/if.h> with `ifr_mtu`, as long as on 64-bit machines."""
-_LIBC = ctypes.CDLL(None, use_errno=True)
+_C_LIBRARY = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
 def open_in_namespace(name: str) -> Iterator[IPRoute]:
     """Open a netlink socket in the namespace `name`; errors of the kernel become BenchErrors."""
     # Not IPRoute(netns=name): it forks, which is unsafe with threads, and recreates a removed namespace.
-    with translate_errors(name), IPRoute(fileno=run_in_namespace(name, _open_netlink_socket)) as ipr:
+    with translate_netlink_errors(name), IPRoute(fileno=run_in_namespace(name, _open_netlink_socket)) as ipr:
         yield ipr
 
 
@@ -44,7 +44,7 @@ def _open_netlink_socket() -> int:
 
 
 @contextmanager
-def translate_errors(where: str) -> Iterator[None]:
+def translate_netlink_errors(where: str) -> Iterator[None]:
     """Turn errors of the kernel, and missing namespaces, files and programs, into BenchErrors."""
     try:
         yield
@@ -188,7 +188,7 @@ def _unshare_with_name(name: str) -> None:
 
 
 def _unshare_network() -> None:
-    if _LIBC.unshare(_CLONE_NEWNET) != 0:
+    if _C_LIBRARY.unshare(_CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

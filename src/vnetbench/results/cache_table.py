@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from vnetbench.process import is_process_alive
-from vnetbench.results.cache_key import read_or_create_key, seal
+from vnetbench.results.cache_key import compute_authentication_code, read_or_create_key
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.sample_columns import (
     MAX_JSON_BYTES,
     MalformedColumns,
-    compress_json,
+    compress_json_with_length,
     decompress_json,
 )
 from vnetbench.results.writer_lock import is_locked_by_writer
@@ -110,7 +110,8 @@ def store_cached_values(path: Path, method: str, counter: int, values: Iterable[
     Nothing is written to a read-only file, to one that a campaign writes, or to one that has changed since
     its change counter was `counter`. Values that are too long to be read are not written either.
     """
-    key, new = read_or_create_key(), {name: compress_json(value) for name, value in values}
+    key = read_or_create_key()
+    new = {name: compress_json_with_length(value) for name, value in values}
     if any(length > MAX_JSON_BYTES for length, _ in new.values()):
         return False
     with suppress(sqlite3.Error, OSError):
@@ -131,7 +132,13 @@ def store_cached_values(path: Path, method: str, counter: int, values: Iterable[
             db.executemany(
                 "INSERT INTO cache VALUES (?, ?, ?, ?, ?, ?)",
                 [
-                    (name, method, counter + 1, *value, seal(key, name, method, counter + 1, *value))
+                    (
+                        name,
+                        method,
+                        counter + 1,
+                        *value,
+                        compute_authentication_code(key, name, method, counter + 1, *value),
+                    )
                     for name, value in (kept | new).items()
                 ],
             )
@@ -162,5 +169,7 @@ def _select_valid(
         name: (length, data)
         for name, length, data, stored_seal in rows
         if isinstance(stored_seal, bytes)
-        and hmac.compare_digest(stored_seal, seal(key, name, method, int(counter or 0), length, data))
+        and hmac.compare_digest(
+            stored_seal, compute_authentication_code(key, name, method, int(counter or 0), length, data)
+        )
     }

@@ -30,7 +30,7 @@ class MalformedColumns(ValueError):
     """Stored columns contradict the format."""
 
 
-def compress_json(value: object) -> tuple[int, bytes]:
+def compress_json_with_length(value: object) -> tuple[int, bytes]:
     """Return the length of the value's JSON text in bytes, and the compressed text.
 
     The two lengths differ: SQLite's `sqlar_uncompress` takes data of the given length as not compressed.

@@ -57,7 +57,7 @@ unsafe impl PlainOldData for TableInfo {}
 
 /// The rules of a namespace.
 #[derive(Debug, Default)]
-pub struct Rules {
+pub struct NetfilterRules {
     pub count: u64,
     /// The rules by their chains.
     pub set: RuleSet,
@@ -66,7 +66,7 @@ pub struct Rules {
 }
 
 /// Returns the rules; `None` if the kernel does not permit the question.
-pub fn read_rules() -> Option<Rules> {
+pub fn read_rules() -> Option<NetfilterRules> {
     let mut rules = read_nftables_rules()?;
     let older = count_iptables_rules()?;
     rules.count += older.all;
@@ -75,7 +75,7 @@ pub fn read_rules() -> Option<Rules> {
 }
 
 /// Returns the number of tracked connections; 0 if the kernel has no connection tracking.
-pub fn count_connections() -> Option<u64> {
+pub fn count_tracked_connections() -> Option<u64> {
     match fs::read_to_string(CONNECTION_COUNT_FILE) {
         Ok(text) => text.trim().parse().ok(),
         Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(0),
@@ -83,20 +83,20 @@ pub fn count_connections() -> Option<u64> {
 }
 
 /// Returns whether bridges pass their packets to iptables.
-pub fn has_bridge_calls() -> Option<bool> {
+pub fn passes_bridged_packets_to_iptables() -> Option<bool> {
     match fs::read_to_string(BRIDGE_CALLS_FILE) {
         Ok(text) => Some(text.trim() != "0"),
         Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(false),
     }
 }
 
-fn read_nftables_rules() -> Option<Rules> {
+fn read_nftables_rules() -> Option<NetfilterRules> {
     if !has_nftables() {
-        return Some(Rules::default());
+        return Some(NetfilterRules::default());
     }
     let mut socket = NetlinkSocket::open_netfilter().ok()?;
     let request = RawRequest(ALL_FAMILIES.into());
-    let mut rules = Rules::default();
+    let mut rules = NetfilterRules::default();
     let result = socket.request(GET_NFTABLES_RULES, NLM_F_DUMP, &request, |message| {
         rules.count += 1;
         rules.set.add_rule(message);
@@ -175,7 +175,7 @@ fn read_table_info(family: AddressFamily, level: i32, name: &str) -> io::Result<
     // The last byte stays 0.
     let length = name.len().min(TABLE_NAME_BYTES - 1);
     request.name[..length].copy_from_slice(&name[..length]);
-    Ok(socket_option::query(&socket, level, GET_TABLE_INFO, request)?.value)
+    Ok(socket_option::get_with_argument(&socket, level, GET_TABLE_INFO, request)?.value)
 }
 
 impl TableInfo {

@@ -12,7 +12,7 @@ use vnetbench_interfaces::netlink::{NetlinkSocket, RawRequest, find_attribute};
 /// `struct ifinfomsg`.
 const LINK_HEADER_BYTES: usize = 16;
 /// The attribute IFLA_EXT_MASK with RTEXT_FILTER_SKIP_STATS.
-const WITHOUT_STATISTICS: [u8; 8] = {
+const SKIP_STATISTICS_ATTRIBUTE: [u8; 8] = {
     let [l, m] = 8u16.to_ne_bytes();
     let [t, u] = 29u16.to_ne_bytes();
     let [a, b, c, d] = 8u32.to_ne_bytes();
@@ -53,7 +53,7 @@ pub struct AgentHandles {
 pub fn make_link_request(interface_index: u32) -> RawRequest {
     let mut request = vec![0; LINK_HEADER_BYTES];
     request[4..8].copy_from_slice(&interface_index.to_ne_bytes());
-    request.extend(WITHOUT_STATISTICS);
+    request.extend(SKIP_STATISTICS_ATTRIBUTE);
     RawRequest(request)
 }
 

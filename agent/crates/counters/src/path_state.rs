@@ -8,7 +8,7 @@ use std::io;
 use serde::Serialize;
 
 use crate::namespace::run_in_namespace;
-use crate::netfilter::{self, Rules};
+use crate::netfilter::{self, NetfilterRules};
 use crate::packet_taps::{AgentHandles, Link, PacketSocket, read_links, read_packet_sockets};
 use crate::path_interfaces::{InterfaceChange, describe_interfaces};
 use crate::rate_limits::RateLimit;
@@ -29,7 +29,7 @@ pub struct PathStateReader {
 /// The state of a namespace at one moment.
 pub struct PathStateReading {
     counts: StateCounts,
-    rules: Option<Rules>,
+    rules: Option<NetfilterRules>,
     packets: Option<PacketCounts>,
     /// Packet sockets of other programs.
     sockets: Vec<PacketSocket>,
@@ -138,9 +138,9 @@ impl PathStateReader {
             now.set
                 .rules_per_packet(&before.set, &packets.0.since(&packets.1, bridged))
         });
-        let limits = |rules: Option<&Rules>| rules.map(|rules| rules.rate_limits.clone());
+        let limits = |rules: Option<&NetfilterRules>| rules.map(|rules| rules.rate_limits.clone());
         Ok(PathState {
-            counts: now.counts.or_larger(&earlier.counts),
+            counts: now.counts.larger_or_known_counts(&earlier.counts),
             rate_limits: limits(now.rules.as_ref())
                 .filter(|limits| !limits.is_empty())
                 .or_else(|| limits(earlier.rules.as_ref())),
@@ -184,8 +184,8 @@ fn read_state() -> PathStateReading {
     PathStateReading {
         counts: StateCounts {
             netfilter_rules: rules.as_ref().map(|rules| rules.count),
-            conntrack_entries: netfilter::count_connections(),
-            bridge_netfilter: netfilter::has_bridge_calls(),
+            conntrack_entries: netfilter::count_tracked_connections(),
+            bridge_netfilter: netfilter::passes_bridged_packets_to_iptables(),
             packet_sockets: sockets.as_ref().map(|sockets| sockets.len() as u64),
             xdp_programs: links.as_ref().map(programs),
             tc_filters: traffic_control
@@ -201,7 +201,7 @@ fn read_state() -> PathStateReading {
 
 impl StateCounts {
     /// Returns the larger count of both moments, and the known one if one is unknown.
-    fn or_larger(&self, earlier: &Self) -> Self {
+    fn larger_or_known_counts(&self, earlier: &Self) -> Self {
         Self {
             netfilter_rules: self.netfilter_rules.max(earlier.netfilter_rules),
             conntrack_entries: self.conntrack_entries.max(earlier.conntrack_entries),
@@ -224,14 +224,14 @@ impl TrafficControl {
         })
     }
 
-    fn by_key(&self) -> HashMap<EntryKey, &TrafficControlEntry> {
+    fn entries_by_key(&self) -> HashMap<EntryKey, &TrafficControlEntry> {
         let entries = self.entries.iter();
         entries.map(|entry| (entry.key(), entry)).collect()
     }
 
     /// Returns the packets that filters dropped: at ingress and clsact qdiscs all drops, elsewhere those of policers.
     fn policer_drops_since(&self, earlier: &Self) -> u64 {
-        let before = earlier.by_key();
+        let before = earlier.entries_by_key();
         let hooks = self.entries.iter().filter(|entry| entry.is_filter_hook());
         let drops = hooks.map(|now| now.since(before.get(&now.key()).copied()).drops);
         let policers = self.filters.police_drops;
@@ -239,7 +239,7 @@ impl TrafficControl {
     }
 
     fn changes_since(&self, earlier: &Self) -> Vec<QdiscChange> {
-        let before = earlier.by_key();
+        let before = earlier.entries_by_key();
         let now_present: HashSet<EntryKey> =
             self.entries.iter().map(TrafficControlEntry::key).collect();
         let present = self.entries.iter().map(|now| {
@@ -394,7 +394,7 @@ mod tests {
             xdp_programs: None,
             tc_filters: filters,
         };
-        let merged = counts(None).or_larger(&counts(Some(2)));
+        let merged = counts(None).larger_or_known_counts(&counts(Some(2)));
         assert_eq!((merged.tc_filters, merged.packet_sockets), (Some(2), None));
     }
 }

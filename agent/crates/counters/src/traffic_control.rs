@@ -13,7 +13,7 @@ pub const TC_HEADER_BYTES: usize = 20;
 const TCA_STATS_BASIC: u16 = 1;
 pub const TCA_STATS_QUEUE: u16 = 3;
 /// The parent of a qdisc or class at the top.
-const ROOT: u32 = u32::MAX;
+const TOP_LEVEL_PARENT: u32 = u32::MAX;
 
 /// Where the options of a qdisc or class have its rate.
 struct RateOption {
@@ -107,7 +107,10 @@ pub fn read_entries(socket: &mut NetlinkSocket) -> io::Result<Vec<TrafficControl
 /// Sets the rate of each htb qdisc: the sum of the ceilings of its top classes.
 fn set_total_rates(qdiscs: &mut [TrafficControlEntry], classes: &[TrafficControlEntry]) {
     let mut totals: HashMap<(u32, u32), u64> = HashMap::new();
-    for class in classes.iter().filter(|class| class.parent == ROOT) {
+    for class in classes
+        .iter()
+        .filter(|class| class.parent == TOP_LEVEL_PARENT)
+    {
         let major = (class.interface_index, class.handle >> 16);
         *totals.entry(major).or_default() += class.rate_bps.unwrap_or(0);
     }
@@ -182,7 +185,7 @@ impl RateOption {
 pub fn format_handle(handle: u32) -> String {
     let (major, minor) = (handle >> 16, handle & 0xffff);
     match (handle, minor) {
-        (ROOT, _) => "root".into(),
+        (TOP_LEVEL_PARENT, _) => "root".into(),
         (0xffff_fff1, _) => "ingress".into(),
         (_, 0) => format!("{major:x}:"),
         _ => format!("{major:x}:{minor:x}"),
@@ -226,7 +229,7 @@ mod tests {
 
     #[test]
     fn handles_are_formatted_as_tc_does() {
-        let of = [ROOT, 0xffff_fff1, 0x8001_0000, 0x0001_0020].map(format_handle);
+        let of = [TOP_LEVEL_PARENT, 0xffff_fff1, 0x8001_0000, 0x0001_0020].map(format_handle);
         assert_eq!(of, ["root", "ingress", "8001:", "1:20"]);
     }
 }

@@ -16,7 +16,7 @@ from vnetbench.estimate.evidence.aggregation import (
     total_duration_s,
     total_of_counter,
 )
-from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.path_interfaces import count_levels, list_interfaces
 from vnetbench.estimate.evidence.trial_data import TrialData
@@ -70,7 +70,7 @@ def foreign_packet_evidence(data: TrialData) -> EvidenceValues:
     }
 
 
-def _own_packets(data: TrialData, kernel: Kernel) -> float | None:
+def _own_packets(data: TrialData, kernel: ObservedKernel) -> float | None:
     """Return how often the kernel processed packets of the load; None if an interface is not counted.
 
     Both counts are rates, because the endpoints' samples and the observer's do not end at the same time.
@@ -78,8 +78,8 @@ def _own_packets(data: TrialData, kernel: Kernel) -> float | None:
     """
     own = [
         (count_levels(list_interfaces(endpoint), data.interface_by_endpoint.get(endpoint.name, "")), samples)
-        for endpoint, samples in (*data.steady_part.endpoints, *data.steady_part.forwarders)
-        if kernel.runs(endpoint, samples)
+        for endpoint, samples in (*data.steady_part.endpoints, *data.steady_part.forwarding_guest_observers)
+        if kernel.runs_endpoint(endpoint, samples)
     ]
     rates = [
         None if (count := total_of_counter(samples, "rx_packets")) is None
@@ -100,13 +100,13 @@ def _own_packets(data: TrialData, kernel: Kernel) -> float | None:
     return sum(known_rates) * total_duration_s(kernel.samples)
 
 
-def _foreign_share(kernel: Kernel, own_packets: float | None) -> float | None:
+def _foreign_share(kernel: ObservedKernel, own_packets: float | None) -> float | None:
     """Return the share of the kernel's processed packets that are foreign, 0 to 1."""
     processed = total_of_counter(kernel.samples, "softnet_processed")
     return None if own_packets is None or not processed else max(0.0, 1 - own_packets / processed)
 
 
-def _foreign_work_percent(data: TrialData, kernel: Kernel, own_packets: float | None) -> float | None:
+def _foreign_work_percent(data: TrialData, kernel: ObservedKernel, own_packets: float | None) -> float | None:
     """Return the share of time that CPUs which work for the load spend on foreign packets, in percent.
 
     A CPU works for the load if it runs its threads, or processes its packets. Which CPU does so is not
@@ -116,7 +116,9 @@ def _foreign_work_percent(data: TrialData, kernel: Kernel, own_packets: float | 
     share = _foreign_share(kernel, own_packets)
     if share is None or own_packets is None:
         return None
-    interrupts = {cpu: kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS) for cpu in kernel.cpu_times}
+    interrupts = {
+        cpu: kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS) for cpu in kernel.cpu_seconds_by_cpu_and_state
+    }
     threads = _shares_of(
         {cpu: kernel.time_percent(cpu, *_THREAD_TIME_COUNTERS) for cpu in _load_cpus(data, kernel)}
     )
@@ -144,7 +146,7 @@ def _shares_of(values: Mapping[int, float]) -> dict[int, float]:
     return {key: value / total if total else 1 / len(values) for key, value in values.items()}
 
 
-def _processed_by_cpu(kernel: Kernel) -> dict[int, float]:
+def _processed_by_cpu(kernel: ObservedKernel) -> dict[int, float]:
     """Return the packets that each CPU processed; empty if the agent does not count them for each CPU."""
     packets: dict[int, float] = {}
     for sample in kernel.samples:
@@ -155,13 +157,15 @@ def _processed_by_cpu(kernel: Kernel) -> dict[int, float]:
     return packets
 
 
-def _load_cpus(data: TrialData, kernel: Kernel) -> list[int]:
+def _load_cpus(data: TrialData, kernel: ObservedKernel) -> list[int]:
     """Return the CPUs of the kernel that the load's threads may use."""
     values = [
         effective_knob_value(data.steady_part.trial, "thread_cpus", endpoint.name)
         for endpoint, samples in data.steady_part.endpoints
-        if kernel.runs(endpoint, samples)
+        if kernel.runs_endpoint(endpoint, samples)
     ]
     texts = [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
     allowed = {cpu for text in texts for cpu in parse_cpu_list(str(text))}
-    return sorted(allowed & set(kernel.cpu_times) or set(kernel.cpu_times))
+    return sorted(
+        allowed & set(kernel.cpu_seconds_by_cpu_and_state) or set(kernel.cpu_seconds_by_cpu_and_state)
+    )

@@ -16,9 +16,9 @@ from vnetbench.estimate.evidence.aggregation import (
     to_number,
     total_of_counter,
 )
-from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.queue_directions import DATA, direction
+from vnetbench.estimate.evidence.queue_directions import DATA, classify_port_direction
 from vnetbench.estimate.evidence.shapers import endpoints_on_path, path_state, qdiscs_on_path
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import HOST, EndpointRecord, Sample
@@ -149,7 +149,7 @@ def _packets_per_s(data: TrialData, name: str) -> float | None:
     if name == HOST:
         ports = data.ports[len(data.steady_part.endpoints) :]
         return sum_known_values(*(port.mean_rate("rx_packets", "tx_packets") for port in ports))
-    own = (*data.steady_part.endpoints, *data.steady_part.forwarders)
+    own = (*data.steady_part.endpoints, *data.steady_part.forwarding_guest_observers)
     samples = next((samples for endpoint, samples in own if endpoint.name == name), ())
     return counter_rate_per_s(samples, "rx_packets", "tx_packets")
 
@@ -176,10 +176,12 @@ def _filter_passes_per_s(
     return passes
 
 
-def _interrupt_us_per_packet(kernel: Kernel) -> float | None:
+def _interrupt_us_per_packet(kernel: ObservedKernel) -> float | None:
     """Return the time of a kernel's CPUs in interrupts for each packet that it processed, in µs."""
     interrupts_s = sum(
-        times.get(kind, 0.0) for times in kernel.cpu_times.values() for kind in INTERRUPT_TIME_COUNTERS
+        times.get(kind, 0.0)
+        for times in kernel.cpu_seconds_by_cpu_and_state.values()
+        for kind in INTERRUPT_TIME_COUNTERS
     )
     per_packet_s = ratio(interrupts_s, total_of_counter(kernel.samples, "softnet_processed"))
     return None if per_packet_s is None else 1e6 * per_packet_s
@@ -202,7 +204,7 @@ def _split_at_port_ratio(data: TrialData) -> float | None:
     ratios = [
         ratio(sent, ratio(port.mean_rate("tx_bytes"), port.mean_rate("tx_packets")))
         for port in ports
-        if direction(port) == DATA
+        if classify_port_direction(port) == DATA
     ]
     return largest(ratios)
 

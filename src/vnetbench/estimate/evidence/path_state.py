@@ -130,7 +130,7 @@ def _packet_sockets_elsewhere(data: TrialData, endpoint: EndpointRecord, state: 
     on_path = own_interfaces_on_path(data, endpoint)
     if on_path is None:
         return 0.0
-    others = (each for each in _mappings(state.get("interfaces")) if each.get("name") not in on_path)
+    others = (each for each in _list_of_mappings(state.get("interfaces")) if each.get("name") not in on_path)
     return sum(to_number(each.get("packet_sockets")) or 0.0 for each in others)
 
 
@@ -156,7 +156,7 @@ def _count_at_hop(data: TrialData, endpoint: EndpointRecord, metric: str) -> flo
 def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:
     for endpoint in endpoints:
         yield to_number(mapping_or_empty(endpoint.totals.get("counters")).get("carrier_changes"))
-        for interface in _mappings(endpoint.totals.get("interfaces")):
+        for interface in _list_of_mappings(endpoint.totals.get("interfaces")):
             yield to_number(interface.get("carrier_changes"))
 
 
@@ -179,5 +179,5 @@ def _program_percent(program: Mapping[str, Any], interval_s: float) -> float | N
     return use if use is None or not threads else min(use, 100 * threads)
 
 
-def _mappings(value: object) -> list[Mapping[str, Any]]:
+def _list_of_mappings(value: object) -> list[Mapping[str, Any]]:
     return [mapping_or_empty(each) for each in value] if isinstance(value, list) else []

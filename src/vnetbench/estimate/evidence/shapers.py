@@ -15,8 +15,8 @@ from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
     effective_knob_value,
     largest,
+    percent_at_most_100,
     ratio,
-    share_percent,
     smallest,
     sum_known_values,
     to_number,
@@ -185,7 +185,7 @@ def _shapers(data: TrialData) -> Iterator[Shaper]:
             # An idle phase before the load sends next to nothing.
             sent_bits = 8 * (to_number(qdisc.get("sent_bytes")) or 0.0)
             capacity_bits = (to_number(qdisc.get("rate_bps")) or 0.0) * part.trial.duration_s
-            share = share_percent(sent_bits, capacity_bits)
+            share = percent_at_most_100(sent_bits, capacity_bits)
             if share is not None and not qdisc.get("is_gone"):
                 yield Shaper(
                     endpoint.name,

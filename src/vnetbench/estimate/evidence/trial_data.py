@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.estimate.evidence.flows import Flow, collect_flows, select_load_flows
-from vnetbench.estimate.evidence.kernels import Kernel, collect_kernels
+from vnetbench.estimate.evidence.kernels import ObservedKernel, collect_kernels
 from vnetbench.estimate.evidence.ports import Port, collect_ports, sampled_interfaces
 from vnetbench.estimate.frame_losses import FrameLosses, locate_frame_losses
 from vnetbench.estimate.steady_state import SteadyPart
@@ -32,7 +32,7 @@ class TrialData:
     """The sending flows that are TCP connections."""
     tcp_receivers: Sequence[Flow]
     """The receiving ends of TCP connections."""
-    kernels: Sequence[Kernel]
+    kernels: Sequence[ObservedKernel]
     ports: Sequence[Port]
     sampled_interfaces: Mapping[str, frozenset[str]]
     """The interfaces whose queues are in the samples, by the endpoint or observer that reads them."""

@@ -37,7 +37,7 @@ _UNREAD_PARTS = (
 """Pictures, programs and the like. No table needs them."""
 
 
-class _PartText:
+class _PartTextChecker:
     """Looks at the bytes of a part one chunk after the other."""
 
     def __init__(self, name: str, max_bytes_between_tags: int) -> None:
@@ -80,7 +80,7 @@ def copy_workbook_parts(workbook: IO[bytes], copy: IO[bytes]) -> None:
             has_many_tags = name.lower().startswith(_PARTS_WITH_MANY_TAGS)
             tag_limit = MAX_WORKBOOK_TAGS if has_many_tags else MAX_STYLE_TAGS
             tags_before = tag_count
-            part_text = _PartText(name, MAX_TEXT_BYTES if has_many_tags else MAX_STYLE_BYTES)
+            part_text = _PartTextChecker(name, MAX_TEXT_BYTES if has_many_tags else MAX_STYLE_BYTES)
             with target.open(name, "w") as unpacked:
                 for chunk in _iterate_chunks(source, part):
                     unpacked_bytes += len(chunk)

@@ -171,7 +171,7 @@ class GobenReport(LineReport):
         is_idle_server = not (self.is_client or self.connection_count or "hosts" in self.options)
         return [] if is_idle_server else [self._build_run()]
 
-    def _rates(self) -> dict[str, RoundedValue]:
+    def _rates_bps_by_direction(self) -> dict[str, RoundedValue]:
         """Return the rates in bit/s by direction. The client is the first endpoint."""
         if self.is_client:
             found = {
@@ -189,7 +189,7 @@ class GobenReport(LineReport):
 
     def _build_run(self) -> Run:
         workload = UDP_STREAM if self.is_udp or "udp" in self.options else TCP_STREAM
-        rates = self._rates()
+        rates = self._rates_bps_by_direction()
         is_complete = (
             bool(rates) and (bool(self.aggregate_bps) or not self.is_client) and self.open_loop_count <= 0
         )

@@ -58,7 +58,7 @@ _PERCENTILE_NAME_BY_KEY = {
 }  # fmt: skip
 _RELATIVE_BUCKET_WIDTH = 1 / 64
 """Width of a histogram bucket relative to its time (histo.h, DEFAULT_K_BITS = 6)."""
-_CPU_KEYS = ("utime_start", "utime_end", "stime_start", "stime_end", "time_start", "time_end")
+_CPU_TIME_KEYS = ("utime_start", "utime_end", "stime_start", "stime_end", "time_start", "time_end")
 _SAMPLES_HEADER_LINE = re.compile(r"tid,flow_id,time,(?P<counter>bytes_read|transactions),")
 _SAMPLE_ROWS = RowPattern(r"\d+,(?P<flow>\d+),(?P<time_s>\d+\.\d+),(?P<count>\d+),.*")
 """`0,1,60386.546367375,4308038,0.00,0.000465,…`. The count is cumulative."""
@@ -219,10 +219,10 @@ class NeperReport(LineReport):
     def _compute_cpu_metrics(self, workload: str) -> dict[str, RoundedValue]:
         """Return the process's share of CPU time. With `-S` neper reports the whole machine's instead."""
         if self.settings_and_results.get("stime_use_proc") == "1" or not all(
-            map(self.settings_and_results.get, _CPU_KEYS)
+            map(self.settings_and_results.get, _CPU_TIME_KEYS)
         ):
             return {}
-        times = {key: float(self.settings_and_results[key]) for key in _CPU_KEYS}
+        times = {key: float(self.settings_and_results[key]) for key in _CPU_TIME_KEYS}
         duration = times["time_end"] - times["time_start"]
         endpoint = self._detect_reporting_endpoint(workload)
         if duration <= 0 or not endpoint:

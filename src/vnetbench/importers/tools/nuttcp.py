@@ -154,7 +154,7 @@ class NuttcpReport(LineReport):
         elif (rate := _RATE_LINE.match(line)) is not None:
             self.summary = _parse_rate_line(rate)
         elif line.startswith("nuttcp-"):
-            self._add_verbose(line)
+            self._add_verbose_line(line)
         elif (pairs := _MACHINE_READABLE_LINE.match(line)) is not None:
             values = _parse_name_value_pairs(pairs)
             if "real_sec" in values:
@@ -163,7 +163,7 @@ class NuttcpReport(LineReport):
             else:
                 self.summary = values
 
-    def _add_verbose(self, line: str) -> None:
+    def _add_verbose_line(self, line: str) -> None:
         """Record a line of `-v`."""
         if (settings := _SETTINGS_LINE.match(line)) is not None:
             self.settings = self.settings or settings

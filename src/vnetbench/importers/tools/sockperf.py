@@ -28,7 +28,7 @@ from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 _VERSION_LINE = re.compile(r"sockperf: == version #(?P<version>\S+) ==")
 _PARAMETERS_LINE = re.compile(r"test was performed using the following parameters: (?P<options>--.*)")
 """In a full log: `… --mps=200 --burst=1 --reply-every=1 --msg-size=14 --time=1`."""
-_RULE_LINE = re.compile(r"-{30}$")
+_SEPARATOR_LINE = re.compile(r"-{30}$")
 _SOCKPERF_PREFIX = re.compile(
     r"sockperf(?:\[\w+\])?:|sockperf\[|\[ ?\d+\] IP = |packet, txTime|illegal time or size"
 )
@@ -106,7 +106,7 @@ class SockperfReport(LineReport):
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether a test's version, a full log, or a command line is next."""
         line = lines.peek_line() or ""
-        if line.startswith("---") and _RULE_LINE.match(line):
+        if line.startswith("---") and _SEPARATOR_LINE.match(line):
             return _PARAMETERS_LINE.match(lines.peek_line(1) or "") is not None
         is_header = _VERSION_LINE.match(line) is not None or _PARAMETERS_LINE.match(line) is not None
         return is_header or cls.parse_command(line) is not None
@@ -146,7 +146,8 @@ class SockperfReport(LineReport):
         if _PARAMETERS_LINE.match(line):
             return not self.statistics
         return any(
-            pattern.match(line) for pattern in (_SOCKPERF_PREFIX, _PACKET_ROWS.line, _RULE_LINE, _ERROR_LINE)
+            pattern.match(line)
+            for pattern in (_SOCKPERF_PREFIX, _PACKET_ROWS.line, _SEPARATOR_LINE, _ERROR_LINE)
         )
 
     def add(self, line: str) -> None:

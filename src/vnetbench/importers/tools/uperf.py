@@ -105,7 +105,7 @@ class UperfReport(LineReport):
     """Match of the last result line of each transaction, and of `Total`."""
     operation_count_by_type: dict[str, int] = field(default_factory=dict)
     """Number of operations by type, from the averages."""
-    bits_per_s_by_interface: dict[str, tuple[float, float]] = field(default_factory=dict)
+    out_and_in_bps_by_interface: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Bits that left and that entered through each network adapter, per second."""
     current_averages_subject: str = ""
     """`Txn` or `Flowop` while a table of averages is read."""
@@ -172,7 +172,7 @@ class UperfReport(LineReport):
                 )
         elif (interface := _INTERFACE_LINE.match(line)) is not None:
             rates = (_parse_bits_per_s(interface[name]).value for name in ("out", "in"))
-            self.bits_per_s_by_interface[interface["name"]] = (next(rates), next(rates))
+            self.out_and_in_bps_by_interface[interface["name"]] = (next(rates), next(rates))
         elif _HOST_TABLE_HEADER_LINE.match(line):
             self.is_in_host_table, self.current_averages_subject = True, ""
         elif _LAST_STATISTICS_LINE.match(line):
@@ -221,7 +221,7 @@ class UperfReport(LineReport):
         """
         if write_count or read_count:
             return "" if write_count and read_count else FORWARD if write_count else REVERSE
-        rates = self.bits_per_s_by_interface
+        rates = self.out_and_in_bps_by_interface
         busiest = max(rates, key=lambda name: max(rates[name]), default=_LOOPBACK_INTERFACE)
         sent, received = rates.get(busiest, (0.0, 0.0))
         if busiest == _LOOPBACK_INTERFACE:

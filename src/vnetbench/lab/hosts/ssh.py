@@ -32,7 +32,7 @@ LOGIN_TIMEOUT_S = 20.0
 """Time limit from the first packet to a shell, which a slow name service at the host may delay."""
 COMMAND_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 3.0
-CLIENT_FAILURE_CODE = 255
+SSH_CLIENT_FAILURE_EXIT_CODE = 255
 """Exit code of OpenSSH's client for its own failures (ssh(1))."""
 POLL_INTERVAL_S = 0.02
 MAX_LOG_BYTES = 1 << 16
@@ -143,13 +143,13 @@ class SshHost(Machine):
     def run(self, script: str, *arguments: str, input_file: Path | None = None) -> CommandResult:
         """See Machine; also raises HostUnreachable if the connection is lost."""
         result = super().run(script, *arguments, input_file=input_file)
-        if result.exit_code == CLIENT_FAILURE_CODE:
+        if result.exit_code == SSH_CLIENT_FAILURE_EXIT_CODE:
             raise ssh_errors.connection_lost_error(self.name)
         return result
 
     def describe_exit(self, code: int) -> str:
         """See Machine."""
-        if code == CLIENT_FAILURE_CODE:
+        if code == SSH_CLIENT_FAILURE_EXIT_CODE:
             # A killed program has the same code.
             return "ssh was killed" if self._master.is_alive() else "the SSH connection was lost"
         return _SIGNAL_EXIT_CODES.get(code, super().describe_exit(code))

@@ -98,7 +98,7 @@ def assign_addresses(vm: Vm) -> None:
         _assign_ipv6_address_and_route(vm)
 
 
-def restore_ipv6(vms: Iterable[Vm]) -> None:
+def restore_ipv6_addresses_and_routes(vms: Iterable[Vm]) -> None:
     """Assign the VMs' IPv6 addresses again, which a small MTU removes.
 
     Raises:

@@ -34,7 +34,7 @@ class DeviceCpusUnavailable(TreatmentRefused):
     """The device cannot have its own CPUs on this machine."""
 
 
-def vm_settings(topology: NetnsTopology, factors: Mapping[str, Level]) -> list[KnobSetting]:
+def required_vm_knob_settings(topology: NetnsTopology, factors: Mapping[str, Level]) -> list[KnobSetting]:
     """Return the settings of the VMs' interfaces that the virtual switch and the frames require."""
     vswitch = topology.shape.vswitch
     settings = []
@@ -47,7 +47,7 @@ def vm_settings(topology: NetnsTopology, factors: Mapping[str, Level]) -> list[K
     return settings
 
 
-def assign_cpus(
+def divide_tester_and_device_cpus(
     topology: NetnsTopology,
     factors: Mapping[str, Level],
     online_cpus: frozenset[int],

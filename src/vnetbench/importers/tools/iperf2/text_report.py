@@ -32,7 +32,7 @@ _CONNECTION_LINE = re.compile(
     r"\S+ port (?P<port>\d+)(?P<details>.*)"
 )
 """`[  3] local 10.0.0.1 port 50366 connected with 10.0.0.2 port 5001 (reverse) (peer 2.1.8)`."""
-_RULE_LINE = re.compile(r"-{40,}\s*$")
+_SEPARATOR_LINE = re.compile(r"-{40,}\s*$")
 _ANY_STREAM_LINE = re.compile(r"\[\s*\*?(?:\d+|SUM|SUM-(?:\d+|cnt)|FD\d+|ID|CT)\]")
 """How every line of a report starts: `[SUM-2] Sent 10004 datagrams`, `[ ID] Interval …`."""
 _SENT_DATAGRAMS_LINE = re.compile(r"\[\s*(?P<id>\d+)\] Sent (?P<datagrams>\d+) datagrams")
@@ -119,7 +119,7 @@ class TextReport(Iperf2Report):
             return _CONNECTION_LINE.match(line) is not None
         if line.startswith("----"):
             return (
-                _RULE_LINE.match(line) is not None
+                _SEPARATOR_LINE.match(line) is not None
                 and _BANNER_LINE.match(lines.peek_line(1) or "") is not None
             )
         return _BANNER_LINE.match(line) is not None or cls.parse_command(line) is not None
@@ -130,7 +130,7 @@ class TextReport(Iperf2Report):
             if _CONNECTION_LINE.match(line):
                 return self.header.is_client or not self.groups or not self.groups[-1].has_all_whole_run_rows
             return bool((self.groups or self.has_banner) and _ANY_STREAM_LINE.match(line))
-        if (banner := _BANNER_LINE.match(line)) is not None or _RULE_LINE.match(line):
+        if (banner := _BANNER_LINE.match(line)) is not None or _SEPARATOR_LINE.match(line):
             has_failed = self.has_client_banner and bool(self.header.error_message)
             is_next_client = self.has_client_banner and banner is not None and banner["client"] is not None
             return not (

@@ -83,12 +83,12 @@ def find_start_line(line: str) -> re.Match[str] | None:
     return START_LINE_PATTERN.search(line)
 
 
-SERVER_WAIT_RULE = "-" * 59
+SERVER_WAIT_SEPARATOR = "-" * 59
 """Rule around what a server prints while it waits."""
 
 OTHER_LINE_PATTERNS_BY_NAME = {
     "separator": rf"{_SEPARATOR}$",
-    "dashes": rf"(?<!-){SERVER_WAIT_RULE}$",
+    "dashes": rf"(?<!-){SERVER_WAIT_SEPARATOR}$",
     "reverse": r"Reverse mode, remote host \S{1,300} is sending$",
     "done": r"(?:iperf Done|vnetbench iperf3 done)\.$",
     "servers_output": r"Server output:$",

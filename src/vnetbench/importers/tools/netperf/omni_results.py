@@ -60,7 +60,7 @@ _INTERIM_KEYS = ("NETPERF_INTERIM_RESULT", "NETPERF_UNITS", "NETPERF_INTERVAL", 
 _MISSING_VALUES = ("", "-1", "-1.0", "-1.00", "-1.000", "Deprecated")
 
 
-def name_results(headings: Sequence[str], values: Sequence[str]) -> dict[str, str]:
+def pair_result_names_with_values(headings: Sequence[str], values: Sequence[str]) -> dict[str, str]:
     """Return the results by the names of `-k`. An unknown heading stays as it is."""
     return {
         _RESULT_NAME_BY_HEADING.get(" ".join(heading.split()), " ".join(heading.split())): value.strip()
@@ -76,7 +76,7 @@ def parse_columns(headings: Sequence[str], values: str) -> dict[str, str]:
     starts = [found.start() for found in re.finditer(r"\S+", values)]
     boundaries = pairwise((*starts, None))
     spans = [slice(start, end) for start, end in boundaries]
-    return name_results(
+    return pair_result_names_with_values(
         [" ".join(line[span].strip() for line in headings) for span in spans], [values[s] for s in spans]
     )
 
@@ -126,13 +126,13 @@ def drop_missing(results: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in results.items() if value not in _MISSING_VALUES}
 
 
-def find_workload(results: Mapping[str, str], known: str | None) -> str:
+def find_workload(results: Mapping[str, str], workload_of_test: str | None) -> str:
     """Return the workload that the results describe.
 
     `known` is the one of the test's title, if it has one.
     """
-    if known is not None:
-        return known
+    if workload_of_test is not None:
+        return workload_of_test
     if results.get("DIRECTION") == "Send|Recv" or results.get("THROUGHPUT_UNITS", "").startswith("Trans"):
         return TCP_RR
     return UDP_STREAM if results.get("PROTOCOL") == "UDP" else TCP_STREAM

@@ -242,7 +242,7 @@ class NetperfReport(LineReport):
         if self.pending_omni_headings and is_csv:
             names, values = self.pending_omni_headings[0].split(","), line.split(",")
             if len(names) == len(values):
-                self.omni_results_by_name = omni_results.name_results(names, values)
+                self.omni_results_by_name = omni_results.pair_result_names_with_values(names, values)
         elif self.pending_omni_headings and _NUMBER_PATTERN.search(line):
             self.omni_results_by_name = omni_results.parse_columns(self.pending_omni_headings, line)
         else:

@@ -47,7 +47,7 @@ _INTERVAL_ROWS = RowPattern(
 _CSV_INTERVAL_ROWS = RowPattern(r"[\d.]+,[\d.]*,(?P<amount>\d+),(?P<rate>\d+(?:\.\d+)?),.*")
 """`1.008,1.00,2368800,18.93,0,0.013,0,,,`: bytes, and their rate in Mbit/s."""
 _TITLE_LINE = re.compile(r"\s*xfr Test Results\s*$")
-_RULE_LINE = re.compile(r"─{20,}\s*$")
+_SEPARATOR_LINE = re.compile(r"─{20,}\s*$")
 _VALUE_LINE = re.compile(r"\s+(?P<name>[A-Z][A-Za-z ]*):\s+(?P<value>\S.*)$")
 """`  Throughput:  34.6 Mbps`."""
 _HEADING_LINE = re.compile(
@@ -119,7 +119,7 @@ class XfrReport(LineReport):
             return line.rstrip().endswith("}")
         if self.csv_header or line.startswith((_INTERVAL_HEADER, _RESULT_HEADER)):
             return not line.strip() or "," in line or _LOG_LINE.match(line) is not None
-        patterns = (_LOG_LINE, _INTERVAL_ROWS.line, _RULE_LINE, _TITLE_LINE, _STACK_LINE)
+        patterns = (_LOG_LINE, _INTERVAL_ROWS.line, _SEPARATOR_LINE, _TITLE_LINE, _STACK_LINE)
         in_summary = (_VALUE_LINE, _HEADING_LINE, _STREAM_LINE)
         return any(p.match(line) for p in patterns) or (
             self.is_in_summary and (not line.strip() or any(p.match(line) for p in in_summary))
@@ -139,7 +139,7 @@ class XfrReport(LineReport):
             self._add_csv_row(dict(zip(self.csv_header, line.strip().split(","), strict=False)))
         elif _TITLE_LINE.match(line):
             self.is_in_summary = True
-        elif _RULE_LINE.match(line):
+        elif _SEPARATOR_LINE.match(line):
             self.is_finished = "Throughput" in self.values
         elif (stream := _STREAM_LINE.match(line)) is not None:
             self.stream_ids.add(stream["id"])
