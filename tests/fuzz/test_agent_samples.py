@@ -17,7 +17,7 @@ from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.results.records import OBSERVE, EndpointRecord
 from vnetbench.results.sample_columns import (
     columns_to_samples,
-    compress_json,
+    compress_json_with_length,
     decompress_json,
     samples_to_columns,
 )
@@ -81,7 +81,7 @@ def _check(lines: list[bytes]) -> None:
     endpoint = TrialEndpoint(agent, OBSERVE)
     endpoint.decode_samples("t")
     assert len(endpoint.samples) <= len(lines)
-    stored = compress_json(samples_to_columns(endpoint.samples))
+    stored = compress_json_with_length(samples_to_columns(endpoint.samples))
     read = tuple(columns_to_samples(decompress_json(*stored), with_counters=True))
     assert len(read) == len(endpoint.samples)
     check_endpoint(EndpointRecord("a1", OBSERVE, {}, read))

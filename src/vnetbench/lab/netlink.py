@@ -256,7 +256,7 @@ def read_link_mtus(namespace: str) -> dict[str, LinkMtu]:
     Raises:
         BenchError: if the namespace does not exist.
     """
-    with translate_errors(namespace):
+    with translate_netlink_errors(namespace):
         return run_in_namespace(namespace, _read_mtus_here)
 
 
