@@ -92,19 +92,23 @@ def run_requests(testbed: PeerTestbed, load: RequestLoad) -> LatencyResult:
     return LatencyResult(p50, p99)
 
 
-def run_datagrams(testbed: PeerTestbed, load: DatagramLoad, segmentation: str) -> DatagramResult:
+def run_datagrams(
+    testbed: PeerTestbed, load: DatagramLoad, segmentation: str, buffer_bytes: int | None = None
+) -> DatagramResult:
     """Run udp_stream with one flow. A paced source spins until the next datagram is due.
 
     Args:
         testbed: The testbed.
         load: The load.
         segmentation: Level of `udp_gso` and `udp_gro`: on or off.
+        buffer_bytes: Bytes of the socket buffers; None for the kernel's default.
     """
     levels: dict[str, Level] = {
         "datagram_size": load.size_bytes,
         "rate": load.rate_per_s or "none",
         "udp_gso": segmentation,
         "udp_gro": segmentation,
+        **({} if buffer_bytes is None else {"socket_buffer": buffer_bytes}),
     }
     measurement, counters = testbed.observe_run(lambda: run_trial(testbed, UDP_STREAM, load.seconds, levels))
     source: Mapping[str, Any] = endpoint_record(measurement, "source").totals

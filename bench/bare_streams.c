@@ -2,11 +2,11 @@
  * numbers, times or protocol, so its rate is what the kernel permits with these calls.
  *
  *   bare_streams tcp-sink PORT STREAMS BUFFER
- *   bare_streams tcp-source ADDRESS PORT STREAMS BYTES SECONDS BUFFER
+ *   bare_streams tcp-source ADDRESS PORT STREAMS BYTES SECONDS BUFFER MODE
  *   bare_streams udp-sink PORT
  *   bare_streams udp-source ADDRESS PORT BYTES SECONDS
  *
- * BUFFER is the size of the socket's buffers in bytes, and 0 the kernel's choice.
+ * BUFFER is the size of the socket's buffers in bytes, and 0 the kernel's choice. MODE is copy or sendfile.
  *
  * Both print their CPU time. A source also prints the seconds from its start until the sink has read everything. The
  * kernel's counters have the rest. */
@@ -19,7 +19,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,6 +34,7 @@ enum { MIN_DELAY_BYTES = 16 << 10, PAUSE_CALLS = 256 };
 static volatile sig_atomic_t has_ended;
 static size_t message_bytes;
 static char *message;
+static int message_file = -1; /* The message of the mode sendfile. */
 
 static void end_load(int number) { (void)number; has_ended = 1; }
 
@@ -70,7 +73,9 @@ static int open_socket(int type, const char *address, int port, int is_source, i
 static void *send_stream(void *socket_of_stream) {
     int fd = *(int *)socket_of_stream;
     for (size_t offset = 0; !has_ended;) {
-        ssize_t sent = send(fd, message + offset, message_bytes - offset, MSG_NOSIGNAL);
+        off_t place = offset;
+        ssize_t sent = message_file < 0 ? send(fd, message + offset, message_bytes - offset, MSG_NOSIGNAL)
+                                        : sendfile(fd, message_file, &place, message_bytes - offset);
         if (sent < 0 && errno != EINTR)
             err(1, "send");
         offset = (offset + (sent > 0 ? sent : 0)) % message_bytes;
@@ -125,6 +130,14 @@ static void make_message(const char *bytes) {
         message[i] = (i * 31) >> 3;
 }
 
+static void make_message_file(const char *mode) {
+    if (!strcmp(mode, "copy"))
+        return;
+    message_file = memfd_create("message", MFD_CLOEXEC);
+    if (message_file < 0 || write(message_file, message, message_bytes) != (ssize_t)message_bytes)
+        err(1, "cannot make a file of %zu bytes for the mode %s", message_bytes, mode);
+}
+
 static void start_load(const char *seconds) {
     struct sigaction action = {.sa_handler = end_load}; /* Without SA_RESTART, it also ends a call that blocks. */
     sigaction(SIGALRM, &action, NULL);
@@ -154,6 +167,7 @@ static void run_tcp_source(char *arguments[]) {
     static int fds[MAX_STREAMS];
     int count = parse_streams(arguments[2]);
     make_message(arguments[3]);
+    make_message_file(arguments[6]);
     for (int i = 0; i < count; i++)
         fds[i] = open_socket(SOCK_STREAM, arguments[0], atoi(arguments[1]), 1, atoi(arguments[5]));
     double started_s = now_s();
@@ -210,7 +224,7 @@ int main(int count, char *arguments[]) {
         void (*run)(char *[]);
     } roles[] = {
         {"tcp-sink", 3, run_tcp_sink},
-        {"tcp-source", 6, run_tcp_source},
+        {"tcp-source", 7, run_tcp_source},
         {"udp-sink", 1, run_udp_sink},
         {"udp-source", 4, run_udp_source},
     };

@@ -16,16 +16,18 @@ TOOL = "bare loop"
 _SOURCE = Path(__file__).parent / "bare_streams.c"
 _MIB = 1 << 20
 _SIZES = {
-    "messages of 1 MiB": (_MIB, 0),
-    "messages of 4 MiB": (4 * _MIB, 0),
-    "messages of 1 MiB, buffers of 4 MiB": (_MIB, 4 * _MIB),
+    "messages of 1 MiB": (_MIB, 0, "copy"),
+    "messages of 4 MiB": (4 * _MIB, 0, "copy"),
+    "messages of 1 MiB, buffers of 4 MiB": (_MIB, 4 * _MIB, "copy"),
+    "sendfile, messages of 128 KiB": (_MIB // 8, 0, "sendfile"),
+    "sendfile, messages of 1 MiB": (_MIB, 0, "sendfile"),
 }
-"""Bytes of messages and of socket buffers (0: the kernel chooses) where a tool may choose. Ours are equal."""
+"""Bytes of messages and of socket buffers (0: the kernel chooses), and the mode. Ours are equal."""
 
 
 def stream_runs(testbed: PeerTestbed, load: StreamLoad) -> StreamRuns:
     """Return the TCP runs by flags, with one thread for each stream at both endpoints."""
-    sizes = _SIZES if load.message_bytes is None else {"": (load.message_bytes, 0)}
+    sizes = _SIZES if load.message_bytes is None else {"": (load.message_bytes, 0, "copy")}
     return {flags: partial(_stream, testbed, load, *each) for flags, each in sizes.items()}
 
 
@@ -34,11 +36,13 @@ def datagram_runs(testbed: PeerTestbed, load: DatagramLoad) -> DatagramRuns:
     return {"": partial(_datagrams, testbed, load)}
 
 
-def _stream(testbed: PeerTestbed, load: StreamLoad, message_bytes: int, buffer_bytes: int) -> StreamResult:
+def _stream(
+    testbed: PeerTestbed, load: StreamLoad, message_bytes: int, buffer_bytes: int, mode: str
+) -> StreamResult:
     port, count = testbed.free_port(), str(load.count)
     sink = ["tcp-sink", str(port), count, str(buffer_bytes)]
     source = ["tcp-source", testbed.sink.address, str(port), count]
-    source += [str(message_bytes), str(load.seconds), str(buffer_bytes)]
+    source += [str(message_bytes), str(load.seconds), str(buffer_bytes), mode]
     output = _run(testbed, PeerPrograms(sink, source, port, load.seconds))
     # The loop counts nothing, so the interface counts the bytes.
     cpu_s = _read(output.client, "cpu_s") + _read(output.server, "cpu_s")

@@ -22,6 +22,8 @@ _GAP = Measure("sd of gaps µs", 2, higher_is_better=False, aim=Aim(0.5))
 _RATE = Measure("k/s", 1)
 _MAX_RATE_ERROR = 0.02
 """Relative error of the rate above which a tool is excluded, since its gaps belong to another rate."""
+_BUFFERS = {"": None, "socket_buffer = 4 MiB": 4 << 20}
+"""Socket buffers of our runs, which peers may choose too."""
 _BARE_LOOP_AIM = Aim(0.95)
 _CPU_PER_DATAGRAM = "source: CPU ns each"
 """CPU time of the source's threads per datagram. It holds on a machine with other work too."""
@@ -94,15 +96,20 @@ def _unpaced_spec(
 
 
 def _our_competitor(testbed: PeerTestbed, load: DatagramLoad) -> Competitor:
-    segmentation_levels = {"": "off"}
-    if load.segments_allowed:
-        segmentation_levels["udp_gso = on, udp_gro = on"] = "on"
-    runs = {flags: partial(_run_ours, testbed, load, level) for flags, level in segmentation_levels.items()}
+    segmentations = ("off", "on") if load.segments_allowed else ("off",)
+    runs = {}
+    for level in segmentations:
+        segmentation = "udp_gso = on, udp_gro = on" if level == "on" else ""
+        for buffer_text, buffer_bytes in _BUFFERS.items():
+            flags = ", ".join(filter(None, (segmentation, buffer_text)))
+            runs[flags] = partial(_run_ours, testbed, load, level, buffer_bytes)
     return Competitor(agent.TOOL, runs, is_ours=True)
 
 
-def _run_ours(testbed: PeerTestbed, load: DatagramLoad, segmentation: str) -> RunValues:
-    return _datagram_rates(agent.run_datagrams(testbed, load, segmentation))
+def _run_ours(
+    testbed: PeerTestbed, load: DatagramLoad, segmentation: str, buffer_bytes: int | None
+) -> RunValues:
+    return _datagram_rates(agent.run_datagrams(testbed, load, segmentation, buffer_bytes))
 
 
 def _run_bare_loop(run: Callable[[], DatagramResult]) -> RunValues:

@@ -26,6 +26,11 @@ _SEND_MODE_LEVELS: LevelSets = {
     for text, size in (("128 KiB", 128 << 10), ("1 MiB", 1 << 20))
 }
 """Modes without a copy at the source, which peers may choose too (iperf3 -Z, xfr)."""
+_BARE_LOOP_LEVELS: LevelSets = {
+    **_STREAM_LEVELS,
+    **{text: levels for text, levels in _SEND_MODE_LEVELS.items() if levels["send_mode"] == "sendfile"},
+}
+"""Runs whose calls the bare loop can make too."""
 _MESSAGE_LEVELS: LevelSets = {"": {}, "socket_buffer = 4 MiB": {"socket_buffer": 4 << 20}}
 _BATCH_LEVELS: LevelSets = {
     f"send_mode = {mode}, send_batch = {batch}": {"send_mode": mode, "send_batch": batch}
@@ -61,7 +66,7 @@ def stream_and_bare_loop(
         load = StreamLoad(count, seconds)
         measures = (Measure("Gbit/s", 1, aim=_BARE_LOOP_AIM), _CPU_PER_BYTE)
         competitors = (
-            _our_competitor(testbed, load, _STREAM_LEVELS, _goodput_and_cpu_time),
+            _our_competitor(testbed, load, _BARE_LOOP_LEVELS, _goodput_and_cpu_time),
             _bare_loop(testbed, load, _goodput_and_cpu_time),
         )
         title = f"TCP goodput, {_format_streams(count)}, compared with the bare loop"
