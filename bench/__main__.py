@@ -87,7 +87,7 @@ def _run_comparison(
 ) -> comparison.ComparisonResult:
     spec = ROWS[name](peer_testbed, peers, seconds)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, refresh_per_second=1) as progress:
         task = progress.add_task(name, total=spec.count_runs(rounds))
         completed = -1
 

@@ -45,7 +45,8 @@ def run_trial(
         RunFailed: The trial failed.
     """
     try:
-        load = TrialLoad(complete_levels(levels, workload), seconds, sample_interval_s, workload)
+        all_levels = complete_levels({**testbed.levels, **levels}, workload)
+        load = TrialLoad(all_levels, seconds, sample_interval_s, workload)
         return measure_trial(testbed.testbed, testbed.observer, load)
     except (BenchError, TrialFailed, AgentError) as error:
         raise RunFailed(str(error)) from error
@@ -67,7 +68,8 @@ def run_streams(testbed: PeerTestbed, load: StreamLoad, levels: Mapping[str, Lev
     if not in_time:
         raise RunFailed("the sink sent no sample during the load")
     bytes_received = sum(sample.bytes_received for sample in in_time)
-    return check_received_bytes(StreamResult(bytes_received, in_time[-1].end_s, counters))
+    cpu_s = _threads_cpu_s(measurement, "source") + _threads_cpu_s(measurement, "sink")
+    return check_received_bytes(StreamResult(bytes_received, in_time[-1].end_s, counters, cpu_s))
 
 
 def run_requests(testbed: PeerTestbed, load: RequestLoad) -> LatencyResult:
@@ -110,7 +112,14 @@ def run_datagrams(testbed: PeerTestbed, load: DatagramLoad, segmentation: str) -
     seconds = float(source["duration_s"])
     if segmentation == "on":  # the kernel counts a packet of many segments once
         return DatagramResult(_sum_streams(source, "datagrams"), _sum_streams(sink, "datagrams"), seconds)
-    return DatagramResult(counters.datagrams_sent, counters.datagrams_received, seconds)
+    cpu_s = _threads_cpu_s(measurement, "source")
+    return DatagramResult(counters.datagrams_sent, counters.datagrams_received, seconds, cpu_s)
+
+
+def _threads_cpu_s(measurement: TrialMeasurement, role: str) -> float:
+    """Return the CPU time of the load's threads at an endpoint."""
+    totals: Mapping[str, Any] = endpoint_record(measurement, role).totals
+    return float(totals["counters"]["threads_cpu_s"])
 
 
 def _sum_streams(totals: Mapping[str, Any], counter: str) -> float:

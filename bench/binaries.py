@@ -14,8 +14,8 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 
-VARIABLE = "BENCH_PEERS"
-EXAMPLE = f'{VARIABLE}="iperf3=/opt/iperf3/bin/iperf3 neper=/opt/neper"'
+PEERS_VARIABLE = "BENCH_PEERS"
+PEERS_VARIABLE_EXAMPLE = f'{PEERS_VARIABLE}="iperf3=/opt/iperf3/bin/iperf3 neper=/opt/neper"'
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ PEER_TOOLS = {
         PeerTool("netperf", ("netperf", "netserver"), "-V", r"Netperf version (\S+)"),
         PeerTool("neper", ("tcp_stream", "tcp_rr", "udp_stream"), "--version", r"^(\d+\.\d+\.\d+)$"),
         PeerTool("ntttcp", ("ntttcp",), "-h", r"NTTTCP for Linux (\S+)"),
+        PeerTool("xfr", ("xfr",), "--version", r"xfr (\d\S+)"),
     )
 }
 
@@ -74,10 +75,10 @@ def find_binaries(environment: Mapping[str, str] = os.environ) -> tuple[list[Bin
     for tool in PEER_TOOLS.values():
         if (program := shutil.which(tool.programs[0], path=environment.get("PATH"))) is not None:
             binaries.append(_inspect_binary(tool, Path(program), program))
-    for name, path in _parse_variable(environment.get(VARIABLE, "")):
+    for name, path in _parse_variable(environment.get(PEERS_VARIABLE, "")):
         tool = PEER_TOOLS[name]
         first_program = path / tool.programs[0] if path.is_dir() else path
-        binary = _inspect_binary(tool, first_program, f"{VARIABLE}: {name}={path}")
+        binary = _inspect_binary(tool, first_program, f"{PEERS_VARIABLE}: {name}={path}")
         if binary.path() not in (other.path() for other in binaries):
             binaries.append(binary)
     installed = {binary.tool for binary in binaries}
@@ -86,26 +87,29 @@ def find_binaries(environment: Mapping[str, str] = os.environ) -> tuple[list[Bin
 
 def _install_hint(tool: PeerTool) -> str:
     if tool.in_debian:
-        return (
-            f"{tool.name} is not installed. Run apt-get install {tool.name}, or set its path in {VARIABLE}."
-        )
-    return f"{tool.name} is not installed. Set its path in {VARIABLE}."
+        install = f"apt-get install {tool.name}"
+        return f"{tool.name} is not installed. Run {install}, or set its path in {PEERS_VARIABLE}."
+    return f"{tool.name} is not installed. Set its path in {PEERS_VARIABLE}."
 
 
 def _parse_variable(text: str) -> list[tuple[str, Path]]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise BenchError(f"cannot parse {VARIABLE}: {error}", where=text, fix=EXAMPLE) from None
+        raise BenchError(
+            f"cannot parse {PEERS_VARIABLE}: {error}", where=text, fix=PEERS_VARIABLE_EXAMPLE
+        ) from None
     paths = []
     for word in words:
         name, equals, path = word.partition("=")
         if not equals or not path:
-            raise BenchError(f"{word!r} is not of the form NAME=PATH", where=VARIABLE, fix=EXAMPLE)
+            raise BenchError(
+                f"{word!r} is not of the form NAME=PATH", where=PEERS_VARIABLE, fix=PEERS_VARIABLE_EXAMPLE
+            )
         if name not in PEER_TOOLS:
             supported = ", ".join(PEER_TOOLS)
             raise BenchError(
-                f"{name!r} is not a supported peer", where=VARIABLE, fix=f"use one of {supported}"
+                f"{name!r} is not a supported peer", where=PEERS_VARIABLE, fix=f"use one of {supported}"
             )
         paths.append((name, Path(path)))
     return paths
@@ -142,5 +146,7 @@ def _read_version(tool: PeerTool, program: Path, where: str) -> str:
         raise BenchError(f"cannot run {program}: {error}", where=where, fix=fix) from None
     match = re.search(tool.version_pattern, completed.stdout + completed.stderr, re.MULTILINE)
     if match is None:
-        raise BenchError(f"{program} does not print a version of {tool.name}", where=where, fix=EXAMPLE)
+        raise BenchError(
+            f"{program} does not print a version of {tool.name}", where=where, fix=PEERS_VARIABLE_EXAMPLE
+        )
     return match[1]

@@ -14,7 +14,7 @@ from vnetbench.estimate.model import Estimate
 
 CALIBRATION_ROUNDS = 2
 CONFIDENCE = 0.95
-ATTEMPTS = 2
+ATTEMPTS_PER_RUN = 2
 
 RunValues = Mapping[str, float]
 """Values of one run, by the name of the measure."""
@@ -225,7 +225,7 @@ def _best_flags(spec: ComparisonSpec, competitor: Competitor, calibration: Calib
 
 def _run_with_retry(competitor: Competitor, flags: str, failures: list[str]) -> RunValues | None:
     """Run a tool, up to `ATTEMPTS` times; None if every attempt fails."""
-    for remaining_attempts in reversed(range(ATTEMPTS)):
+    for remaining_attempts in reversed(range(ATTEMPTS_PER_RUN)):
         try:
             return competitor.runs[flags]()
         except RunFailed as error:

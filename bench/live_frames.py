@@ -23,9 +23,9 @@ _SYS_BPF = {"x86_64": 321, "aarch64": 280}
 _MAP_CREATE, _MAP_UPDATE, _PROG_LOAD, _TEST_RUN, _LINK_CREATE = 0, 2, 5, 10, 28
 _DEVMAP, _XDP, _ATTACH_XDP = 14, 6, 37
 _LIVE_FRAMES = 1 << 1
-_BATCH = 64
-_FOREVER = (1 << 32) - 1
-_DROP = 1
+_FRAMES_PER_FLUSH = 64
+_MAX_RUNS = (1 << 32) - 1
+_XDP_DROP = 1
 _REDIRECT_MAP = 51
 _MOVE, _LOAD_MAP, _CALL, _EXIT = 0xB7, 0x18, 0x85, 0x95
 _MAP_FD = 1
@@ -91,15 +91,15 @@ def send(interface: str, seconds: float) -> None:
         _bpf(
             _TEST_RUN,
             struct.pack(
-                "=IIIIQQIIIIQQIIII", program, 0, FRAME_BYTES, 0, ctypes.addressof(frame), 0, _FOREVER,
-                0, 0, 0, 0, 0, _LIVE_FRAMES, 0, _BATCH, 0,
+                "=IIIIQQIIIIQQIIII", program, 0, FRAME_BYTES, 0, ctypes.addressof(frame), 0, _MAX_RUNS,
+                0, 0, 0, 0, 0, _LIVE_FRAMES, 0, _FRAMES_PER_FLUSH, 0,
             ),
         )  # fmt: skip
 
 
 def drop(interface: str) -> None:
     """Drop the frames that an interface receives, in its driver, until the standard input closes."""
-    program = _load_program([_instruction(_MOVE, value=_DROP), _instruction(_EXIT)])
+    program = _load_program([_instruction(_MOVE, value=_XDP_DROP), _instruction(_EXIT)])
     native = 1 << 2
     _bpf(_LINK_CREATE, struct.pack("=IIII", program, socket.if_nametoindex(interface), _ATTACH_XDP, native))
     print(READY, flush=True)

@@ -52,6 +52,8 @@ class StreamResult:
     bytes_received: float
     seconds: float
     counters: KernelCounters
+    cpu_s: float | None = None
+    """CPU time of the load's threads at both endpoints; None if the tool does not report it."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class DatagramResult:
     received: float
     """Datagrams that the sink's program received."""
     seconds: float
+    source_cpu_s: float | None = None
+    """CPU time of the source's threads; None if the tool does not report it."""
 
 
 StreamRuns = Mapping[str, Callable[[], StreamResult]]

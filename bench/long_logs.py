@@ -20,14 +20,14 @@ import click
 from vnetbench.study.workloads import TCP_STREAM
 
 _LOGS = Path(__file__).parents[1] / "tests" / "data" / "logs" / "iperf3"
-TEXT = _LOGS / "parallel-omit-verbose-3.12.log"
-DOCUMENT = _LOGS / "json-two-3.12.log"
+TEXT_LOG = _LOGS / "parallel-omit-verbose-3.12.log"
+JSON_LOG = _LOGS / "json-two-3.12.log"
 _MIB = 2**20
 
 
 def write_text(path: Path, size: int) -> None:
     """Write a file of at least `size` bytes that repeats a run of iperf3."""
-    run = TEXT.read_bytes() + b"\n"
+    run = TEXT_LOG.read_bytes() + b"\n"
     with path.open("wb") as file:
         for _ in range(-(-size // len(run))):
             file.write(run)
@@ -35,7 +35,7 @@ def write_text(path: Path, size: int) -> None:
 
 def write_document(path: Path, size: int) -> None:
     """Write a JSON document of one long iperf3 run, of about `size` bytes."""
-    text = DOCUMENT.read_text()
+    text = JSON_LOG.read_text()
     document, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
     intervals = document["intervals"]
     copies = size // len(json.dumps(intervals, indent="\t"))

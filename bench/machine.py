@@ -21,7 +21,7 @@ from vnetbench.agents.client import AgentClient
 
 MAX_QUIET_SHARE = 0.05
 """Share of CPU time that other work may use on a quiet machine."""
-_OBSERVATION_S = 1.0
+_BUSY_OBSERVATION_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _git_revision() -> str:
 
 def _measure_busy_share() -> float:
     before = cpu_time()
-    time.sleep(_OBSERVATION_S)
+    time.sleep(_BUSY_OBSERVATION_S)
     after = cpu_time()
     return 1 - (after.idle - before.idle) / max(TICK_S, after.whole - before.whole)
 

@@ -21,6 +21,8 @@ EXIT_TIMEOUT_S = 20.0
 """Time beyond the run's duration for a program to listen or to exit."""
 _SERVER_EXIT_S = 2.0
 """Time for a server to exit after its client."""
+_OWN_SESSION = True
+"""The scheduler divides a busy CPU by session (sched(7), autogroup). Our agents have sessions too."""
 _LISTEN_STATES = {"tcp": "0A", "udp": "07"}
 """States in /proc/net/tcp and udp (include/net/tcp_states.h): TCP_LISTEN; a bound UDP socket is TCP_CLOSE."""
 
@@ -63,7 +65,7 @@ def run(testbed: PeerTestbed, programs: PeerPrograms) -> ProgramOutput:
         server = subprocess.Popen(
             [*_namespace_command(testbed, testbed.sink), *programs.server],
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, text=True, cwd=folder,
-            env=_labelled_environment(),
+            env=_labelled_environment(), start_new_session=_OWN_SESSION,
         )  # fmt: skip
         try:
             _wait_for_listener(testbed.sink, programs, server)
@@ -104,6 +106,7 @@ def _run_client(testbed: PeerTestbed, programs: PeerPrograms, folder: str) -> st
             [*_namespace_command(testbed, testbed.source), *programs.client],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
             timeout=programs.seconds + EXIT_TIMEOUT_S, cwd=folder, env=_labelled_environment(),
+            start_new_session=_OWN_SESSION,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise RunFailed(f"the client did not exit within {programs.seconds + EXIT_TIMEOUT_S:g} s") from None

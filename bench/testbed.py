@@ -57,11 +57,14 @@ class PeerTestbed:
         self.observer = observer
         self.source, self.sink = testbed.topology.endpoints
         self._cpus: dict[str, str] = {}
+        self.levels: dict[str, Level] = {}
+        """Levels of `assign_cpus`, which each of our own trials needs too: they place its threads."""
         self._ports = itertools.cycle(range(_FIRST_PORT, 32000, _PORTS_PER_RUN))
 
     def assign_cpus(self, cpus: str, **levels: Level) -> None:
         """Assign CPUs to the two VMs ("0/1", as for the factor `cpus`) and set further knobs."""
-        self.testbed.set_knobs_and_prove_paths(complete_levels({"cpus": cpus, **levels}), TestbedSpec())
+        self.levels = {"cpus": cpus, **levels}
+        self.testbed.set_knobs_and_prove_paths(complete_levels(self.levels), TestbedSpec())
         first, _, second = cpus.partition("/")
         self._cpus = {self.source.name: first, self.sink.name: second or first}
         for endpoint in (self.source, self.sink):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.file_selection import PURE, can_select, check_marks_are_visible, needs_quiet_machine
+from tests.own_testbeds import list_own_testbeds
 from vnetbench.lab import netlink, registry
 
 pytest_plugins = ("tests.skip_limit",)
@@ -62,11 +63,10 @@ def check_nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[Non
 
 def _find_leftovers() -> set[tuple[str, str]]:
     """Return the testbed and the namespace or entry of everything that no running process uses."""
-    used = {entry.name for entry in registry.list_registered_and_leftover_testbeds() if entry.is_in_use}
+    testbeds = list_own_testbeds()
+    used = {entry.name for entry in testbeds if entry.is_in_use}
     namespaces = {
         (n.split(".")[1], n) for n in netlink.list_namespaces() if n.startswith(registry.NAMESPACE_PREFIX)
     }
-    entries = {
-        (entry.name, f"entry of {entry.owner}") for entry in registry.list_registered_and_leftover_testbeds()
-    }
+    entries = {(entry.name, f"entry of {entry.owner}") for entry in testbeds}
     return {(testbed, what) for testbed, what in namespaces | entries if testbed not in used}

@@ -22,7 +22,7 @@ PYTHON_FOLDER = "tests/fuzz"
 RUST_WORD = "mutated"
 KEPT_WORD = "_kept_"
 EXAMPLES_VARIABLE, CASES_VARIABLE = "VNETBENCH_FUZZ_EXAMPLES", "PROPTEST_CASES"
-FIRST_BATCH = 200
+CASES_OF_FIRST_BATCH = 200
 BATCH_S = 60.0
 """Desired duration of a batch: much longer than the start of a test runner."""
 MAX_BATCH_S = 1800.0
@@ -76,7 +76,7 @@ def fuzz(target: Target, seconds: float, run_batch: RunBatch, clock: Callable[[]
     Returns:
         Whether all batches passed, and the number of examples requested.
     """
-    began, count, total = clock(), FIRST_BATCH, 0
+    began, count, total = clock(), CASES_OF_FIRST_BATCH, 0
     while True:
         batch_began = clock()
         seed = random.SystemRandom().getrandbits(32)

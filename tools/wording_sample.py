@@ -27,10 +27,10 @@ _RUST_ITEMS = ("function_item", "struct_item", "enum_item", "trait_item", "const
 
 def python_identifiers(source: str, module: str) -> Iterator[str]:
     """Yield each definition of a module: functions, methods, classes, fields and constants."""
-    yield from _definitions(ast.parse(source).body, module)
+    yield from _python_definitions(ast.parse(source).body, module)
 
 
-def _definitions(body: list[ast.stmt], owner: str) -> Iterator[str]:
+def _python_definitions(body: list[ast.stmt], owner: str) -> Iterator[str]:
     for node in body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("__"):
             result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
@@ -39,15 +39,17 @@ def _definitions(body: list[ast.stmt], owner: str) -> Iterator[str]:
             yield f"{owner}: {prefix}def {node.name}({ast.unparse(node.args)}){result}"
         elif isinstance(node, ast.ClassDef):
             bases = ", ".join(map(ast.unparse, node.bases))
-            yield f"{owner}: class {node.name}" + (f"({bases})" if bases else "") + _field_list(node)
-            yield from _definitions(node.body, f"{owner}.{node.name}")
+            yield (
+                f"{owner}: class {node.name}" + (f"({bases})" if bases else "") + _annotated_field_names(node)
+            )
+            yield from _python_definitions(node.body, f"{owner}.{node.name}")
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             yield f"{owner}: {node.target.id}: {ast.unparse(node.annotation)}"
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             yield f"{owner}: {node.targets[0].id} = {ast.unparse(node.value)[:60]}"
 
 
-def _field_list(node: ast.ClassDef) -> str:
+def _annotated_field_names(node: ast.ClassDef) -> str:
     """Return a class's first fields, which are the signature of a dataclass."""
     fields = [
         item.target.id
@@ -60,10 +62,10 @@ def _field_list(node: ast.ClassDef) -> str:
 def rust_identifiers(source: str, module: str) -> Iterator[str]:
     """Yield each item of a Rust file with its signature, unit tests left out."""
     code = source.encode()
-    yield from _items(Parser(_RUST).parse(code).root_node, code, module)
+    yield from _rust_definitions(Parser(_RUST).parse(code).root_node, code, module)
 
 
-def _items(node: Node, code: bytes, owner: str) -> Iterator[str]:
+def _rust_definitions(node: Node, code: bytes, owner: str) -> Iterator[str]:
     is_test = False
     for child in node.children:
         if child.type == "attribute_item":
@@ -81,7 +83,7 @@ def _items(node: Node, code: bytes, owner: str) -> Iterator[str]:
             if child.type in ("impl_item", "mod_item", "trait_item") and inner is not None:
                 of = child.child_by_field_name("type") or child.child_by_field_name("name")
                 name = (of.text or b"").decode() if of is not None else ""
-                yield from _items(inner, code, f"{owner}::{name}")
+                yield from _rust_definitions(inner, code, f"{owner}::{name}")
         is_test = False
 
 

@@ -20,7 +20,7 @@ _GROUP = "vnetbench-corpus"
 _LOCK = Path(tempfile.gettempdir()) / "vnetbench-corpus.lock"
 _PROCESSES = "cgroup.procs"
 _PROC_CGROUP = Path("/proc/self/cgroup")
-_TREES = (
+_WEIGHTED_CGROUP_TREES = (
     (Path("/sys/fs/cgroup/cpu"), "cpu", "cpu.shares", "262144"),
     (Path("/sys/fs/cgroup"), "", "cpu.weight", "10000"),
 )
@@ -35,7 +35,7 @@ def run_with_cgroup_priority() -> Iterator[bool]:
     """Give this process and its children priority; yields whether that is possible."""
     with ExitStack() as stack:
         stack.enter_context(_lock_machine())
-        is_first = any(stack.enter_context(_join_group(*tree)) for tree in _TREES)
+        is_first = any(stack.enter_context(_join_group(*tree)) for tree in _WEIGHTED_CGROUP_TREES)
         stack.enter_context(_join_group(*_ACCOUNTING_TREE))
         yield is_first
 

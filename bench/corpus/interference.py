@@ -19,7 +19,7 @@ MAX_STOLEN_SHARE = 0.1
 """Share of all CPU time that the machine's hypervisor may take (steal)."""
 MAX_FOREIGN_CPUS = 0.8
 """CPUs that programs outside the control group may use."""
-ATTEMPTS = 3
+MAX_MEASUREMENT_ATTEMPTS = 3
 
 _PROC_CGROUP = Path("/proc/self/cgroup")
 Result = TypeVar("Result")
@@ -59,7 +59,7 @@ def repeat_until_undisturbed(
     Raises:
         RunDisturbed: Every attempt was disturbed.
     """
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_MEASUREMENT_ATTEMPTS):
         before = cpu_time_usage()
         made = make()
         usage = cpu_time_usage() - before

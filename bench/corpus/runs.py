@@ -14,7 +14,7 @@ from bench.corpus.scenario import STRENGTH_NAMES, CauseStrength, Levels, RunTimi
 from bench.corpus.topologies import TOPOLOGIES, TestbedType
 from vnetbench.study.labs import QEMU
 
-STUDY = """\
+STUDY_TEMPLATE = """\
 title = "corpus"
 question = "What limits this load?"
 workload = "{workload}"
@@ -162,7 +162,7 @@ def filter_runs(runs: Iterable[Run], filters: Mapping[str, str]) -> list[Run]:
 def _format_study(run: Run, changed_levels: Levels, timing: RunTiming) -> str:
     testbed_type = run.testbed_type
     levels = {**testbed_type.levels, **run.scenario.levels, **run.cause_strength.levels, **changed_levels}
-    return STUDY.format(
+    return STUDY_TEMPLATE.format(
         workload=run.scenario.workload,
         lab=testbed_type.lab,
         uplink="uplink = true\n" if testbed_type.uplink else "",

@@ -21,7 +21,7 @@ from bench.explain import CORPUS
 
 TEST_CORPUS = Path(__file__).parents[2] / "tests" / "data" / "results" / "corpus"
 PACKED_SUFFIX = ".gz"
-MAX_BYTES = 6_000_000
+MAX_TEST_CORPUS_BYTES = 6_000_000
 RUNS_PER_CAUSE = 2
 
 
@@ -40,8 +40,10 @@ def main(corpus: Path) -> None:
         size += len(packed)
     (TEST_CORPUS / MANIFEST).write_text("".join(json.dumps(run.label) + "\n" for run in runs))
     click.echo(f"{size / 1e6:.1f} MB in {TEST_CORPUS}")
-    if size > MAX_BYTES:
-        raise SystemExit(f"The small corpus exceeds {MAX_BYTES / 1e6:g} MB. Reduce RUNS_PER_CAUSE.")
+    if size > MAX_TEST_CORPUS_BYTES:
+        raise SystemExit(
+            f"The small corpus exceeds {MAX_TEST_CORPUS_BYTES / 1e6:g} MB. Reduce RUNS_PER_CAUSE."
+        )
 
 
 def _select_runs(scored_runs: Sequence[ScoredRun]) -> Iterator[LabelledRun]:

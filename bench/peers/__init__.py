@@ -8,7 +8,7 @@ from typing import TypeVar
 from bench.binaries import Binary
 from bench.comparison import Competitor, RunValues
 from bench.loads import DatagramRuns, RequestRuns, StreamRuns
-from bench.peers import iperf3, neper, netperf, ntttcp, nuttcp, sockperf
+from bench.peers import iperf3, neper, netperf, ntttcp, nuttcp, sockperf, xfr
 from bench.testbed import PeerTestbed
 
 L = TypeVar("L")
@@ -21,6 +21,7 @@ STREAM_RUNS: Mapping[str, Callable[..., StreamRuns]] = {
     "netperf": netperf.stream_runs,
     "neper": neper.stream_runs,
     "ntttcp": ntttcp.stream_runs,
+    "xfr": xfr.stream_runs,
 }
 REQUEST_RUNS: Mapping[str, Callable[..., RequestRuns]] = {
     "sockperf": sockperf.request_runs,
@@ -34,6 +35,7 @@ DATAGRAM_RUNS: Mapping[str, Callable[..., DatagramRuns]] = {
     "netperf": netperf.datagram_runs,
     "neper": neper.datagram_runs,
     "ntttcp": ntttcp.datagram_runs,
+    "xfr": xfr.datagram_runs,
 }
 
 

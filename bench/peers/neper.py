@@ -30,7 +30,7 @@ def stream_runs(testbed: PeerTestbed, binary: Binary, load: StreamLoad) -> Strea
     else:
         flag_sets = (f"-B {load.message_bytes}", f"-B {load.message_bytes} --no-cork")
     return {
-        f"{flags} {receiver}".strip(): partial(_stream, testbed, binary, load, flags, receiver)
+        f"{flags} {receiver}".strip(): partial(_measure_streams, testbed, binary, load, flags, receiver)
         for flags in flag_sets
         for receiver in ("", "--skip-rx-copy")
     }
@@ -41,7 +41,7 @@ def datagram_runs(testbed: PeerTestbed, binary: Binary, load: DatagramLoad) -> D
     flags = f"-B {load.size_bytes}"
     if load.rate_per_s is not None:
         flags += f" -D {10**9 // load.rate_per_s}"
-    return {flags: partial(_datagrams, testbed, binary, load, flags)}
+    return {flags: partial(_measure_datagrams, testbed, binary, load, flags)}
 
 
 def request_runs(testbed: PeerTestbed, binary: Binary, load: RequestLoad) -> RequestRuns:
@@ -49,10 +49,10 @@ def request_runs(testbed: PeerTestbed, binary: Binary, load: RequestLoad) -> Req
     if load.waiting != "block":
         return {}
     flags = f"-Q {load.size_bytes} -R {load.size_bytes} --no-delay"
-    return {flags: partial(_ask, testbed, binary, load, flags)}
+    return {flags: partial(_measure_requests, testbed, binary, load, flags)}
 
 
-def parse_streams(client: str) -> float:
+def parse_duration_s(client: str) -> float:
     """Return the duration of the run in seconds."""
     return require_number(parse_numbers(client), "total_run_time", client)
 
@@ -64,28 +64,30 @@ def parse_latency(client: str) -> LatencyResult:
     return LatencyResult(p50, p99)
 
 
-def _stream(
+def _measure_streams(
     testbed: PeerTestbed, binary: Binary, load: StreamLoad, flags: str, receiver_flags: str
 ) -> StreamResult:
     common = f"-F {load.count} -T {load.count}"
     sender = f"{common} {flags} --congestion-control {CONGESTION_CONTROL}"
     receiver = f"{common} -B {_RECEIVE_BYTES} {receiver_flags}"
-    output = _run(testbed, binary, load.seconds, "tcp_stream", sender, receiver)
+    output = _run_programs(testbed, binary, load.seconds, "tcp_stream", sender, receiver)
     # neper reports the rate of a part of its run, so the interface counts the bytes of the whole run.
-    return StreamResult(output.counters.tcp_payload_bytes, parse_streams(output.client), output.counters)
+    return StreamResult(output.counters.tcp_payload_bytes, parse_duration_s(output.client), output.counters)
 
 
-def _datagrams(testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str) -> DatagramResult:
-    output = _run(testbed, binary, load.seconds, "udp_stream", flags, f"-B {load.size_bytes}")
+def _measure_datagrams(
+    testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str
+) -> DatagramResult:
+    output = _run_programs(testbed, binary, load.seconds, "udp_stream", flags, f"-B {load.size_bytes}")
     return DatagramResult(output.counters.datagrams_sent, output.counters.datagrams_received, load.seconds)
 
 
-def _ask(testbed: PeerTestbed, binary: Binary, load: RequestLoad, flags: str) -> LatencyResult:
-    output = _run(testbed, binary, load.seconds, "tcp_rr", f"{flags} -p 50,99", flags)
+def _measure_requests(testbed: PeerTestbed, binary: Binary, load: RequestLoad, flags: str) -> LatencyResult:
+    output = _run_programs(testbed, binary, load.seconds, "tcp_rr", f"{flags} -p 50,99", flags)
     return parse_latency(output.client)
 
 
-def _run(
+def _run_programs(
     testbed: PeerTestbed, binary: Binary, seconds: int, test: str, client: str, server: str
 ) -> ProgramOutput:
     port = testbed.free_port()

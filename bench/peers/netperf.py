@@ -29,7 +29,7 @@ def stream_runs(testbed: PeerTestbed, binary: Binary, load: StreamLoad) -> Strea
         flag_sets: tuple[str, ...] = ("-m 128K", "-m 1M", "-m 4M", "-m 1M -s 4M -S 4M")
     else:
         flag_sets = (f"-m {load.message_bytes}", f"-m {load.message_bytes} -s 4M -S 4M")
-    return {flags: partial(_stream, testbed, binary, load, flags) for flags in flag_sets}
+    return {flags: partial(_measure_streams, testbed, binary, load, flags) for flags in flag_sets}
 
 
 def datagram_runs(testbed: PeerTestbed, binary: Binary, load: DatagramLoad) -> DatagramRuns:
@@ -37,7 +37,7 @@ def datagram_runs(testbed: PeerTestbed, binary: Binary, load: DatagramLoad) -> D
     if load.rate_per_s is not None:
         return {}
     flag_sets = (f"-m {load.size_bytes}", f"-m {load.size_bytes} -s 4M -S 4M")
-    return {flags: partial(_datagrams, testbed, binary, load, flags) for flags in flag_sets}
+    return {flags: partial(_measure_datagrams, testbed, binary, load, flags) for flags in flag_sets}
 
 
 def request_runs(testbed: PeerTestbed, binary: Binary, load: RequestLoad) -> RequestRuns:
@@ -45,10 +45,10 @@ def request_runs(testbed: PeerTestbed, binary: Binary, load: RequestLoad) -> Req
     if load.waiting != "block":
         return {}
     flags = f"-D -r {load.size_bytes},{load.size_bytes}"
-    return {flags: partial(_ask, testbed, binary, load, flags)}
+    return {flags: partial(_measure_requests, testbed, binary, load, flags)}
 
 
-def parse_streams(client: str) -> tuple[float, float]:
+def parse_received_bytes_and_seconds(client: str) -> tuple[float, float]:
     """Return the received bytes of all clients and the duration in seconds of the slowest one."""
     received = re.findall(r"^REMOTE_BYTES_RECVD=(\d+)$", client, re.MULTILINE)
     seconds = re.findall(r"^ELAPSED_TIME=([0-9.]+)$", client, re.MULTILINE)
@@ -64,25 +64,29 @@ def parse_latency(client: str) -> LatencyResult:
     return LatencyResult(p50, p99)
 
 
-def _stream(testbed: PeerTestbed, binary: Binary, load: StreamLoad, flags: str) -> StreamResult:
+def _measure_streams(testbed: PeerTestbed, binary: Binary, load: StreamLoad, flags: str) -> StreamResult:
     flags = f"{flags} -K {CONGESTION_CONTROL} -k REMOTE_BYTES_RECVD,ELAPSED_TIME"
-    output = _run(testbed, binary, load.seconds, "TCP_STREAM", flags, load.count)
-    return check_received_bytes(StreamResult(*parse_streams(output.client), output.counters))
+    output = _run_programs(testbed, binary, load.seconds, "TCP_STREAM", flags, load.count)
+    return check_received_bytes(
+        StreamResult(*parse_received_bytes_and_seconds(output.client), output.counters)
+    )
 
 
-def _datagrams(testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str) -> DatagramResult:
+def _measure_datagrams(
+    testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str
+) -> DatagramResult:
     # netperf requires -R 1, permission to send over routers, even without a router.
-    output = _run(testbed, binary, load.seconds, "UDP_STREAM", f"-R 1 {flags} -k ELAPSED_TIME")
+    output = _run_programs(testbed, binary, load.seconds, "UDP_STREAM", f"-R 1 {flags} -k ELAPSED_TIME")
     seconds = require_number(parse_numbers(output.client), "ELAPSED_TIME", output.client)
     return DatagramResult(output.counters.datagrams_sent, output.counters.datagrams_received, seconds)
 
 
-def _ask(testbed: PeerTestbed, binary: Binary, load: RequestLoad, flags: str) -> LatencyResult:
-    output = _run(testbed, binary, load.seconds, "TCP_RR", f"{flags} -k P50_LATENCY,P99_LATENCY")
+def _measure_requests(testbed: PeerTestbed, binary: Binary, load: RequestLoad, flags: str) -> LatencyResult:
+    output = _run_programs(testbed, binary, load.seconds, "TCP_RR", f"{flags} -k P50_LATENCY,P99_LATENCY")
     return parse_latency(output.client)
 
 
-def _run(
+def _run_programs(
     testbed: PeerTestbed, binary: Binary, seconds: int, test: str, flags: str, count: int = 1
 ) -> ProgramOutput:
     port = testbed.free_port()

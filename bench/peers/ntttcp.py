@@ -24,7 +24,9 @@ def stream_runs(testbed: PeerTestbed, binary: Binary, load: StreamLoad) -> Strea
     """Return the TCP runs by flags, with one thread per stream at both endpoints."""
     sizes = ("128K", "1M", "4M") if load.message_bytes is None else (str(load.message_bytes),)
     return {
-        f"-b {size}, receiver {receiver}": partial(_stream, testbed, binary, load, f"-b {size}", receiver)
+        f"-b {size}, receiver {receiver}": partial(
+            _measure_streams, testbed, binary, load, f"-b {size}", receiver
+        )
         for size in sizes
         for receiver in ("-b 64K", "-b 1M -e")
     }
@@ -35,10 +37,10 @@ def datagram_runs(testbed: PeerTestbed, binary: Binary, load: DatagramLoad) -> D
     if load.rate_per_s is not None:
         return {}
     flags = f"-b {load.size_bytes}"
-    return {flags: partial(_datagrams, testbed, binary, load, flags)}
+    return {flags: partial(_measure_datagrams, testbed, binary, load, flags)}
 
 
-def parse_totals(output: str) -> tuple[float, float]:
+def parse_bytes_and_seconds(output: str) -> tuple[float, float]:
     """Return the bytes of this endpoint and the duration of the test in seconds."""
     total = re.search(r"total bytes\s*:(\d+)", output)
     seconds = re.search(r"test duration\s*:([0-9.]+) seconds", output)
@@ -47,20 +49,22 @@ def parse_totals(output: str) -> tuple[float, float]:
     return float(total[1]), float(seconds[1])
 
 
-def _stream(
+def _measure_streams(
     testbed: PeerTestbed, binary: Binary, load: StreamLoad, sender: str, receiver: str
 ) -> StreamResult:
-    output = _run(testbed, binary, load.seconds, f"-P {load.count}", f"-n 1 {sender}", receiver)
-    return check_received_bytes(StreamResult(*parse_totals(output.server), output.counters))
+    output = _run_programs(testbed, binary, load.seconds, f"-P {load.count}", f"-n 1 {sender}", receiver)
+    return check_received_bytes(StreamResult(*parse_bytes_and_seconds(output.server), output.counters))
 
 
-def _datagrams(testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str) -> DatagramResult:
-    output = _run(testbed, binary, load.seconds, f"-u -P 1 {flags}", "-n 1", "")
-    _, seconds = parse_totals(output.client)
+def _measure_datagrams(
+    testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str
+) -> DatagramResult:
+    output = _run_programs(testbed, binary, load.seconds, f"-u -P 1 {flags}", "-n 1", "")
+    _, seconds = parse_bytes_and_seconds(output.client)
     return DatagramResult(output.counters.datagrams_sent, output.counters.datagrams_received, seconds)
 
 
-def _run(
+def _run_programs(
     testbed: PeerTestbed, binary: Binary, seconds: int, options: str, sender: str, receiver: str
 ) -> ProgramOutput:
     # The endpoints synchronize on `port`; the streams use the ports after it.

@@ -27,7 +27,7 @@ def stream_runs(testbed: PeerTestbed, binary: Binary, load: StreamLoad) -> Strea
         flag_sets: tuple[str, ...] = ("-l64k", "-l1m", "-l4m", "-l1m -w4m")
     else:
         flag_sets = (f"-l{load.message_bytes}", f"-l{load.message_bytes} -w4m")
-    return {flags: partial(_stream, testbed, binary, load, flags) for flags in flag_sets}
+    return {flags: partial(_measure_streams, testbed, binary, load, flags) for flags in flag_sets}
 
 
 def datagram_runs(testbed: PeerTestbed, binary: Binary, load: DatagramLoad) -> DatagramRuns:
@@ -37,10 +37,10 @@ def datagram_runs(testbed: PeerTestbed, binary: Binary, load: DatagramLoad) -> D
         flag_sets: tuple[str, ...] = (f"{base} -R0", f"{base} -R0 -w4m")
     else:
         flag_sets = (f"{base} -R{load.rate_per_s}p", f"{base} -Ri{load.rate_per_s}p")
-    return {flags: partial(_datagrams, testbed, binary, load, flags) for flags in flag_sets}
+    return {flags: partial(_measure_datagrams, testbed, binary, load, flags) for flags in flag_sets}
 
 
-def parse_streams(client: str) -> tuple[float, float]:
+def parse_received_bytes_and_seconds(client: str) -> tuple[float, float]:
     """Return the received bytes and the seconds of receiving."""
     numbers = parse_numbers(client)
     return require_number(numbers, "megabytes", client) * _MIB, require_number(
@@ -48,25 +48,29 @@ def parse_streams(client: str) -> tuple[float, float]:
     )
 
 
-def parse_datagrams(client: str) -> float:
+def parse_sending_s(client: str) -> float:
     """Return the seconds of sending."""
     return require_number(parse_numbers(client), "real_seconds", client)
 
 
-def _stream(testbed: PeerTestbed, binary: Binary, load: StreamLoad, flags: str) -> StreamResult:
+def _measure_streams(testbed: PeerTestbed, binary: Binary, load: StreamLoad, flags: str) -> StreamResult:
     stream_count = f"-N{load.count} " if load.count > 1 else ""
-    output = _run(testbed, binary, load.seconds, stream_count + flags)
-    return check_received_bytes(StreamResult(*parse_streams(output.client), output.counters))
-
-
-def _datagrams(testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str) -> DatagramResult:
-    output = _run(testbed, binary, load.seconds, f"-u {flags}")
-    return DatagramResult(
-        output.counters.datagrams_sent, output.counters.datagrams_received, parse_datagrams(output.client)
+    output = _run_programs(testbed, binary, load.seconds, stream_count + flags)
+    return check_received_bytes(
+        StreamResult(*parse_received_bytes_and_seconds(output.client), output.counters)
     )
 
 
-def _run(testbed: PeerTestbed, binary: Binary, seconds: int, flags: str) -> ProgramOutput:
+def _measure_datagrams(
+    testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str
+) -> DatagramResult:
+    output = _run_programs(testbed, binary, load.seconds, f"-u {flags}")
+    return DatagramResult(
+        output.counters.datagrams_sent, output.counters.datagrams_received, parse_sending_s(output.client)
+    )
+
+
+def _run_programs(testbed: PeerTestbed, binary: Binary, seconds: int, flags: str) -> ProgramOutput:
     port = testbed.free_port()
     server = [binary.path(), "-S", "-1", "--nofork", f"-P{port}"]
     client = [binary.path(), "-t", f"-P{port}", f"-p{port + 1}", f"-T{seconds}", "-fparse"]

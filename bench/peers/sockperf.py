@@ -39,12 +39,12 @@ def stream_runs(testbed: PeerTestbed, binary: Binary, load: StreamLoad) -> Strea
     if load.message_bytes is None:
         return {}
     flag_sets = (*_SENDING_FLAGS, "--tcp-skip-blocking-send", "--tcp-avoid-nodelay")
-    return {flags: partial(_stream, testbed, binary, load, flags) for flags in flag_sets}
+    return {flags: partial(_measure_streams, testbed, binary, load, flags) for flags in flag_sets}
 
 
 def datagram_runs(testbed: PeerTestbed, binary: Binary, load: DatagramLoad) -> DatagramRuns:
     """Return the UDP runs by flags, paced or unpaced."""
-    return {flags: partial(_datagrams, testbed, binary, load, flags) for flags in _SENDING_FLAGS}
+    return {flags: partial(_measure_datagrams, testbed, binary, load, flags) for flags in _SENDING_FLAGS}
 
 
 def request_runs(testbed: PeerTestbed, binary: Binary, load: RequestLoad) -> RequestRuns:
@@ -52,10 +52,10 @@ def request_runs(testbed: PeerTestbed, binary: Binary, load: RequestLoad) -> Req
     if load.size_bytes < MIN_MESSAGE_BYTES:
         return {}
     flags = _WAITING_FLAGS[load.waiting]
-    return {flags: partial(_ask, testbed, binary, load, flags)}
+    return {flags: partial(_measure_requests, testbed, binary, load, flags)}
 
 
-def parse_send_time(client: str) -> float:
+def parse_sending_s(client: str) -> float:
     """Return the seconds of sending."""
     match = re.search(r"Total of \d+ messages sent in ([0-9.]+) sec", client)
     if match is None:
@@ -71,25 +71,33 @@ def parse_latency(client: str) -> LatencyResult:
     return LatencyResult(float(percentiles["50.000"]), float(percentiles["99.000"]))
 
 
-def _stream(testbed: PeerTestbed, binary: Binary, load: StreamLoad, flags: str) -> StreamResult:
-    output = _run(testbed, binary, load.seconds, f"throughput -m {load.message_bytes}", "--tcp", flags)
+def _measure_streams(testbed: PeerTestbed, binary: Binary, load: StreamLoad, flags: str) -> StreamResult:
+    output = _run_programs(
+        testbed, binary, load.seconds, f"throughput -m {load.message_bytes}", "--tcp", flags
+    )
     # sockperf also counts messages that it skipped, so the interface counts the bytes.
-    return StreamResult(output.counters.tcp_payload_bytes, parse_send_time(output.client), output.counters)
+    return StreamResult(output.counters.tcp_payload_bytes, parse_sending_s(output.client), output.counters)
 
 
-def _datagrams(testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str) -> DatagramResult:
+def _measure_datagrams(
+    testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str
+) -> DatagramResult:
     rate = "max" if load.rate_per_s is None else str(load.rate_per_s)
-    output = _run(testbed, binary, load.seconds, f"throughput -m {load.size_bytes} --mps={rate}", "", flags)
-    seconds = parse_send_time(output.client)
+    output = _run_programs(
+        testbed, binary, load.seconds, f"throughput -m {load.size_bytes} --mps={rate}", "", flags
+    )
+    seconds = parse_sending_s(output.client)
     return DatagramResult(output.counters.datagrams_sent, output.counters.datagrams_received, seconds)
 
 
-def _ask(testbed: PeerTestbed, binary: Binary, load: RequestLoad, flags: str) -> LatencyResult:
-    output = _run(testbed, binary, load.seconds, f"ping-pong --full-rtt -m {load.size_bytes}", "--tcp", flags)
+def _measure_requests(testbed: PeerTestbed, binary: Binary, load: RequestLoad, flags: str) -> LatencyResult:
+    output = _run_programs(
+        testbed, binary, load.seconds, f"ping-pong --full-rtt -m {load.size_bytes}", "--tcp", flags
+    )
     return parse_latency(output.client)
 
 
-def _run(
+def _run_programs(
     testbed: PeerTestbed, binary: Binary, seconds: int, test: str, transport: str, flags: str
 ) -> ProgramOutput:
     port = testbed.free_port()

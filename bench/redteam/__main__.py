@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from bench.redteam import campaign, groups, journal, scoring
-from bench.redteam.causes import BY_ID, CAUSES
-from bench.redteam.model import DEVELOPMENT, HELD_OUT, PARTS
+from bench.redteam import campaign, diagnosis, groups, journal, scoring
+from bench.redteam.corpus import BY_ID, CAUSES
+from bench.redteam.model import DEVELOPMENT, PARTS, UNSEEN_PARTS
 from bench.redteam.runner import VNETBENCH
 from bench.redteam.target import testbed_namespaces
 
@@ -39,7 +39,7 @@ def list_causes(part: str) -> None:
         click.echo(f"{cause.id:26} {cause.family:12} {cause.description} [{values}]")
         click.echo(f"{'':26} {'':12} by {cause.method}; accepted: {', '.join(cause.accepted)}")
     faults = sum(not cause.is_control for cause in chosen)
-    click.echo(f"{faults} causes and {len(chosen) - faults} controls of {len(CAUSES)} in both parts")
+    click.echo(f"{faults} causes and {len(chosen) - faults} controls of {len(CAUSES)} in all parts")
 
 
 @main.command()
@@ -49,9 +49,17 @@ def list_causes(part: str) -> None:
 @click.option("--shapes", help="CPUs of the machine, such as 1,2,2-busy. Default: all that it has.")
 @click.option("--cause", "only", multiple=True, help="Only this cause. Repeatable.")
 @click.option("--lab", default="netns", show_default=True, type=click.Choice(("netns", "qemu")))
+@click.option("--diagnose", is_flag=True, help="Also run the interventions of each run: 60 s more each.")
 @STORE_OPTION
 def run(
-    part: str, minutes: float, seed: int, shapes: str | None, only: tuple[str, ...], lab: str, store: Path
+    part: str,
+    minutes: float,
+    seed: int,
+    shapes: str | None,
+    only: tuple[str, ...],
+    lab: str,
+    diagnose: bool,
+    store: Path,
 ) -> None:
     """Run causes in a balanced random order. The command continues where it stopped."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -67,7 +75,7 @@ def run(
         raise click.UsageError(str(error)) from None
     _clean()
     deadline = time.monotonic() + 60 * minutes
-    runs = campaign.Campaign(store, part, _reporter(part), deadline)
+    runs = campaign.Campaign(store, part, _reporter(part), deadline, diagnose=diagnose)
     for block in campaign.make_blocks(part, chosen_shapes, seed, only, lab):
         if not runs.run_block(block):
             click.echo("time limit")
@@ -77,8 +85,8 @@ def run(
 
 
 def _reporter(part: str) -> campaign.Report:
-    """Return what prints a line for each run; held-out runs give no details."""
-    if part == HELD_OUT:
+    """Return what prints a line for each run; unseen parts give no details."""
+    if part in UNSEEN_PARTS:
         return lambda line: click.echo(".", nl=False)
     return click.echo
 
@@ -87,11 +95,12 @@ def _reporter(part: str) -> campaign.Report:
 @click.option("--cause", "only", multiple=True, help="Only this cause. Repeatable.")
 @click.option("--lab", default="netns", show_default=True, type=click.Choice(("netns", "qemu")))
 @click.option("--shape", default="1", show_default=True, help="CPUs of the machine, such as 2.")
+@click.option("--part", default=None, type=REPORTED_PARTS, help="Only causes of this part.")
 @STORE_OPTION
-def check(only: tuple[str, ...], lab: str, shape: str, store: Path) -> None:
+def check(only: tuple[str, ...], lab: str, shape: str, part: str | None, store: Path) -> None:
     """Inject every cause once, at its strongest, for one trial. Nothing is explained.
 
-    This shows which causes this kernel can have. It covers both parts, because it prints no explanation.
+    This shows which causes this kernel can have. It covers all parts, because it prints no explanation.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if testbed_namespaces():
@@ -99,25 +108,33 @@ def check(only: tuple[str, ...], lab: str, shape: str, store: Path) -> None:
     _clean()
     chosen = campaign.available_shapes(shape)[0]
     runs = campaign.Campaign(store, "check", click.echo, time.monotonic() + 3600, trials=1)
-    for block in campaign.strongest_blocks(lab, chosen, only):
+    for block in campaign.strongest_blocks(lab, chosen, only, part):
         runs.run_block(block)
 
 
 @main.command()
 @click.option("--part", default=DEVELOPMENT, show_default=True, type=REPORTED_PARTS)
-@click.option("--final", is_flag=True, help="Score the held-out part. After that it is no longer held out.")
+@click.option("--final", is_flag=True, help="Score a part that nobody has seen. After that it is seen.")
 @click.option("--details", is_flag=True, help="Print a line for each run.")
 @click.option("--with-disturbed", is_flag=True, help="Also score runs that other work disturbed.")
 @STORE_OPTION
 def score(part: str, final: bool, details: bool, with_disturbed: bool, store: Path) -> None:
-    """Explain the runs of a part and print how often the explanations are right."""
+    """Explain the runs of a part and print how often the explanations are right.
+
+    Runs with --diagnose are scored twice, by their counters only and with their interventions.
+    """
     folder = store / part
     labels = campaign.read_labels(folder) if folder.exists() else []
-    if part == HELD_OUT and not final:
-        click.echo(f"{len(labels)} held-out runs. Their scores need --final.")
+    if part in UNSEEN_PARTS and not final:
+        click.echo(f"{len(labels)} {part} runs. Their scores need --final.")
         return
-    verdicts = scoring.judge_runs(folder, labels, with_disturbed)
-    for line in scoring.format_scores(verdicts, details):
+    if diagnosed := [label for label in labels if label.is_diagnosed]:
+        if len(diagnosed) < len(labels):
+            click.echo(f"{len(labels) - len(diagnosed)} runs without --diagnose are left out")
+        lines = diagnosis.format_diagnosis(diagnosis.judge_runs(folder, diagnosed, with_disturbed), details)
+    else:
+        lines = scoring.format_scores(scoring.judge_runs(folder, labels, with_disturbed), details)
+    for line in lines:
         click.echo(line)
 
 
@@ -131,10 +148,9 @@ def clean() -> None:
 def _clean() -> list[str]:
     lines = [f"restored {line}" for line in journal.restore_leftovers()]
     lines += [f"removed {path}" for path in groups.remove_leftovers()]
-    for name in ("redteam-a", "redteam-b"):
-        if Path("/run/netns", name).exists():
-            subprocess.run(["ip", "netns", "delete", name], check=True)
-            lines.append(f"removed the namespace {name}")
+    for path in Path("/run/netns").glob("redteam-*"):
+        subprocess.run(["ip", "netns", "delete", path.name], check=True)
+        lines.append(f"removed the namespace {path.name}")
     for path in Path("/var/tmp").glob("vnetbench-redteam-*-*"):
         if not Path("/proc", path.name.split("-")[2]).exists():
             path.unlink()

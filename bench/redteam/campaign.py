@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.redteam import groups, runner
-from bench.redteam.causes import CAUSES
 from bench.redteam.causes.controls import make_control
+from bench.redteam.corpus import CAUSES
 from bench.redteam.effects import LOSSES
 from bench.redteam.model import Label, Run, Shape
 from bench.redteam.plan import group_by_setting, make_rounds
@@ -45,13 +45,13 @@ def make_blocks(
     return [block for runs in make_rounds(causes, shapes, seed) for block in group_by_setting(runs)]
 
 
-def strongest_blocks(lab: str, shape: Shape, only: Sequence[str]) -> list[list[Run]]:
-    """Return every cause of both parts once, at its strongest intensity, with its first load."""
+def strongest_blocks(lab: str, shape: Shape, only: Sequence[str], part: str | None = None) -> list[list[Run]]:
+    """Return every cause once, or those of a part, at its strongest intensity, with its first load."""
     runs = [
         Run(cause, 2, shape, cause.loads[0], cause.vswitches[0])
         for cause in CAUSES
         if not cause.is_control and cause.lab == lab and shape.cpus >= cause.min_cpus
-        and (not only or cause.id in only)
+        and (not only or cause.id in only) and part in (None, cause.part)
     ]  # fmt: skip
     return group_by_setting(runs)
 
@@ -60,13 +60,20 @@ class Campaign:
     """Runs with their files in a folder."""
 
     def __init__(
-        self, store: Path, part: str, report: Report, deadline: float, trials: int = runner.TRIALS
+        self,
+        store: Path,
+        part: str,
+        report: Report,
+        deadline: float,
+        trials: int = runner.TRIALS,
+        diagnose: bool = False,
     ) -> None:
         self._folder = store / part
         self._folder.mkdir(parents=True, exist_ok=True)
         self._report = report
         self._deadline = deadline
         self._trials = trials
+        self._diagnose = diagnose
 
     def run_block(self, block: Sequence[Run]) -> bool:
         """Run a block and its control. Returns False after the time limit."""
@@ -96,7 +103,7 @@ class Campaign:
     def _perform(
         self, run: Run, name: str, cpus: Sequence[int], accounting: Path | None, control: Path | None
     ) -> Label:
-        label = runner.perform(run, self._folder, name, cpus, accounting, self._trials)
+        label = runner.perform(run, self._folder, name, cpus, accounting, self._trials, self._diagnose)
         runner.judge(label, self._folder, control)
         label.part = self._folder.name
         runner.save(label, self._folder / f"{name}.json")

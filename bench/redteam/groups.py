@@ -15,6 +15,8 @@ REALTIME_US = ("900000", "750000", "500000", "250000")
 LARGEST_SHARES = "262144"
 PERIOD_US = 100_000
 UNUSED_CONTROLLERS = ("cpuset", "cpu", "cpuacct")
+OTHER_HIERARCHIES = ("memory", "unified")
+"""Hierarchies in which single causes make groups."""
 
 
 def _folder(controller: str) -> Path | None:
@@ -162,7 +164,8 @@ def used_cpu_s(group: Path) -> float:
 def remove_leftovers() -> list[str]:
     """Remove groups whose red team has ended. Returns their paths."""
     removed = []
-    for hierarchy in {_folder(controller) for controller in UNUSED_CONTROLLERS} - {None}:
+    names = [name for name in (*UNUSED_CONTROLLERS, *OTHER_HIERARCHIES) if _folder(name)]
+    for hierarchy in {folder for name in names for folder in (_folder(name), _own_group(name))}:
         assert hierarchy
         for group in hierarchy.glob(f"{PREFIX}*"):
             pid = group.name.removeprefix(PREFIX).split("-")[0]

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 DEVELOPMENT = "development"
 HELD_OUT = "held-out"
-PARTS = (DEVELOPMENT, HELD_OUT)
+SECOND = "second"
+PARTS = (DEVELOPMENT, HELD_OUT, SECOND)
+UNSEEN_PARTS = (HELD_OUT, SECOND)
+"""Parts whose runs print no details, and whose scores need `--final`."""
 NOTHING = "nothing wrong"
 MISSING = "missing:"
 """Prefix of an accepted name that docs/causes.md lacks."""
@@ -112,6 +115,8 @@ class Cause:
         phase: `testbed`: injected before the bench proves the path. `load`: after the load starts.
         factors: Further factors of the study, such as `direction`.
         lab: Lab of the study.
+        own_part: Part of the corpus. Without it, the id decides.
+        is_harmless: Something is injected, but nothing is wrong with it.
     """
 
     id: str
@@ -127,16 +132,25 @@ class Cause:
     phase: str = "testbed"
     factors: tuple[tuple[str, str], ...] = ()
     lab: str = "netns"
+    own_part: str = ""
+    is_harmless: bool = False
 
     @property
     def part(self) -> str:
-        """Part of the corpus, by a fixed hash of the id."""
+        """Part of the corpus: `own_part`, or else by a fixed hash of the id."""
+        if self.own_part:
+            return self.own_part
         return HELD_OUT if hashlib.sha256(self.id.encode()).digest()[0] % 2 else DEVELOPMENT
 
     @property
     def is_control(self) -> bool:
         """Return whether nothing is injected."""
         return self.inject is None
+
+    @property
+    def is_without_fault(self) -> bool:
+        """Return whether an explanation that names a fault is a false alarm."""
+        return self.is_control or self.is_harmless
 
     def choose_load(self, intensity: int, turn: int) -> Load:
         """Return the load for an intensity, so that every load has its turn."""
@@ -199,3 +213,5 @@ class Label:
     started_at: str = ""
     elapsed_s: float = 0.0
     revision: str = ""
+    is_diagnosed: bool = False
+    """Whether the bench ran with `--diagnose`."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -35,6 +37,8 @@ TRIAL_S = 1.0
 QEMU_TRIAL_S = 2.0
 START_TIMEOUT_S = 60.0
 RUN_TIMEOUT_S = 150.0
+DIAGNOSIS_TIMEOUT_S = 120.0
+"""Time that a run with `--diagnose` may take in addition: 60 s of interventions, and their testbeds."""
 READ_TIMEOUT_S = 120.0
 WATCH_S = 0.005
 PROCESS_START_S = 0.2
@@ -82,6 +86,11 @@ def make_label(run: Run, is_control: bool) -> Label:
     )
 
 
+def proof_file(results: Path) -> Path:
+    """Return the file of a run's interventions (docs/explain.md, "Experiments")."""
+    return results.with_name(f"{results.stem}.proof.vnb")
+
+
 def read_revision() -> str:
     """Return the revision of the source, or nothing outside a clone."""
     here = Path(__file__).parent
@@ -89,7 +98,13 @@ def read_revision() -> str:
 
 
 def perform(
-    run: Run, folder: Path, name: str, cpus: Sequence[int], accounting: Path | None, trials: int = TRIALS
+    run: Run,
+    folder: Path,
+    name: str,
+    cpus: Sequence[int],
+    accounting: Path | None,
+    trials: int = TRIALS,
+    diagnose: bool = False,
 ) -> Label:
     """Run a load, with the run's cause unless it is a control, and return its label.
 
@@ -100,11 +115,14 @@ def perform(
         cpus: CPUs of the machine shape; this process is confined to them already.
         accounting: Control group whose CPU time is the red team's own.
         trials: Number of trials.
+        diagnose: Whether the bench also runs its interventions, under the same cause.
     """
-    label = make_label(run, run.cause.is_control)
+    label = make_label(run, run.cause.is_without_fault)
+    label.is_diagnosed = diagnose
     study, results = folder / f"{name}.toml", folder / f"{name}.vnb"
     label.results = results.name
     results.unlink(missing_ok=True)
+    proof_file(results).unlink(missing_ok=True)
     write_study(study, run, trials)
     meter = CpuMeter(accounting, cpus)
     start = time.monotonic()
@@ -116,7 +134,7 @@ def perform(
             return label
         with (folder / f"{name}.txt").open("wb") as output:
             bench = subprocess.Popen(
-                [*VNETBENCH, "run", str(study), "-o", str(results)],
+                [*VNETBENCH, "run", str(study), "-o", str(results), *(["--diagnose"] if diagnose else [])],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 preexec_fn=die_with_parent,
@@ -135,20 +153,26 @@ def perform(
 def _inject_and_wait(
     run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...], stack: ExitStack, label: Label
 ) -> None:
+    timeout_s = RUN_TIMEOUT_S + (DIAGNOSIS_TIMEOUT_S if label.is_diagnosed else 0)
     if run.cause.is_control:
         with suppress(subprocess.TimeoutExpired):
-            bench.wait(RUN_TIMEOUT_S)
+            bench.wait(timeout_s)
     else:
-        _keep_injected(run, bench, cpus, stack, label)
+        _keep_injected(run, bench, cpus, stack, label, timeout_s)
     if bench.poll() is None:
-        label.error = label.error or f"the bench did not end within {RUN_TIMEOUT_S:.0f} s"
+        label.error = label.error or f"the bench did not end within {timeout_s:.0f} s"
 
 
 def _keep_injected(
-    run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...], stack: ExitStack, label: Label
+    run: Run,
+    bench: subprocess.Popen[bytes],
+    cpus: tuple[int, ...],
+    stack: ExitStack,
+    label: Label,
+    timeout_s: float,
 ) -> None:
     """Inject the run's cause into each testbed, until the bench ends or the time is over."""
-    deadline = time.monotonic() + RUN_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     while bench.poll() is None and not label.error and time.monotonic() < deadline:
         injection = stack.enter_context(ExitStack())
         testbed = _inject(run, bench, cpus, injection, label)
@@ -280,6 +304,15 @@ def show(results: Path) -> dict[str, Any]:
 def explain(results: Path) -> dict[str, Any]:
     """Return the output of `vnetbench explain --json`; empty without a results file. Raises ReadError."""
     return _read_json("explain", results)
+
+
+def explain_counters_only(results: Path) -> dict[str, Any]:
+    """Return what `explain` says without the run's interventions. Raises ReadError."""
+    if not proof_file(results).exists():
+        return explain(results)
+    with tempfile.TemporaryDirectory() as folder:
+        # The bench finds the interventions by their name next to the results file.
+        return explain(Path(shutil.copy(results, folder)))
 
 
 def _read_json(command: str, results: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.redteam import effects, runner
 from bench.redteam.calibration import NamedRun, format_calibration
-from bench.redteam.causes import BY_ID
+from bench.redteam.corpus import BY_ID
 from bench.redteam.intervals import format_share, wilson
 from bench.redteam.model import MISSING, Label
 

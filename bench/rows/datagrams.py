@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bench import agent
+from bench import agent, bare_streams
 from bench.binaries import Binary
 from bench.comparison import Aim, ComparisonSpec, Competitor, Measure, RunValues
 from bench.loads import DatagramLoad, DatagramResult
@@ -22,6 +22,9 @@ _GAP = Measure("sd of gaps µs", 2, higher_is_better=False, aim=Aim(0.5))
 _RATE = Measure("k/s", 1)
 _MAX_RATE_ERROR = 0.02
 """Relative error of the rate above which a tool is excluded, since its gaps belong to another rate."""
+_BARE_LOOP_AIM = Aim(0.95)
+_CPU_PER_DATAGRAM = "source: CPU ns each"
+"""CPU time of the source's threads per datagram. It holds on a machine with other work too."""
 _RING_SIZE_FACTOR = 1.5
 """Size of the packet ring relative to the packets of a run, since tools also send before and after it."""
 
@@ -31,6 +34,27 @@ def unpaced_datagrams(testbed: PeerTestbed, binaries: Sequence[Binary], seconds:
     return _unpaced_spec(
         "udp", "each datagram a separate packet", testbed, binaries, DatagramLoad(_BYTES, seconds)
     )
+
+
+def datagrams_and_bare_loop(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+    """Compare the unpaced sender of separate packets with a bare loop of the same calls."""
+    testbed.assign_cpus(split_cpus(1))
+    load = DatagramLoad(_BYTES, seconds)
+    runs = {
+        flags: partial(_run_bare_loop, run)
+        for flags, run in bare_streams.datagram_runs(testbed, load).items()
+    }
+    ours = Competitor(
+        agent.TOOL, {"": lambda: _rates_and_cpu_time(agent.run_datagrams(testbed, load, "off"))}, is_ours=True
+    )
+    competitors = (ours, Competitor(bare_streams.TOOL, runs))
+    measures = (
+        Measure(_SENT.name, 0, aim=_BARE_LOOP_AIM),
+        Measure(_ARRIVED.name, 0, aim=_BARE_LOOP_AIM),
+        Measure(_CPU_PER_DATAGRAM, 0, higher_is_better=False, aim=Aim(1 / _BARE_LOOP_AIM.limit)),
+    )
+    title = f"UDP, {_BYTES} B, one sender, compared with the bare loop"
+    return ComparisonSpec("udp-bare", title, measures, competitors)
 
 
 def segmented_datagrams(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
@@ -79,6 +103,15 @@ def _our_competitor(testbed: PeerTestbed, load: DatagramLoad) -> Competitor:
 
 def _run_ours(testbed: PeerTestbed, load: DatagramLoad, segmentation: str) -> RunValues:
     return _datagram_rates(agent.run_datagrams(testbed, load, segmentation))
+
+
+def _run_bare_loop(run: Callable[[], DatagramResult]) -> RunValues:
+    return _rates_and_cpu_time(run())
+
+
+def _rates_and_cpu_time(result: DatagramResult) -> RunValues:
+    assert result.source_cpu_s is not None
+    return {**_datagram_rates(result), _CPU_PER_DATAGRAM: 1e9 * result.source_cpu_s / result.sent}
 
 
 def _datagram_rates(result: DatagramResult) -> RunValues:

@@ -1,4 +1,4 @@
-"""CPU time that the agents use for sampling under load."""
+"""CPU time that the agents and the bench use under load, besides the load itself."""
 
 from __future__ import annotations
 
@@ -12,25 +12,34 @@ from bench.binaries import Binary
 from bench.comparison import Aim, ComparisonSpec, Competitor, Measure, RunValues
 from bench.testbed import PeerTestbed, split_cpus
 from vnetbench.campaign.trial import TrialMeasurement
+from vnetbench.results.records import OBSERVE
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 from vnetbench.study.workloads import TCP_STREAM
 
-_STREAM_COUNTS = (1, 4, 64)
+_STREAM_COUNTS = (1, 4, 16, 64)
 _ROLES = {"source": "source", "sink": "sink", "host": "observe"}
 """Role of each endpoint, by its name in the table."""
 _SAMPLE, _SHARE = "µs", "%"
-_MEASURES = tuple(
-    measure
-    for name in _ROLES
-    for measure in (
-        Measure(f"{name}: {_SAMPLE}", 0, higher_is_better=False),
-        Measure(f"{name}: {_SHARE}", 2, higher_is_better=False, aim=Aim(1, is_relative=False)),
-    )
+_BENCH, _MACHINE = "bench: % of a CPU", "all: % of the machine"
+_MEASURES = (
+    Measure(_MACHINE, 2, higher_is_better=False, aim=Aim(2, is_relative=False)),
+    Measure(_BENCH, 2, higher_is_better=False),
+    *(
+        measure
+        for name in _ROLES
+        for measure in (
+            Measure(f"{name}: {_SAMPLE}", 0, higher_is_better=False),
+            Measure(f"{name}: {_SHARE}", 2, higher_is_better=False, aim=Aim(1, is_relative=False)),
+        )
+    ),
 )
 
 
 def agent_cpu_cost(interval_ms: int) -> Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]:
-    """Return a function that makes the comparison of stream counts. No peer reports its own cost."""
+    """Return a function that makes the comparison of stream counts. No peer reports its own cost.
+
+    The bench is this process, which runs trials as a campaign does, without a display.
+    """
 
     def make_spec(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
         testbed.assign_cpus(split_cpus(4))
@@ -44,7 +53,7 @@ def agent_cpu_cost(interval_ms: int) -> Callable[[PeerTestbed, Sequence[Binary],
         )
         return ComparisonSpec(
             f"own-cost-{interval_ms}ms",
-            f"The agents' own cost, sampling every {interval_ms} ms: µs of CPU per sample, % of the CPUs",
+            f"Own cost, sampling every {interval_ms} ms: µs of CPU per sample, % of the CPUs",
             _MEASURES,
             ours,
         )
@@ -59,20 +68,32 @@ def _measure_cost(testbed: PeerTestbed, streams: int, interval_s: float, seconds
         "sink": len(parse_cpu_list(testbed.cpu_list(testbed.sink))),
         "host": len(os.sched_getaffinity(0)),
     }
+    host: Mapping[str, Any] = agent.endpoint_record(measurement, OBSERVE).totals
+    bench_s = float(host["bench_cpu_s"])
+    agents_s = sum(_own_cpu_s(agent.endpoint_record(measurement, role).totals) for role in _ROLES.values())
     return {
-        measure: value
-        for name in _ROLES
-        for measure, value in _endpoint_cost(name, measurement, cpu_counts[name]).items()
+        _MACHINE: 100 * (bench_s + agents_s) / (seconds * cpu_counts["host"]),
+        _BENCH: 100 * bench_s / seconds,
+        **{
+            measure: value
+            for name in _ROLES
+            for measure, value in _endpoint_cost(name, measurement, cpu_counts[name]).items()
+        },
     }
 
 
 def _endpoint_cost(name: str, measurement: TrialMeasurement, cpu_count: int) -> RunValues:
     """Return the sampler's CPU time per sample, and the agent's CPU share without its load threads."""
     totals: Mapping[str, Any] = agent.endpoint_record(measurement, _ROLES[name]).totals
-    instrument, counters = totals["instrument"], totals["counters"]
-    process_s = counters["process_cpu_user_s"] + counters["process_cpu_system_s"]
-    own_s = process_s - counters.get("threads_cpu_s", 0.0)
+    instrument = totals["instrument"]
     return {
         f"{name}: {_SAMPLE}": 1e6 * float(instrument["sampler_cpu_s"]) / float(instrument["samples"]),
-        f"{name}: {_SHARE}": 100 * own_s / (float(totals["duration_s"]) * cpu_count),
+        f"{name}: {_SHARE}": 100 * _own_cpu_s(totals) / (float(totals["duration_s"]) * cpu_count),
     }
+
+
+def _own_cpu_s(totals: Mapping[str, Any]) -> float:
+    """Return the CPU time of an agent without its load threads."""
+    counters = totals["counters"]
+    process_s = counters["process_cpu_user_s"] + counters["process_cpu_system_s"]
+    return float(process_s - counters.get("threads_cpu_s", 0.0))

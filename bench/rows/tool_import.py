@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import agent, tool_logs
+from bench import agent, long_runs, tool_logs
 from bench.binaries import Binary
 from bench.comparison import ComparisonSpec, Competitor, Measure, RunValues
 from bench.testbed import PeerTestbed
@@ -19,6 +19,7 @@ from vnetbench.importers.runs import Run
 
 _CPU_RATE = Measure("MB/s of CPU time", 2)
 _LOG_BYTES = 4 * 10**6
+_LONG_LOG_BYTES = 10**7
 _LOG_COUNT = 1000
 _FEW_LOGS_TOOL = "iperf3"
 
@@ -34,6 +35,19 @@ def tool_import(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) 
             Competitor(f"{agent.TOOL}, {tool}", {"": _time_reading(log, folder)}, is_ours=True)
         )
     return ComparisonSpec("import-tools", "Logs of each tool, read", (_CPU_RATE,), tuple(competitors))
+
+
+def long_import(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+    """Compare the rates of reading logs of long runs, as MB of log for each second of CPU time."""
+    folder = tempfile.TemporaryDirectory(prefix="vnetbench-bench-")
+    competitors = []
+    for number, name in enumerate(long_runs.NAMES):
+        log = Path(folder.name) / f"{number}.log"
+        long_runs.write_log(log, name, _LONG_LOG_BYTES)
+        competitors.append(
+            Competitor(f"{agent.TOOL}, {name}", {"": _time_reading(log, folder)}, is_ours=True)
+        )
+    return ComparisonSpec("import-long", "Logs of long runs, read", (_CPU_RATE,), tuple(competitors))
 
 
 def thousand_logs(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.soak.faults import FAULTS, Fault, RunningBench
-from bench.soak.leftovers import read_machine_state
+from bench.soak.leftovers import MachineState, read_machine_state
 from bench.soak.usage import UsageSamples
 
 LABEL_NAME = "VNETBENCH_SOAK"
@@ -30,6 +30,8 @@ MAX_DELAY_S = 0.6
 """Longest time from a finished trial to a fault, so that faults hit every phase of a trial."""
 STALL_S = 180.0
 """A bench that finishes no trial for this long hangs."""
+END_TIMEOUT_S = 30.0
+"""Processes that end with their bench take a moment to vanish, on a busy machine a longer one."""
 MAX_SESSIONS_WITHOUT_PROGRESS = 10
 CLEAN_SHARE = 0.5
 """Share of the kills after which `lab clean` runs before the next session."""
@@ -83,7 +85,8 @@ class Soak:
         self._temporary_folder = folder / "tmp"
         self._temporary_folder.mkdir()
         self._output = Path(tempfile.mkstemp(prefix="soak-output-")[1])
-        self._original = self._before = read_machine_state(self._label, self._temporary_folder)
+        self._bench_pids: set[int] = set()
+        self._original = self._before = self._read_machine_state()
 
     def run(self) -> Record:
         """Run the campaign through sessions until it is complete or makes no progress."""
@@ -123,6 +126,7 @@ class Soak:
                 start_new_session=True,
                 env=environment,
             )
+        self._bench_pids.add(process.pid)
         return RunningBench(process, self.folder, self._clock)
 
     def _run_session(self, steady_from: int) -> None:
@@ -178,7 +182,8 @@ class Soak:
         self.record.exit_codes[f"{code} after {name}"] += 1
         self.check_exit_code(code, fault, output)
         if "Traceback" in output:
-            self._violation(f"a traceback after {name}: {output[-2000:]!r}")
+            start = output.index("Traceback")
+            self._violation(f"a traceback after {name}: {output[start : start + 4000]!r}")
         if not output.strip() and code != -signal.SIGKILL:
             self._violation(f"no output, exit code {code}, after {name}")
         # Only a killed bench may leave its testbed. `lab clean` removes it, also while another bench runs.
@@ -187,7 +192,7 @@ class Soak:
         elif self.chance.random() < CLEAN_SHARE:
             self._clean()
         else:
-            self._before = read_machine_state(self._label, self._temporary_folder)
+            self._before = self._read_machine_state()
 
     def check_exit_code(self, code: int, fault: Fault | None, output: str) -> None:
         """Report an exit code that does not fit: 0 stands for a complete campaign, whatever the fault."""
@@ -211,15 +216,18 @@ class Soak:
         self._check_leftovers("after `lab clean`")
 
     def _check_leftovers(self, moment: str) -> None:
-        deadline = time.monotonic() + 3.0  # Processes that were killed take a moment to vanish.
-        while (
-            added := read_machine_state(self._label, self._temporary_folder).added_since(self._before)
-        ) and (time.monotonic() < deadline):
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while (added := self._read_machine_state().added_since(self._before)) and (
+            time.monotonic() < deadline
+        ):
             time.sleep(_POLL_S)
         for item in added:
             self._violation(f"left behind {moment}: {item}")
         if added:
-            self._before = read_machine_state(self._label, self._temporary_folder)  # Report each thing once.
+            self._before = self._read_machine_state()  # Report each thing once.
+
+    def _read_machine_state(self) -> MachineState:
+        return read_machine_state(self._label, self._temporary_folder, self._bench_pids)
 
     def check_trials(self) -> None:
         """Compare the finished trials with those of the last check; a lost or changed one is a violation."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vnetbench.lab import netlink, registry
-from vnetbench.lab.registry import NAMESPACE_PREFIX
+from vnetbench.lab import control_groups, netlink, registry
 
 BENCH_PROGRAM_NAMES = ("vnetbench-agent", "qemu-system-", "ovs-vswitchd", "ovsdb-server")
 """Starts of the names of a bench's programs, which the kernel cuts off after 15 characters."""
-_CONTROL_GROUPS = Path("/sys/fs/cgroup")
-_SYSTEM_SETTINGS = ("net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem", "net/core/rmem_default", "net/core/rmem_max")
+_SYSTEM_SETTINGS = ("net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem")
+"""Settings of this network namespace. Other programs may change those of the whole machine meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -31,22 +30,24 @@ class MachineState:
         ]
 
 
-def read_machine_state(label: str, temporary_folder: Path) -> MachineState:
+def read_machine_state(label: str, temporary_folder: Path, bench_pids: Collection[int] = ()) -> MachineState:
     """Return the present state.
 
     Args:
         label: `NAME=VALUE` in the environment of this test's processes. Other benches of the machine have
             another one.
         temporary_folder: Folder of their temporary files.
+        bench_pids: Process ids of this test's benches, which own control groups. All benches of the machine
+            share that hierarchy.
     """
     return MachineState(
         {
             "process": frozenset(_labelled_processes(label)),
             "namespace": frozenset(netlink.list_namespaces()),
-            "testbed": frozenset(each.name for each in registry.list_registered_and_leftover_testbeds()),
+            "testbed": frozenset(path.stem for path in registry.REGISTRY_FOLDER.glob("*.json")),
             "interface": _names(Path("/sys/class/net")),
             "mount": frozenset(line.split()[4] for line in _lines("/proc/self/mountinfo")),
-            "control group": frozenset(_control_groups()),
+            "control group": frozenset(_control_groups(bench_pids)),
             "temporary file": _names(temporary_folder),
             "setting": frozenset(f"{name} = {_lines(f'/proc/sys/{name}')}" for name in _SYSTEM_SETTINGS),
         }
@@ -69,8 +70,13 @@ def _names(folder: Path) -> frozenset[str]:
     return frozenset(entry.name for entry in folder.iterdir())
 
 
-def _control_groups() -> list[str]:
-    return [str(path) for path in _CONTROL_GROUPS.glob(f"**/{NAMESPACE_PREFIX}*") if path.is_dir()]
+def _control_groups(bench_pids: Collection[int]) -> list[str]:
+    hierarchy = control_groups.find_cpu_hierarchy()
+    return [
+        str(group)
+        for group in (control_groups.find_groups(hierarchy, "*", "*.[0-9]*") if hierarchy else ())
+        if control_groups.owner_pid(group) in bench_pids
+    ]
 
 
 def _lines(path: str) -> list[str]:

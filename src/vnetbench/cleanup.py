@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 
-def run_all(steps: Iterable[Callable[[], object]]) -> None:
+def run_all_despite_errors(steps: Iterable[Callable[[], object]]) -> None:
     """Run every step in order, also after errors; then raise one of the errors.
 
     It raises the first interruption (an exception that is not an `Exception`), else the first error. The

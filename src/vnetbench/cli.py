@@ -1,7 +1,7 @@
 """The command line: options and output of each command.
 
 Commands import the stages that they call only when they run. The statistics libraries take a second to
-load, and the network libraries half a second.
+load, the network libraries half a second, and rich a tenth.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
-from rich.console import Console, RenderableType
 
 from vnetbench import __version__
 from vnetbench.commands import exit_codes
-from vnetbench.commands.output_streams import ignore_closed_pipes
+from vnetbench.commands.output_streams import discard_output_to_closed_pipes
 from vnetbench.errors import BenchError
 from vnetbench.printable import make_printable
-from vnetbench.quantity import parse_share
 from vnetbench.results.records import FINISHED, INTERRUPTED, CampaignStatus
 from vnetbench.study.plan import SEED_BITS
 
 if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
     from vnetbench.estimate.summary import CampaignSummary
 
 RESULTS_FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
@@ -61,7 +61,7 @@ class _LazyGroup(click.Group):
 
 def main() -> NoReturn:
     """Run the command line, print user errors and exit."""
-    ignore_closed_pipes()
+    discard_output_to_closed_pipes()
     try:
         code = cli.main(standalone_mode=False, prog_name="vnetbench")
         sys.stdout.flush()
@@ -225,6 +225,8 @@ def report(results: tuple[Path, ...], output: Path | None, png: Path | None) -> 
 )
 def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     """Compare two campaigns: ratios with intervals, and differences between the machines."""
+    from vnetbench.quantity import parse_share
+
     try:
         share = None if fail_if_worse is None else parse_share(fail_if_worse)
     except BenchError as error:
@@ -344,9 +346,13 @@ def _print_renderables(*parts: RenderableType) -> None:
 
 
 def _make_console() -> Console:
+    from rich.console import Console
+
     return Console(highlight=False)
 
 
 def _print_error(text: str) -> None:
+    from rich.console import Console
+
     console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     console.print("vnetbench: " + make_printable(text, keep="\n"))

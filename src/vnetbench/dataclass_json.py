@@ -6,6 +6,7 @@ Tuples and mappings with other keys than text, where a hint allows any object, a
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -51,14 +52,14 @@ def from_json_value(expected: type[T], value: object) -> T:
     """
     hint: Any = expected
     try:
-        decoded: T = _decoder(hint)(value)
+        decoded: T = _decoder_for_type(hint)(value)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UnexpectedValue(repr(error)) from error
     return decoded
 
 
 @cache
-def _decoder(hint: Any) -> Decoder:
+def _decoder_for_type(hint: Any) -> Decoder:
     """Return the function that decodes values of a type hint."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if dataclasses.is_dataclass(hint):
@@ -66,7 +67,7 @@ def _decoder(hint: Any) -> Decoder:
     if hint in (Any, object):
         return _decode_any
     if origin is typing.Literal:
-        return _one_of(set(arguments))
+        return _literal_decoder(set(arguments))
     if origin in (typing.Union, types.UnionType):
         return _union_decoder(arguments)
     if origin is tuple:
@@ -75,10 +76,10 @@ def _decoder(hint: Any) -> Decoder:
         return _mapping_decoder(*arguments)
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return _list_decoder(*arguments)
-    return _of_type(_NUMBER_TYPES if hint is float else {hint or type(None)})
+    return _type_decoder(_NUMBER_TYPES if hint is float else {hint or type(None)})
 
 
-def _of_type(allowed: Collection[Any]) -> Decoder:
+def _type_decoder(allowed: Collection[Any]) -> Decoder:
     def decode(value: Any) -> Any:
         if type(value) not in allowed:
             raise UnexpectedValue(f"unexpected {type(value).__name__}")
@@ -87,7 +88,7 @@ def _of_type(allowed: Collection[Any]) -> Decoder:
     return decode
 
 
-def _one_of(values: Collection[Any]) -> Decoder:
+def _literal_decoder(values: Collection[Any]) -> Decoder:
     def decode(value: Any) -> Any:
         if value not in values:
             raise UnexpectedValue(f"unexpected {value!r}")
@@ -103,7 +104,7 @@ def _dataclass_decoder(hint: Any) -> Decoder:
     def decode(value: Any) -> Any:
         if not isinstance(value, dict) or len(value) != len(names):
             raise UnexpectedValue(f"unexpected fields of {hint.__name__}")
-        return hint(**{name: _decoder(hints[name])(value[name]) for name in names})
+        return hint(**{name: _decoder_for_type(hints[name])(value[name]) for name in names})
 
     return decode
 
@@ -112,7 +113,7 @@ def _union_decoder(options: Sequence[Any]) -> Decoder:
     def decode(value: Any) -> Any:
         for option in options:
             try:
-                return _decoder(option)(value)
+                return _decoder_for_type(option)(value)
             except UnexpectedValue:
                 continue
         raise UnexpectedValue(f"unexpected {type(value).__name__}")
@@ -129,7 +130,7 @@ def _tuple_decoder(arguments: Sequence[Any]) -> Decoder:
         elements = value[_TUPLE_TAG]
         if is_uniform:
             return tuple(_decode_elements(arguments[0], elements))
-        return tuple(_decoder(hint)(each) for hint, each in zip(arguments, elements, strict=True))
+        return tuple(_decoder_for_type(hint)(each) for hint, each in zip(arguments, elements, strict=True))
 
     return decode
 
@@ -148,10 +149,14 @@ def _mapping_decoder(key_hint: Any, value_hint: Any) -> Decoder:
         if not isinstance(value, dict):
             raise UnexpectedValue(f"unexpected {type(value).__name__}")
         if _ITEMS_TAG in value:
-            return {_decoder(key_hint)(key): _decoder(value_hint)(each) for key, each in value[_ITEMS_TAG]}
+            return {
+                _decoder_for_type(key_hint)(key): _decoder_for_type(value_hint)(each)
+                for key, each in value[_ITEMS_TAG]
+            }
         if value and key_hint is not str:
             raise UnexpectedValue("unexpected key")
-        return dict(zip(value, _decode_elements(value_hint, list(value.values())), strict=True))
+        keys = map(sys.intern, value)
+        return dict(zip(keys, _decode_elements(value_hint, list(value.values())), strict=True))
 
     return decode
 
@@ -164,11 +169,24 @@ def _decode_elements(hint: Any, values: list[Any]) -> list[Any]:
         if not _NUMBER_TYPES.issuperset(map(type, values)):
             raise UnexpectedValue("a list with something else than numbers")
         return values
-    decode = _decoder(hint)
+    decode = _decoder_for_type(hint)
     return [decode(each) for each in values]
 
 
+def share_texts(value: Any) -> Any:
+    """Return an equal JSON value whose keys and texts are shared with all others: each is stored once."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, list):
+        return [share_texts(each) for each in value]
+    if isinstance(value, dict):
+        return {sys.intern(key): share_texts(each) for key, each in value.items()}
+    return value
+
+
 def _decode_any(value: Any) -> Any:
+    if isinstance(value, str):
+        return sys.intern(value)
     if isinstance(value, list):
         return [_decode_any(each) for each in value]
     if not isinstance(value, dict):
@@ -177,4 +195,4 @@ def _decode_any(value: Any) -> Any:
         return tuple(_decode_any(each) for each in value[_TUPLE_TAG])
     if _ITEMS_TAG in value:
         return {_decode_any(key): _decode_any(each) for key, each in value[_ITEMS_TAG]}
-    return {key: _decode_any(each) for key, each in value.items()}
+    return {sys.intern(key): _decode_any(each) for key, each in value.items()}

@@ -11,22 +11,22 @@ from pathlib import Path
 from vnetbench import __version__
 
 _PACKAGE = Path(__file__).parent
-OTHER_FOLDERS = {"agents", "campaign", "commands", "lab", "__pycache__"}
+FOLDERS_WITHOUT_ESTIMATES = {"agents", "campaign", "commands", "lab", "__pycache__"}
 """Folders without influence on what follows from the trials of a file. `importers` has some: it reads the
 published tables that statements and references use."""
-_SUFFIXES = {".py", ".toml", ".csv"}
-_LIBRARIES = ("numpy", "scipy", "ruptures")
+_HASHED_SUFFIXES = {".py", ".toml", ".csv"}
+_LIBRARIES_THAT_ESTIMATE = ("numpy", "scipy", "ruptures")
 
 
 @cache
 def method_version() -> str:
     """Return a hash of all code and data from which estimates and explanations follow."""
-    libraries = [version(name) for name in _LIBRARIES]
+    libraries = [version(name) for name in _LIBRARIES_THAT_ESTIMATE]
     # An installation without source files, such as a zip file, has only its version.
     digest = hashlib.sha256(f"{__version__} {sys.version_info[:2]} {libraries}".encode())
     for path in sorted(_PACKAGE.rglob("*")):
         name = path.relative_to(_PACKAGE)
-        if path.suffix in _SUFFIXES and name.parts[0] not in OTHER_FOLDERS:
+        if path.suffix in _HASHED_SUFFIXES and name.parts[0] not in FOLDERS_WITHOUT_ESTIMATES:
             content = path.read_bytes()
             digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()

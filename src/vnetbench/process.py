@@ -6,6 +6,9 @@ import os
 import signal
 from pathlib import Path
 
+BENCH_IDENTITY_VARIABLE = "VNETBENCH_BENCH"
+"""The environment variable of an agent that contains the identity of its bench."""
+
 
 def read_own_process_identity() -> str:
     """Return the identity of this process, `pid:boot:start`, with the start in clock ticks since boot."""
@@ -28,6 +31,18 @@ def _read_process_identity(pid: int) -> str | None:
     fields = stat.rpartition(")")[2].split()
     state, start = fields[0], fields[19]
     return None if state == "Z" else f"{pid}:{boot}:{start}"
+
+
+def run_folder(pid: int) -> tuple[int, int] | None:
+    """Return device and inode of the `/run` that a process sees; None if it has ended or is another user's.
+
+    A container and a test run have a `/run` of their own, and with it other testbeds.
+    """
+    try:
+        folder = Path(f"/proc/{pid}/root/run").stat()
+    except OSError:
+        return None
+    return folder.st_dev, folder.st_ino
 
 
 def format_exit_status(code: int) -> str:

@@ -82,7 +82,7 @@ def test_lines_that_are_not_messages_are_ignored() -> None:
         "print(json.dumps({'id': m['id'], 'result': {'fine': True}}), flush=True)\n"
         "sys.stdin.read()"
     )
-    assert client.call("agent.hello") == {"fine": True}
+    assert client.call("test.call") == {"fine": True}
     client.close()
 
 
@@ -90,11 +90,11 @@ def test_json_that_is_nested_too_deeply_is_ignored() -> None:
     client = start_fake_agent(
         "import sys, json\n"
         "m = json.loads(sys.stdin.readline())\n"
-        "print('[' * 1_000_000); print('{\"method\":' + '[' * 900 + ']' * 900 + '}')\n"
+        "print('[' * 200_000); print('{\"method\":' + '[' * 900 + ']' * 900 + '}')\n"
         "print(json.dumps({'id': m['id'], 'result': {'fine': True}}), flush=True)\n"
         "sys.stdin.read()"
     )
-    assert client.call("agent.hello", timeout_s=60) == {"fine": True}
+    assert client.call("test.call", timeout_s=60) == {"fine": True}
     assert client.events.empty()
     client.close()
 

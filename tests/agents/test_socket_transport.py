@@ -59,10 +59,10 @@ def test_data_for_an_earlier_client_is_ignored(port: Callable[[Session], Path]) 
         peer.sendall(b'half": 1}\n{"jsonrpc": "2.0", "id": 1, "result": {"for": "another client"}}\n')
         peer.sendall(b'{"method": "trial.sample"}\n')
         for request in requests(peer):
-            answer(peer, request, protocol=PROTOCOL_VERSION)
+            answer(peer, request, protocol=PROTOCOL_VERSION, pid=1)
 
     client = AgentClient("a1", SocketTransport(port(session), lambda: "it is gone", 5))
-    assert client.call("agent.hello") == {"protocol": PROTOCOL_VERSION}
+    assert client.call("agent.hello") == {"protocol": PROTOCOL_VERSION, "pid": 1}
     assert client.events.empty()
     client.close()
 

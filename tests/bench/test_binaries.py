@@ -45,7 +45,7 @@ def test_missing_peers_are_listed_with_a_hint(tmp_path: Path) -> None:
     write_program(tmp_path / "sockperf", "sockperf, version 3.7-no.git")
     binaries, missing = find_binaries({"PATH": str(tmp_path)})
     assert [binary.label for binary in binaries] == ["sockperf 3.7"]
-    assert [line.split()[0] for line in missing] == ["iperf3", "nuttcp", "netperf", "neper", "ntttcp"]
+    assert [line.split()[0] for line in missing] == ["iperf3", "nuttcp", "netperf", "neper", "ntttcp", "xfr"]
     assert (
         missing[0] == "iperf3 is not installed. Run apt-get install iperf3, or set its path in BENCH_PEERS."
     )

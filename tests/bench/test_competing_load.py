@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import queue
 import random
 from collections import defaultdict
@@ -13,6 +14,7 @@ import pytest
 
 from bench.corpus.disturbance import DisturbanceTarget
 from bench.corpus.disturbances import competing_load
+from vnetbench.agents.sample_lines import SampleLines
 from vnetbench.campaign.trial import TrialAbandoned, TrialLoad, run_trial
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.lab.netns.testbed import NetnsTestbed
@@ -29,16 +31,18 @@ SAMPLE = {
 
 
 class Agent:
-    """An agent that sends one sample after the start of its trial."""
+    """An agent that sends one sample after the start of its trial, and holds another one until its stop."""
 
     def __init__(self, endpoint: str, received: int) -> None:
         self.endpoint = endpoint
         self.events: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
-        self._received = received
+        self.sample_lines = SampleLines()
+        self._unsent_bytes = [received - received // 2, received // 2]
 
     def send(self, method: str, trial: str, **_: object) -> None:
-        if method == "trial.start":
-            self.events.put(("trial.sample", {**SAMPLE, "trial": trial, "bytes_received": self._received}))
+        if method in ("trial.start", "trial.stop") and self._unsent_bytes:
+            sample = {**SAMPLE, "trial": trial, "bytes_received": self._unsent_bytes.pop()}
+            self.sample_lines.append(json.dumps({"method": "trial.sample", "params": sample}).encode())
 
     def wait(self, *_: object) -> dict[str, Any]:
         return {}

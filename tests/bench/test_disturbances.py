@@ -25,6 +25,7 @@ from bench.corpus.disturbances.shaped_links import shaped_links
 from bench.corpus.disturbances.sysctls import endpoint_sysctls, machine_sysctls, switch_sysctls
 from bench.corpus.disturbances.transmit_queues import single_transmit_queue
 from bench.corpus.disturbances.varying_disturbances import in_random_trials, slowing_link
+from tests.machine import FIRST_CPU
 from vnetbench.lab.netns.testbed import NetnsTestbed, create_testbed
 from vnetbench.lab.netns.topology import NetnsShape
 from vnetbench.lab.registry import testbed_pids
@@ -43,7 +44,7 @@ VOLATILE_STATE = re.compile(r" state [A-Z]+|\b(gc|hello)_timer\b.*")
 CUT = {"tso": False, "gso": False}
 
 DISTURBANCES: dict[str, Disturbance] = {
-    "busy processes": busy_processes(2, frozenset({0})),
+    "busy processes": busy_processes(2, frozenset({FIRST_CPU})),
     "a quota": vm_cpu_quota("a1", 0.05),
     "send memory": endpoint_sysctls("a", {"net/ipv4/tcp_wmem": "4096 8192 8192"}),
     "a setting of the switch": switch_sysctls({multipath_testbed.HASH_POLICY: multipath_testbed.BY_PORTS}),

@@ -16,7 +16,7 @@ from bench.corpus.cgroup_priority import run_with_cgroup_priority
 from bench.corpus.disturbance import DisturbanceTarget
 from bench.corpus.disturbances.cpu_quota import EXTERNAL_USER_S, THROTTLED_S, vm_cpu_quota
 from bench.corpus.interference import (
-    ATTEMPTS,
+    MAX_MEASUREMENT_ATTEMPTS,
     CpuTimeUsage,
     RunDisturbed,
     cpu_time_usage,
@@ -91,7 +91,7 @@ def test_repetitions_of_disturbed_runs_are_limited(monkeypatch: pytest.MonkeyPat
     made: list[int] = []
     with pytest.raises(RunDisturbed, match="steal"):
         repeat_until_undisturbed(lambda: made.append(1))
-    assert len(made) == ATTEMPTS
+    assert len(made) == MAX_MEASUREMENT_ATTEMPTS
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,9 @@ def test_the_process_returns_to_its_original_group(
     (tmp_path / "groups").write_text(groups)
     monkeypatch.setattr("bench.corpus.cgroup_priority._LOCK", tmp_path / "lock")
     monkeypatch.setattr("bench.corpus.cgroup_priority._PROC_CGROUP", tmp_path / "groups")
-    monkeypatch.setattr("bench.corpus.cgroup_priority._TREES", ((tmp_path, tree, weight, "9"),))
+    monkeypatch.setattr(
+        "bench.corpus.cgroup_priority._WEIGHTED_CGROUP_TREES", ((tmp_path, tree, weight, "9"),)
+    )
     monkeypatch.setattr(
         "bench.corpus.cgroup_priority._ACCOUNTING_TREE", (tmp_path / "absent", "cpuacct", "", "")
     )

@@ -21,7 +21,7 @@ def test_machine_settings_of_a_killed_process_are_restored(
     for path, value in ((backlog, "1000\n"), (boot_id, "first\n")):
         path.parent.mkdir(parents=True)
         path.write_text(value)
-    monkeypatch.setattr(sysctls, "_SYS", machine)
+    monkeypatch.setattr(sysctls, "_SYSCTL_FOLDER", machine)
     monkeypatch.setattr(sysctls, "BACKUP_FILE", backup_file)
     disturb = sysctls.machine_sysctls({"net/core/netdev_max_backlog": "1"})
     assert sysctls.restore_leftover_sysctls() == {}

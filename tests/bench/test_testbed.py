@@ -5,19 +5,23 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
+from bench import agent
 from bench import testbed as bench_testbed
 from bench.packet_ring import open_packet_ring, select_steady_part
 from bench.programs import PeerPrograms, RunFailed, run
 from bench.testbed import CONGESTION_CONTROL, PeerTestbed
 from vnetbench.lab import netlink
+from vnetbench.study.workloads import TCP_STREAM
 
 PORT = 9000
 DATAGRAM = bytes(64)
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -35,6 +39,14 @@ def send(testbed: PeerTestbed, count: int, payload: bytes = DATAGRAM, interval_s
                 time.sleep(interval_s)
 
     netlink.run_in_namespace(testbed.source.namespace, work)
+
+
+@pytest.mark.lab
+def test_our_own_threads_run_on_the_cpus_of_their_endpoint(testbed: PeerTestbed) -> None:
+    measurement = agent.run_trial(testbed, TCP_STREAM, 0.3, {"streams": 2})
+    for role, endpoint in (("source", testbed.source), ("sink", testbed.sink)):
+        totals: Mapping[str, Any] = agent.endpoint_record(measurement, role).totals
+        assert str(totals["counters"]["busiest_thread_cpu"]) == testbed.cpu_list(endpoint)
 
 
 @pytest.mark.lab
@@ -60,11 +72,18 @@ def test_the_kernel_counts_sent_and_received_traffic(testbed: PeerTestbed) -> No
 @pytest.mark.lab
 def test_the_packet_ring_records_exactly_the_packets_of_its_size(testbed: PeerTestbed) -> None:
     with open_packet_ring(testbed, len(DATAGRAM), 1000) as ring:
+        started_ns = time.time_ns()
         send(testbed, 50, bytes(65))
         send(testbed, 200, interval_s=0.001)
-        gaps_ns = np.diff(ring.arrivals_ns())
-    assert len(gaps_ns) == 199
-    assert gaps_ns.min() >= 1_000_000
+        deadline = time.monotonic() + TIMEOUT_S
+        # A busy kernel may deliver the last packets after the calls that send them.
+        while len(times_ns := ring.arrivals_ns()) < 200:
+            assert time.monotonic() < deadline, f"only {len(times_ns)} packets arrived"
+        ended_ns = time.time_ns()
+    assert len(times_ns) == 200
+    # Packets wait for different times in a busy kernel, so that only their order and these limits are sure.
+    assert np.all(np.diff(times_ns) >= 0)
+    assert started_ns <= times_ns[0] <= times_ns[-1] <= ended_ns
 
 
 @pytest.mark.lab

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 
 import pytest
 
 from tests.iperf3 import programs
 from tests.iperf3.fake_server import TEST_RUNNING, FakeServer, run_fake_server
+from tests.machine import FIRST_CPU
 from vnetbench.campaign import iperf3_instrument
 from vnetbench.campaign.count_checks import check_server_totals
 from vnetbench.campaign.instrument import CompletedTrial
@@ -104,10 +105,10 @@ def test_the_version_of_the_server_is_stored_as_a_fact() -> None:
 def test_the_local_endpoint_has_the_requested_name_address_and_cpus() -> None:
     local = HostSpec("web-01", is_bench_machine=True, interface="lo", address=programs.HOST)
     with stock_server() as (port, _):
-        trial = measure(port, local, cpus="0", socket_buffer=65536)
+        trial = measure(port, local, cpus=str(FIRST_CPU), socket_buffer=65536)
     assert trial.testbed_shape == "web-01 to esx-07"
     assert trial.measurement.endpoints[0].name == "web-01"
-    assert trial.measurement.effective["cpus"] == "0"
+    assert trial.measurement.effective["cpus"] == str(FIRST_CPU)
     assert trial.measurement.effective["send_buffer_bytes"] == 2 * 65536
     assert trial.measurement.effective["mtu"]
 
@@ -198,8 +199,10 @@ def test_a_server_that_requires_a_password_is_an_error() -> None:
 def test_a_server_that_disappears_fails_the_trial_and_can_be_replaced() -> None:
     with stock_server() as (port, process), closing(Iperf3Instrument(make_spec(port))) as instrument:
         instrument.contact_server()
-        threading.Timer(0.4, process.kill).start()
-        with pytest.raises(TrialFailed, match=r"closed the control connection|broke.*esx-07"):
+        with (
+            programs.act_under_load(port, process.kill),
+            pytest.raises(TrialFailed, match=r"closed the control connection|broke.*esx-07"),
+        ):
             instrument.measure(load(30.0), lambda: False)
         process.wait()
         command = [programs.stock_iperf3(), "-s", "-1", "-B", programs.HOST, "-p", str(port)]
@@ -212,8 +215,10 @@ def test_a_server_that_disappears_fails_the_trial_and_can_be_replaced() -> None:
 def test_a_terminated_server_reports_its_termination(serve: type) -> None:
     with serve() as (port, process), closing(Iperf3Instrument(make_spec(port))) as instrument:
         instrument.contact_server()
-        threading.Timer(0.4, process.send_signal, (signal.SIGTERM,)).start()
-        with pytest.raises(TrialFailed, match="the server has terminated"):
+        with (
+            programs.act_under_load(port, process.terminate),
+            pytest.raises(TrialFailed, match="the server has terminated"),
+        ):
             instrument.measure(load(30.0), lambda: False)
 
 
@@ -221,10 +226,12 @@ def test_a_terminated_server_reports_its_termination(serve: type) -> None:
 def test_a_stopped_server_fails_the_trial_before_the_timeout(direction: str) -> None:
     with stock_server() as (port, process), closing(Iperf3Instrument(make_spec(port))) as instrument:
         instrument.contact_server()
-        threading.Timer(0.2, process.send_signal, (signal.SIGSTOP,)).start()
         start = time.monotonic()
-        with pytest.raises(TrialFailed, match=r"did not end the test"):
-            instrument.measure(load(0.5, direction=direction), lambda: False)
+        with (
+            programs.act_under_load(port, partial(process.send_signal, signal.SIGSTOP)),
+            pytest.raises(TrialFailed, match=r"did not end the test"),
+        ):
+            instrument.measure(load(2.0, direction=direction), lambda: False)
     assert time.monotonic() - start < programs.TIMEOUT_S
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import FIRST_CPU, USABLE_CPUS, needs_adapters_with_few_queues, needs_two_cpus
 from vnetbench.agents.client import AgentError
 from vnetbench.agents.launch import check_agent_binary, start_local_agent
 from vnetbench.campaign.calibration import DEFAULT_SEND_MODE, OTHER_SEND_MODES
@@ -164,10 +165,11 @@ def test_socket_workloads_run_over_ipv6_after_an_mtu_without_ipv6(
         assert (ipv4.effective["mss"], ipv6.effective["mss"]) == (1000 - 52, 1500 - 72)
 
 
+@needs_two_cpus
 def test_threads_run_on_the_requested_cpus_and_streams_in_both_directions(
     instrument: LabInstrument,
 ) -> None:
-    first, second = (str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2])
+    first, second = map(str, USABLE_CPUS[:2])
     cpus = f"{first},{second}/{second}"
     levels: dict[str, Level] = {"direction": "3/1", "threads": 2, "cpus": cpus, "thread_cpus": "spread"}
     measurement = instrument.measure(tcp_load(**levels), lambda: False).measurement
@@ -207,8 +209,11 @@ def test_the_pacing_rate_is_read_back_from_the_kernel(instrument: LabInstrument)
     [
         ({"congestion_control": "nosuch"}, "the kernel does not support this congestion control"),
         ({"socket_buffer": 2**30}, "socket_buffer = 1 GiB had no effect"),
-        ({"cpus": "0", "thread_cpus": "0-1"}, "names CPU 1; a1 has 0"),
-        ({"queues": 64}, "queues = 64 cannot be set"),
+        (
+            {"cpus": str(FIRST_CPU), "thread_cpus": f"{FIRST_CPU}-{FIRST_CPU + 1}"},
+            f"names CPU {FIRST_CPU + 1}; a1 has {FIRST_CPU}",
+        ),
+        pytest.param({"queues": 64}, "queues = 64 cannot be set", marks=needs_adapters_with_few_queues),
     ],
 )
 def test_an_impossible_treatment_is_refused_and_the_next_one_is_measured(

@@ -12,7 +12,7 @@ from vnetbench.campaign.load_checks import (
     check_pacing_and_load,
     check_socket_settings,
     check_thread_cpus,
-    refusal_from_error,
+    refusal_from_agent_error,
     sum_zero_copy_counts,
 )
 from vnetbench.lab.errors import TreatmentRefused
@@ -85,7 +85,9 @@ def paced_samples(role: str, share: float) -> list[Sample]:
 
 
 def make_refusal(kind: str, code: int = -32001, message: str = "no") -> TreatmentRefused:
-    refusal = refusal_from_error(AgentError("a1", message, code, {"operation": "do it", "kind": kind}), "a1")
+    refusal = refusal_from_agent_error(
+        AgentError("a1", message, code, {"operation": "do it", "kind": kind}), "a1"
+    )
     assert refusal is not None
     return refusal
 
@@ -135,7 +137,7 @@ def test_the_refusal_of_a_congestion_control_gives_the_reason(kind: str, message
 @pytest.mark.parametrize("kind", [{}, {"kind": None}, {"kind": "busy"}, {"kind": "unknown"}])
 def test_other_errors_are_not_refusals(kind: dict[str, str | None]) -> None:
     data = {"operation": "set the congestion control bbr", "errno": 2}
-    assert refusal_from_error(AgentError("a1", "x", -32001, {**data, **kind}), "a1") is None
+    assert refusal_from_agent_error(AgentError("a1", "x", -32001, {**data, **kind}), "a1") is None
 
 
 def zero_copy_totals(**counts: int) -> dict[str, Any]:

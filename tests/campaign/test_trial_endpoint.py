@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import queue
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from vnetbench.agents.client import AgentClient
+from vnetbench.agents.sample_lines import SampleLines
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
 
 pytestmark = pytest.mark.pure
@@ -59,9 +61,43 @@ def process(method: str, params: dict[str, Any]) -> TrialEndpoint:
     return endpoint
 
 
+def decode(*lines: bytes) -> TrialEndpoint:
+    sample_lines = SampleLines()
+    for line in lines:
+        sample_lines.append(line)
+    agent = cast(AgentClient, SimpleNamespace(endpoint="a1", sample_lines=sample_lines))
+    endpoint = TrialEndpoint(agent, "source")
+    endpoint.decode_samples("t")
+    return endpoint
+
+
+def sample_line(**changed: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "method": "trial.sample", "params": SAMPLE | changed}).encode()
+
+
 def test_a_sample_is_kept() -> None:
-    endpoint = process("trial.sample", SAMPLE)
+    endpoint = decode(sample_line())
     assert [sample.bytes_sent for sample in endpoint.samples] == [1] and endpoint.fault is None
+
+
+def test_a_sample_of_another_trial_is_not_kept() -> None:
+    endpoint = decode(sample_line(trial="earlier", bytes_sent=-1), sample_line(bytes_sent=2))
+    assert [sample.bytes_sent for sample in endpoint.samples] == [2] and endpoint.fault is None
+
+
+def test_samples_before_a_malformed_one_are_kept() -> None:
+    endpoint = decode(sample_line(), sample_line(bytes_sent="x"), sample_line())
+    assert len(endpoint.samples) == 1 and endpoint.fault is not None
+
+
+def test_a_malformed_sample_does_not_hide_the_end_of_the_agent() -> None:
+    agent = SimpleNamespace(endpoint="a1", events=queue.Queue(), sample_lines=SampleLines())
+    agent.sample_lines.append(b"{")
+    agent.events.put(("agent.gone", {"reason": "the agent ended"}))
+    endpoint = TrialEndpoint(cast(AgentClient, agent), "source")
+    endpoint.process_queued_events("t")
+    endpoint.decode_samples("t")
+    assert endpoint.fault is not None and endpoint.fault.message == "a1: the agent ended"
 
 
 @pytest.mark.parametrize(
@@ -75,9 +111,15 @@ def test_a_sample_is_kept() -> None:
     ids=repr,
 )  # fmt: skip
 def test_a_sample_that_the_results_file_could_not_keep_is_a_fault(changed: dict[str, Any]) -> None:
-    endpoint = process("trial.sample", SAMPLE | changed)
+    endpoint = decode(sample_line(**changed))
     assert endpoint.fault is not None and "does not follow the protocol" in endpoint.fault.message
     assert not endpoint.samples and endpoint.is_over
+
+
+@pytest.mark.parametrize("params", ["{", "null", "[]", "7", "[" * 900 + "]" * 900])
+def test_a_sample_that_is_no_object_is_a_fault(params: str) -> None:
+    endpoint = decode(f'{{"jsonrpc":"2.0","method":"trial.sample","params":{params}}}'.encode())
+    assert endpoint.fault is not None and "does not follow the protocol" in endpoint.fault.message
 
 
 @pytest.mark.parametrize(
@@ -101,12 +143,12 @@ def test_an_agent_that_sends_without_end_does_not_keep_the_caller() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.numbers = itertools.count()
-            self.put(("trial.sample", SAMPLE))
+            self.put(("unknown", {}))
 
         def get(self, block: bool = True, timeout: float | None = None) -> tuple[str, dict[str, Any]]:
             if next(self.numbers) > 1000:
                 raise AssertionError("the caller is kept")
-            self.put(("trial.sample", SAMPLE))
+            self.put(("unknown", {}))
             return super().get(block, timeout)
 
     agent = cast(AgentClient, SimpleNamespace(endpoint="a1", events=EndlessQueue()))

@@ -28,6 +28,21 @@ def test_a_receiver_that_is_the_limit_is_noted() -> None:
     assert notes_for({"streams": [{**sink, "foreign_datagrams": 0, "socket_drops": 0}]}) == []
 
 
+def test_an_instrument_that_uses_over_2_percent_of_a_machine_is_noted() -> None:
+    def notes(bench_s: float, host_s: float, endpoint_s: float, guest_s: float) -> list[str]:
+        cpu = [{"cpu": 0}, {"cpu": 1}]
+        host = {"bench_cpu_s": bench_s, "instrument": {"sampler_cpu_s": host_s}, "cpu": cpu}
+        endpoint = {"instrument": {"sampler_cpu_s": endpoint_s}, "cpu": []}
+        guest = {"instrument": {"sampler_cpu_s": guest_s}, "cpu": cpu[:1]}
+        return instrument_notes(10.0, 0.1, {"a1": endpoint, "b1": guest, "host": host})
+
+    assert notes(0.1, 0.1, 0.19, 0.19) == []
+    assert notes(0.2, 0.2, 0.2, 0.19) == [
+        "host: the bench and the agents' samplers used 3.0 % of the machine's CPU time"
+    ]
+    assert notes(0.1, 0.1, 0.1, 0.5) == ["b1: the agent's sampler used 5.0 % of the machine's CPU time"]
+
+
 def test_a_source_below_its_rate_is_noted() -> None:
     pacing = {"due": 1000, "sent": 700, "lateness_p99_us": 9e5}
     assert notes_for({"instrument": {"pacing": pacing}}) == [

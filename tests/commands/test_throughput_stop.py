@@ -16,7 +16,7 @@ from vnetbench.commands.exit_codes import INTERRUPTED
 from vnetbench.results.file import ResultsFile
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root in a namespace (tools/in-lab)")
-STOP_AFTER_S, STEPS_WITHIN_S, END_WITHIN_S = 6.0, 60.0, 60.0
+STOP_AFTER_S, STEPS_WITHIN_S, END_WITHIN_S = 6.0, 300.0, 300.0
 
 
 def count_steps(path: Path) -> int:
@@ -37,7 +37,8 @@ def test_ctrl_c_prints_the_throughput_so_far(tmp_path: Path) -> None:
         "--vswitch",
         "bridge",
         "--time-limit",
-        "15 s",
+        # The search must not end by itself, also if its first steps take long on a busy machine.
+        "10 min",
         "--width",
         "0.1 %",
         "-o",

@@ -14,7 +14,7 @@ from vnetbench.campaign.iperf3_instrument import (
     RETRY_TIMEOUT_S_BY_ERROR,
 )
 from vnetbench.campaign.load_checks import REFUSAL_TEXT_BY_ERROR_KIND
-from vnetbench.campaign.trial_endpoint import FAULT_CAUSE_RANKS
+from vnetbench.campaign.trial_endpoint import CAUSE_RANK_BY_FAULT_KIND
 
 pytestmark = pytest.mark.pure
 
@@ -36,4 +36,4 @@ def test_the_bench_handles_exactly_the_error_kinds_that_the_page_lists() -> None
 
 
 def test_the_bench_ranks_exactly_the_fault_kinds_that_the_page_lists() -> None:
-    assert {kind for kind, _ in table_rows("| `fault_kind` | meaning |")} == set(FAULT_CAUSE_RANKS)
+    assert {kind for kind, _ in table_rows("| `fault_kind` | meaning |")} == set(CAUSE_RANK_BY_FAULT_KIND)

@@ -190,7 +190,7 @@ def run_adaptive_campaign(
             for each, warmup in zip(past, warmups, strict=True)
         ]
         decision = decide_stopping([each.steady_mean for each in past], precision)
-        if decision.stop:
+        if decision.should_stop:
             return _simulation_result(campaign, past, precision, seconds, decision.reason)
 
 

@@ -12,7 +12,7 @@ from scipy import special, stats
 from tests.estimate.test_effects import NOISES, Noise
 from tests.simulation_size import SimulationSize, quick_and_long
 from vnetbench.estimate.best_treatments import (
-    MAX_RIVALS,
+    MAX_BEST_TREATMENTS_COMPARED_WITH_ALL,
     compare_with_best_of_others,
     critical_value,
 )
@@ -103,10 +103,10 @@ def test_too_few_blocks_exclude_no_treatment() -> None:
 
 
 def test_hundreds_of_equal_treatments_have_no_bounds() -> None:
-    count = MAX_RIVALS + 20
+    count = MAX_BEST_TREATMENTS_COMPARED_WITH_ALL + 20
     values = simulated(np.random.default_rng(6), NOISES["normal"], [0.0] * count)
     result = compare_with_best_of_others(values, best_first(values), 0.95, is_lower_better=False)
-    assert len(result.candidates) > MAX_RIVALS
+    assert len(result.candidates) > MAX_BEST_TREATMENTS_COMPARED_WITH_ALL
     assert set(result.min_log_ratio_to_best.values()) == {-math.inf}
 
 

@@ -12,7 +12,7 @@ from tests.estimate.test_latency import summary_of
 from vnetbench.estimate.datagrams import zero_count_upper_bound_percent
 from vnetbench.estimate.time_series import metric_time_series, steady_latency_histogram
 from vnetbench.estimate.trial_metrics import trial_metrics
-from vnetbench.report.text.notes import legend
+from vnetbench.report.text.notes import table_values_legend
 from vnetbench.results.records import EndpointRecord, Sample, StreamSample, TrialRecord
 from vnetbench.wording.estimate_text import choose_metric_scale, format_estimate_lines
 
@@ -133,7 +133,7 @@ def test_zero_loss_is_reported_with_an_upper_bound(tmp_path: Path) -> None:
         none, "loss_percent", choose_metric_scale(summary.treatments, "loss_percent")
     )
     assert line == "0.000 ± 0.050"
-    assert "the share was 0 in all trials" in legend(summary)
+    assert "the share was 0 in all trials" in table_values_legend(summary)
 
 
 def test_the_upper_bound_of_a_zero_count_has_the_stated_confidence() -> None:

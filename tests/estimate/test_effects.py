@@ -80,7 +80,7 @@ def simulated(
         trials = next(
             n
             for n in interim_analysis_trial_counts(PRECISION)
-            if decide_stopping(values[:n].tolist(), PRECISION).stop
+            if decide_stopping(values[:n].tolist(), PRECISION).should_stop
         )
         factors = {"streams": streams, "mtu": mtu}
         treatments.append(treatment(index, factors, dict(enumerate(values[:trials].tolist()))))

@@ -47,4 +47,4 @@ def test_the_stopping_rule_uses_the_reported_interval(half_width: float) -> None
     values = [100.0, 104.0, 97.0, 101.0, 99.0, 108.0, 95.0, 100.0, 103.0]
     low, high = median_interval(values, 0.95, interim_analysis_trial_counts(precision)) or (0.0, 0.0)
 
-    assert decide_stopping(values, precision).stop == ((high - low) / 2 <= half_width * 100.0)
+    assert decide_stopping(values, precision).should_stop == ((high - low) / 2 <= half_width * 100.0)

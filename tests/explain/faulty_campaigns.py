@@ -36,9 +36,10 @@ def measure_with_fault(
     Args:
         folder: Where the results file is written.
         study_text: The study.
-        fault: Called in a thread of its own during each of these trials.
+        fault: Called in a thread of its own during each of these trials, or before them.
         faulty_trials: Numbers of the attempts that meet the fault.
-        after_s: When the fault begins, in seconds after the path was proved.
+        after_s: When the fault begins, in seconds after the path was proved. With 0 the fault is complete
+            before the load begins.
     """
     study = fixtures.make_study(study_text)
     file, plan = fixtures.create_results_file(folder / "faulty.vnb", study)
@@ -48,8 +49,11 @@ def measure_with_fault(
     def inject(testbed: Testbed, load: TrialLoad) -> Iterator[Testbed]:
         name = testbed.topology.testbed_name  # type: ignore[attr-defined]
         namespaces = {short: f"vnb.{name}.{short}" for short in ("a1", "b1", "sw")}
+        is_faulty = next(attempts) in faulty_trials
+        if is_faulty and not after_s:
+            fault(namespaces)
         timer = threading.Timer(after_s, fault, (namespaces,))
-        if next(attempts) in faulty_trials:
+        if is_faulty and after_s:
             timer.start()
         try:
             yield testbed

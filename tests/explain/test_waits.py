@@ -25,16 +25,18 @@ def confidence_in_loss(workload: str = TCP_STREAM, **time: float) -> str:
 
 def test_the_table_names_known_causes_metrics_and_workloads() -> None:
     table = load_waits()
-    assert table.own_time_by_cause.keys() <= load_rules().keys()
-    assert set(table.waits) <= EVIDENCE_METRICS.keys()
-    assert {metric for own in table.own_time_by_cause.values() for metric in own} <= EVIDENCE_METRICS.keys()
-    assert all(table.own_time_by_cause.values())
+    assert table.time_metrics_lengthened_by_cause.keys() <= load_rules().keys()
+    assert set(table.wait_metrics) <= EVIDENCE_METRICS.keys()
+    assert {
+        metric for own in table.time_metrics_lengthened_by_cause.values() for metric in own
+    } <= EVIDENCE_METRICS.keys()
+    assert all(table.time_metrics_lengthened_by_cause.values())
 
 
 def test_every_use_of_time_of_the_network_is_a_wait_or_work() -> None:
     work = {"packet_processing", "virtual_switch"}
     network = {f"time_{use.name}_percent" for use in TIME_USES.values() if use.part == "network"}
-    assert network - set(load_waits().waits) == {f"time_{name}_percent" for name in work}
+    assert network - set(load_waits().wait_metrics) == {f"time_{name}_percent" for name in work}
 
 
 def test_loss_is_very_likely_if_streams_wait_for_its_recovery() -> None:

@@ -20,7 +20,7 @@ from vnetbench.study.factors.registry import FACTORS, complete_levels
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.file.schema import make_json_schema
 from vnetbench.study.plan import make_plan
-from vnetbench.wording.factor_text import factor_label, level_phrase
+from vnetbench.wording.factor_text import factor_title, level_phrase
 
 pytestmark = pytest.mark.pure
 
@@ -83,7 +83,7 @@ def test_a_new_factor_is_tried_by_doctor() -> None:
 
 @pytest.mark.usefixtures("quick_ack")
 def test_a_new_factor_has_its_words_and_its_place_in_the_schema() -> None:
-    assert factor_label("quick_ack") == "Quick ACK"
+    assert factor_title("quick_ack") == "Quick ACK"
     assert level_phrase("quick_ack", "on") == "quick ACK on"
     assert "quick_ack" in str(make_json_schema())
 

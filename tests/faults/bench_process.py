@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.own_testbeds import list_own_testbeds
 from vnetbench.lab import registry
 from vnetbench.results.file import ResultsFile
 
@@ -113,7 +114,7 @@ def assert_complete(path: Path) -> None:
 def agents() -> list[int]:
     """Return the process ids of agents in testbeds of campaigns on this machine."""
     found = []
-    for entry in registry.list_registered_and_leftover_testbeds():
+    for entry in list_own_testbeds():
         if entry.name.startswith("run-"):
             found += registry.testbed_pids(entry.name)
     return found

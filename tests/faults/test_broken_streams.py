@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.faults import bench_process as bench
+from tests.own_testbeds import list_own_testbeds
 from vnetbench.lab import netlink, registry
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import EndpointRecord, TrialRecord
@@ -63,7 +64,7 @@ def wait_for_load() -> str:
     """Wait until data flows between two VMs and return the testbed's name."""
     deadline = time.monotonic() + bench.PATIENCE_S
     while time.monotonic() < deadline:
-        for entry in registry.list_registered_and_leftover_testbeds():
+        for entry in list_own_testbeds():
             with suppress(Exception):  # It may just be starting.
                 if entry.name.startswith("run-") and received(entry.name) > 50_000_000:
                     return entry.name

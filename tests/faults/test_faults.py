@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -17,8 +18,10 @@ import click
 import pytest
 
 import vnetbench
+from bench.redteam.target import descendants, process_name
 from tests.faults import bench_process as bench
-from vnetbench.lab import netlink, registry
+from tests.own_testbeds import list_own_testbeds
+from vnetbench.lab import netlink
 from vnetbench.results.file import ResultsFile
 
 pytestmark = pytest.mark.lab
@@ -77,12 +80,34 @@ def test_lab_clean_removes_everything_of_a_killed_bench_and_its_agents(tmp_path:
     code, output = bench.run("lab", "clean")
     assert (code, output.startswith("Removed run-")) == (0, True)
     assert not [n for n in netlink.list_namespaces() if n.startswith("vnb.run-")]
-    assert not [e for e in registry.list_registered_and_leftover_testbeds() if e.name.startswith("run-")]
+    assert not [e for e in list_own_testbeds() if e.name.startswith("run-")]
     assert bench.agents() == []
     code, _ = bench.run("resume", results)
     assert code == 0
     assert before <= set(bench.trials(results))
     bench.assert_complete(results)
+
+
+def test_lab_clean_ends_a_stopped_agent_of_a_killed_bench(tmp_path: Path) -> None:
+    study, results = bench.write_study(tmp_path, bench.ENDLESS_STUDY), tmp_path / "r.vnb"
+    process = bench.start("run", study, "-o", results)
+    bench.wait_for_trials(results, 1)
+    (observer,) = (pid for pid in descendants(process.pid) if is_agent_of_the_machine(pid))
+    os.kill(observer, signal.SIGSTOP)
+    bench.kill(process)
+    assert is_agent_of_the_machine(observer)
+    code, output = bench.run("lab", "clean")
+    # Another test run of this machine may have left a stopped agent too.
+    assert code == 0 and re.match(r"Ended \d+ stopped agents? of killed campaigns\.", output), output
+    assert not is_agent_of_the_machine(observer)
+
+
+def is_agent_of_the_machine(pid: int) -> bool:
+    """Return whether a process is an agent outside a VM: the observer, which no testbed contains."""
+    with suppress(OSError):
+        network = [Path(f"/proc/{each}/ns/net").readlink() for each in (pid, "self")]
+        return process_name(pid).startswith("vnetbench-agent") and network[0] == network[1]
+    return False
 
 
 def test_lab_clean_does_not_touch_a_running_campaign(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.faults import bench_process
 from tests.lab import ssh_hosts
-from tests.lab.ssh_hosts import HostNetwork, wait_until
+from tests.lab.ssh_hosts import Host, HostNetwork, wait_until
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.lab import netlink
@@ -28,6 +29,8 @@ from vnetbench.study.model import TestbedSpec
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("real_root")]
 
+LEAST_LOAD_BYTES = 20_000_000
+"""More than the control connections carry, the agent's program included."""
 LONG_S = 20.0
 """Duration of a trial that is interrupted long before its end."""
 STUDY = """\
@@ -81,19 +84,31 @@ def assert_hosts_are_restored(network: HostNetwork) -> None:
 
 
 @contextmanager
-def during_load(action: Callable[[], None]) -> Iterator[None]:
-    """Run a function while a trial is under load."""
-    timer = threading.Timer(1.0, action)
-    timer.start()
-    yield
-    timer.join()
+def during_load(host: Host, action: Callable[[], None]) -> Iterator[None]:
+    """Run a function once the host receives the load of a trial, which a busy machine may start late."""
+    before = received_bytes(host)
+
+    def act() -> None:
+        wait_until(lambda: received_bytes(host) > before + LEAST_LOAD_BYTES)
+        action()
+
+    with ThreadPoolExecutor(1) as pool:
+        acting = pool.submit(act)
+        yield
+        acting.result()
+
+
+def received_bytes(host: Host) -> int:
+    with netlink.open_in_namespace(host.vm.namespace) as ipr:
+        (link,) = ipr.get_links(netlink.interface_index(ipr, host.vm.interface))
+        return int(link.get_attr("IFLA_STATS64")["rx_bytes"])
 
 
 def test_a_cut_connection_costs_only_its_trial(network: HostNetwork, instrument: LabInstrument) -> None:
     instrument.measure(make_load(0.2), lambda: False)
     host = network.hosts["web-02"]
     with (
-        during_load(lambda: ssh_hosts.kill(*host.connections())),
+        during_load(host, lambda: ssh_hosts.kill(*host.connections())),
         pytest.raises(TrialFailed, match=r"web-02: the agent ended \(the SSH connection was lost\)"),
     ):
         instrument.measure(make_load(LONG_S), lambda: False)
@@ -104,7 +119,7 @@ def test_knobs_are_restored_after_a_link_was_down(network: HostNetwork, instrume
     instrument.measure(make_load(0.2), lambda: False)
     host = network.hosts["web-02"]
     with (
-        during_load(lambda: network.set_link(host, "down")),
+        during_load(host, lambda: network.set_link(host, "down")),
         pytest.raises(TrialFailed, match="web-02"),
     ):
         instrument.measure(make_load(LONG_S), lambda: False)
@@ -112,8 +127,13 @@ def test_knobs_are_restored_after_a_link_was_down(network: HostNetwork, instrume
     (leftover,) = leftovers.list_agent_folder_records()
     assert (leftover.host, leftover.is_own) == ("web-02", True)
     assert mtus(network) == [1500, 1400]
-    with during_load(lambda: network.set_link(host, "up")):
+    # The bench waits for the host, so that the link may come back at any time.
+    timer = threading.Timer(1.0, network.set_link, (host, "up"))
+    timer.start()
+    try:
         instrument.measure(make_load(0.2), lambda: False)
+    finally:
+        timer.join()
 
 
 def test_a_killed_remote_agent_costs_only_its_trial_and_leaves_nothing(
@@ -122,7 +142,10 @@ def test_a_killed_remote_agent_costs_only_its_trial_and_leaves_nothing(
     instrument.measure(make_load(0.2), lambda: False)
     (web_02,) = [left.folder for left in leftovers.list_agent_folder_records() if left.host == "web-02"]
     (agent,) = [pid for pid, folder in ssh_hosts.agents().items() if Path(folder).name == web_02]
-    with during_load(lambda: ssh_hosts.kill(agent)), pytest.raises(TrialFailed, match=r"web-02.*killed"):
+    with (
+        during_load(network.hosts["web-02"], lambda: ssh_hosts.kill(agent)),
+        pytest.raises(TrialFailed, match=r"web-02.*killed"),
+    ):
         instrument.measure(make_load(LONG_S), lambda: False)
 
 

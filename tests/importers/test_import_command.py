@@ -50,6 +50,18 @@ def test_a_log_becomes_a_results_file_of_the_same_name(
     assert "imported 3 of 3 runs" in capsys.readouterr().out
 
 
+def test_the_first_command_after_an_import_computes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    (folder / "a.log").write_text(RUN * 3)
+    run_command("import", "a.log")
+    for name in ("estimate.summarize.summarize", "report.text.narrative.build_narrative"):
+        monkeypatch.setattr(f"vnetbench.{name}", lambda _: pytest.fail("it computes again"))
+    assert run_command("show", "a.vnb") == run_command("explain", "a.vnb") == 0
+    assert "13.9" in capsys.readouterr().out
+
+
 def test_incomplete_runs_are_reported_by_line_and_the_rest_is_imported(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from tests.iperf3.option_matrix import Document
 from vnetbench.agents.binary import agent_binary_path
 
 TIMEOUT_S = 60.0
+LEAST_LOAD_BYTES = 1_000_000
 HOST = "127.0.0.1"
 
 
@@ -103,6 +106,44 @@ def run_server(folder: Path, *options: str) -> Iterator[JsonServer]:
         yield running
     finally:
         running.close()
+
+
+@contextmanager
+def act_under_load(
+    port: int, action: Callable[[], object], least_bytes: int = LEAST_LOAD_BYTES
+) -> Iterator[None]:
+    """Do this in another thread, once so many bytes have passed a connection of the server at this port.
+
+    A busy machine may start the load later than any fixed time. The kernel's counters show when it flows.
+    """
+
+    def act() -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while bytes_of_largest_connection(port) < least_bytes:
+            assert time.monotonic() < deadline, f"no load started on port {port}"
+            time.sleep(0.01)
+        action()
+
+    with ThreadPoolExecutor(1) as pool:
+        acting = pool.submit(act)
+        yield
+        acting.result()
+
+
+def bytes_of_largest_connection(port: int) -> int:
+    """Return the largest number of bytes that one connection of the server at this port has carried."""
+    command = ["ss", "-Htin", "state", "established", "sport", "=", f":{port}"]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return max((int(count) for count in re.findall(r"bytes_(?:acked|received):(\d+)", listing)), default=0)
+
+
+def wait_for_output(process: subprocess.Popen[str], pattern: str) -> None:
+    """Read a process's lines until one matches; fail at the end of its output."""
+    assert process.stdout is not None
+    for line in iter(process.stdout.readline, ""):
+        if re.search(pattern, line):
+            return
+    raise AssertionError(f"the process ended without a line that matches {pattern}")
 
 
 def wait_for_listener(port: int, process: subprocess.Popen[Any]) -> None:

@@ -50,7 +50,7 @@ def test_steps_run_in_order_after_errors_and_all_errors_are_kept() -> None:
     closed: list[str] = []
     parts = [Part("a", closed, fails=True), Part("b", closed), Part("c", closed, fails=True)]
     with pytest.raises(OSError, match="a cannot be closed") as raised:
-        cleanup.run_all(part.close for part in parts)
+        cleanup.run_all_despite_errors(part.close for part in parts)
     assert closed == ["a", "b", "c"]
     assert raised.value.__notes__ == ["another step failed too: OSError('c cannot be closed')"]
 
@@ -62,7 +62,9 @@ def test_an_interruption_is_raised_before_other_errors() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cleanup.run_all((Part("a", closed, fails=True).close, interrupt, Part("b", closed).close))
+        cleanup.run_all_despite_errors(
+            (Part("a", closed, fails=True).close, interrupt, Part("b", closed).close)
+        )
     assert closed == ["a", "b"]
 
 

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.lab.test_requests import run_campaign
+from tests.quiet import quiet_machine_required
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.commands.lab import lab_group
@@ -25,6 +26,7 @@ from vnetbench.lab.netns.topology import NetnsShape
 from vnetbench.lab.testbed import Testbed
 from vnetbench.process import read_own_process_identity
 from vnetbench.results.file import ResultsFile
+from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors.registry import complete_levels, format_level, parse_level
 from vnetbench.study.model import Level, TestbedSpec
 
@@ -39,26 +41,37 @@ def hierarchy(real_root: None) -> CgroupHierarchy:
 
 
 def groups(hierarchy: CgroupHierarchy, testbed: str) -> list[Path]:
-    return list(hierarchy.mount_point.rglob(f"vnb.{testbed}.*"))
+    """Return the groups of a testbed, but not those of another test run on this machine."""
+    found = control_groups.find_groups(hierarchy, testbed, "*")
+    return [group for group in found if control_groups._is_own_or_abandoned(group)]
+
+
+def limited_trials(path: Path) -> list[TrialRecord]:
+    return [t for t in ResultsFile.open_to_read(path).trials() if t.effective["cpu_quota"] != "none"]
+
+
+def sender_counters(trial: TrialRecord) -> dict[str, float]:
+    (sender,) = (endpoint for endpoint in trial.endpoints if endpoint.role == "source")
+    counters = sender.totals["counters"]
+    assert isinstance(counters, dict)
+    return counters
 
 
 @pytest.mark.lab
 def test_a_vm_above_its_quota_is_throttled_and_its_counters_show_it(
     tmp_path: Path, hierarchy: CgroupHierarchy
 ) -> None:
-    summary = run_campaign(tmp_path, "tcp_stream", 'streams = 4\ncpu_quota = ["none", "5 %"]')
+    # A VM that gets less CPU time than its quota is not throttled.
+    with quiet_machine_required():
+        summary = run_campaign(tmp_path, "tcp_stream", 'streams = 4\ncpu_quota = ["none", "5 %"]')
+        limited = [sender_counters(trial) for trial in limited_trials(tmp_path / "r.vnb")]
+        assert all(counters["cgroup_throttled_periods"] > 0 for counters in limited)
     found = {t.effective["cpu_quota"]: t.state for t in summary.treatments}
     assert found == {"none": "trial limit", 0.05: "trial limit"}, [t.failures for t in summary.treatments]
-    limited = 0
-    for trial in ResultsFile.open_to_read(tmp_path / "r.vnb").trials():
-        (sender,) = (endpoint for endpoint in trial.endpoints if endpoint.role == "source")
-        counters = sender.totals["counters"]
-        assert isinstance(counters, dict)
-        if trial.effective["cpu_quota"] != "none":
-            assert 0 < counters["cgroup_throttled_periods"] <= counters["cgroup_periods"]
-            assert counters["cgroup_throttled_s"] > 0
-            limited += 1
-    assert limited == 2
+    assert len(limited) == 2
+    for counters in limited:
+        assert counters["cgroup_throttled_periods"] <= counters["cgroup_periods"]
+        assert counters["cgroup_throttled_s"] > 0
     assert groups(hierarchy, "t-requests*") == []
 
 
@@ -190,10 +203,10 @@ def test_a_quota_is_read_from_the_current_group_of_a_process(
         return CgroupHierarchy(tmp_path, found[process], version) if process in found else None
 
     monkeypatch.setattr(control_groups, "find_cpu_hierarchy", mounted)
-    assert control_groups.changed_quota({"cpu_quota": level}, {"a1": 71}) == {}
-    assert control_groups.changed_quota({"cpu_quota": 0.1}, {"a1": 71}) == {"cpu_quota": level}
+    assert control_groups.quota_if_changed({"cpu_quota": level}, {"a1": 71}) == {}
+    assert control_groups.quota_if_changed({"cpu_quota": 0.1}, {"a1": 71}) == {"cpu_quota": level}
     # The bench's own group means none, and an ended process has no value.
-    assert control_groups.changed_quota({"cpu_quota": "none"}, {"a1": 72, "b1": 73}) == {}
+    assert control_groups.quota_if_changed({"cpu_quota": "none"}, {"a1": 72, "b1": 73}) == {}
 
 
 @pytest.mark.lab
@@ -210,8 +223,8 @@ def test_a_quota_changed_by_another_program_is_found_for_each_vm(
 ) -> None:
     monkeypatch.setattr(control_groups, "_read_quota_cpus", {71: 0.5, 72: "none"}.get)
     pids = {"a1": 71, "b1": 72}
-    assert control_groups.changed_quota({"cpu_quota": {"a1": 0.5, "b1": "none"}}, pids) == {}
-    changed = control_groups.changed_quota({"cpu_quota": {"a1": 0.5, "b1": 0.5}}, pids)
+    assert control_groups.quota_if_changed({"cpu_quota": {"a1": 0.5, "b1": "none"}}, pids) == {}
+    changed = control_groups.quota_if_changed({"cpu_quota": {"a1": 0.5, "b1": 0.5}}, pids)
     assert changed == {"cpu_quota": {"a1": 0.5, "b1": "none"}}
 
 

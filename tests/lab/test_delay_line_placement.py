@@ -9,7 +9,7 @@ import pytest
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.links.delay_line import FIX_BY_KNOB, DelayLines
+from vnetbench.lab.links.delay_line import DELAY_LINE_FIX_BY_KNOB, DelayLines
 
 pytestmark = pytest.mark.pure
 
@@ -49,7 +49,7 @@ def test_a_treatment_is_refused_if_the_line_cannot_be_pinned(answer: Any, what: 
     with pytest.raises(TreatmentRefused) as refused:
         make_delay_lines(answer).pin_threads(LOAD, ONLINE)
     assert refused.value.what == what
-    assert (refused.value.where, refused.value.fix) == ("delay line", FIX_BY_KNOB["cpus"])
+    assert (refused.value.where, refused.value.fix) == ("delay line", DELAY_LINE_FIX_BY_KNOB["cpus"])
 
 
 def test_an_ended_agent_of_a_line_does_not_refuse_the_treatment() -> None:

@@ -13,6 +13,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.machine import FIRST_CPU, USABLE_CPUS, needs_two_cpus
 from vnetbench.campaign.frame_counts import FrameTotals, sum_endpoint_counts
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
@@ -22,6 +23,7 @@ from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netns import open_vswitch
 from vnetbench.lab.netns.testbed import NetnsLab, NetnsTestbed, create_testbed
 from vnetbench.lab.netns.topology import NetnsShape, make_topology
+from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 
@@ -123,31 +125,36 @@ def test_without_a_device_the_sender_counts_the_frames(create: CreateTestbed, vs
     assert (found["device_cpus"], found["sink_cpus"]) == ("any", {})
 
 
+@needs_two_cpus
 @pytest.mark.usefixtures("real_root")
 @pytest.mark.parametrize("vswitch", SWITCHING)
 def test_device_and_tester_run_on_different_cpus(create: CreateTestbed, vswitch: str) -> None:
     testbed = create(vswitch)
-    testbed.online_cpus = frozenset({0, 1})
-    for level in ("auto", "apart", "1"):
+    first, second = USABLE_CPUS[:2]
+    testbed.online_cpus = frozenset({first, second})
+    tester, device = str(first), str(second)
+    for level in ("auto", "apart", device):
         found = apply_levels(testbed, "frames", device_cpus=level)
-        assert (found["device_cpus"], found["tester_cpus"], found["sink_cpus"]) == ("1", "0", {"b1": "0"})
+        assert (found["device_cpus"], found["tester_cpus"]) == (device, tester)
+        assert found["sink_cpus"] == {"b1": tester}
         assert found["port_offloads"] == {"gro": True, "tso": False}
         assert "device_cpus_unavailable" not in found
     both = apply_levels(testbed, "frames", direction="both")
-    assert both["sink_cpus"] == {"a1": "0", "b1": "0"}
-    threads = open_vswitch.switch_threads(testbed.topology.testbed_name)
+    assert both["sink_cpus"] == {"a1": tester, "b1": tester}
+    threads = open_vswitch.switch_threads(testbed.topology)
     assert bool(threads) == (vswitch == "openvswitch")
-    assert all(os.sched_getaffinity(thread) == {1} for thread in threads)
+    assert all(os.sched_getaffinity(thread) == {second} for thread in threads)
     found = apply_levels(testbed, "frames", device_cpus="any")
-    assert (found["tester_cpus"], found["sink_cpus"]) == ("0-1", {})
-    assert all(os.sched_getaffinity(thread) == {0, 1} for thread in threads)
+    assert (found["tester_cpus"], found["sink_cpus"]) == (format_cpu_list((first, second)), {})
+    assert all(os.sched_getaffinity(thread) == {first, second} for thread in threads)
 
 
+@needs_two_cpus
 @pytest.mark.usefixtures("real_root")
 @pytest.mark.parametrize("vswitch", SWITCHING)
 def test_napi_threads_are_watched_while_they_exist(create: CreateTestbed, vswitch: str) -> None:
     testbed = create(vswitch)
-    testbed.online_cpus = frozenset({0, 1})
+    testbed.online_cpus = frozenset(USABLE_CPUS[:2])
 
     def watched_names() -> set[str]:
         return {str(thread["name"]) for thread in (testbed.observer_targets() or {})["threads"]}  # type: ignore[attr-defined]
@@ -161,7 +168,7 @@ def test_napi_threads_are_watched_while_they_exist(create: CreateTestbed, vswitc
 
 def test_a_device_without_own_cpus_is_noted_or_refused(create: CreateTestbed) -> None:
     testbed = create("bridge")
-    testbed.online_cpus = frozenset({0})
+    testbed.online_cpus = frozenset({FIRST_CPU})
     found = apply_levels(testbed, "frames")
     assert found["device_cpus"] == "any"
     assert "no CPU is left for the device under test" in str(found["device_cpus_unavailable"])
@@ -221,7 +228,7 @@ def test_open_vswitch_of_a_killed_bench_is_removed() -> None:
     assert builder.stdout.readline() == "built\n"
     os.kill(builder.pid, signal.SIGKILL)
     builder.wait()
-    assert open_vswitch.switch_threads("t-killed-ovs")
+    assert open_vswitch.switch_threads(make_topology("t-killed-ovs", NetnsShape("openvswitch")))
     registry.remove_testbed("t-killed-ovs")
     assert registry.testbed_pids("t-killed-ovs") == []
     assert not (registry.REGISTRY_FOLDER / "t-killed-ovs").exists()

@@ -55,16 +55,16 @@ def web_2(interface: str | None = None, address: str | None = None) -> PairHost:
 def test_by_default_load_uses_the_interface_of_the_ssh_connection() -> None:
     found = choose_routed_interfaces(web_1(), web_2())
     assert found == (
-        LoadInterface("ens160", "192.0.2.11", "", has_ipv6=True),
-        LoadInterface("ens160", "192.0.2.12", "", has_ipv6=True),
+        LoadInterface("ens160", "192.0.2.11", "", has_any_ipv6_address=True),
+        LoadInterface("ens160", "192.0.2.12", "", has_any_ipv6_address=True),
     )
 
 
 def test_a_named_interface_decides_for_the_peer_too() -> None:
     for a, b in ((web_1(interface="ens192"), web_2()), (web_1(), web_2(address="10.0.0.12"))):
         assert choose_routed_interfaces(a, b) == (
-            LoadInterface("ens192", "10.0.0.11", "2001:db8::b", has_ipv6=True),
-            LoadInterface("ens192", "10.0.0.12", "2001:db8::c", has_ipv6=True),
+            LoadInterface("ens192", "10.0.0.11", "2001:db8::b", has_any_ipv6_address=True),
+            LoadInterface("ens192", "10.0.0.12", "2001:db8::c", has_any_ipv6_address=True),
         )
 
 
@@ -128,8 +128,8 @@ def test_two_names_of_one_machine_are_refused() -> None:
 
 def test_two_interfaces_of_one_machine_need_neither_routes_nor_addresses() -> None:
     a, b = choose_interfaces_of_one_machine(web_1(interface="ens192"), web_1(interface="ens224"))
-    assert a == LoadInterface("ens192", "10.0.0.11", "2001:db8::b", has_ipv6=True)
-    assert b == LoadInterface("ens224", "198.19.0.1", "2001:2:0:1::1", has_ipv6=False)
+    assert a == LoadInterface("ens192", "10.0.0.11", "2001:db8::b", has_any_ipv6_address=True)
+    assert b == LoadInterface("ens224", "198.19.0.1", "2001:2:0:1::1", has_any_ipv6_address=False)
     a, _ = choose_interfaces_of_one_machine(
         web_1(interface="ens192", address="10.9.9.9"), web_1(interface="ens224")
     )

@@ -37,9 +37,9 @@ def test_changed_knobs_leave_the_values_of_forwarding_guests_unchanged(
     found = {"a1": {"uso": True, "tso": True}, "b1": {"uso": True, "tso": True}}
     monkeypatch.setattr(knobs, "read_knobs", lambda *_: found)
     effective = {"tso": True, "uso": {**dict.fromkeys(("a1", "b1"), True), "g1 eth0": None}}
-    assert knobs.changed_knobs(effective, endpoints, agents) == {}
+    assert knobs.knob_values_if_changed(effective, endpoints, agents) == {}
     found["b1"] = {"uso": False, "tso": False}
-    assert knobs.changed_knobs(effective, endpoints, agents) == {
+    assert knobs.knob_values_if_changed(effective, endpoints, agents) == {
         "tso": {"a1": True, "b1": False},
         "uso": {"a1": True, "b1": False, "g1 eth0": None},
     }

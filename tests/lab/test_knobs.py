@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.machine import FIRST_CPU, USABLE_CPUS, needs_adapters_with_few_queues
 from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.trial import TrialLoad, measure_trial
 from vnetbench.lab import netlink
@@ -20,8 +20,6 @@ from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 
 pytestmark = pytest.mark.lab
-
-ONLINE = frozenset(os.sched_getaffinity(0))
 
 
 @pytest.fixture(scope="module", params=["bridge", "direct", "macvlan"])
@@ -94,16 +92,16 @@ def test_an_offload_shows_in_the_counters_of_the_interface(bridged: NetnsTestbed
 
 
 def test_a_vm_gets_the_cpus_of_its_level(testbed: NetnsTestbed) -> None:
-    last = max(ONLINE)
-    found = apply_levels(testbed, cpus=f"0/{last}")
-    assert found["cpus"] == ({"a1": "0", "b1": str(last)} if last else "0")
+    first, last = str(USABLE_CPUS[0]), str(USABLE_CPUS[-1])
+    found = apply_levels(testbed, cpus=f"{first}/{last}")
+    assert found["cpus"] == ({"a1": first, "b1": last} if last != first else first)
     assert apply_levels(testbed, cpus="any")["cpus"] is not None
 
 
 def test_receive_processing_runs_on_the_named_cpus(testbed: NetnsTestbed, real_root: None) -> None:
-    apply_levels(testbed, irq_cpus="0", cpus="any")
+    apply_levels(testbed, irq_cpus=str(FIRST_CPU), cpus="any")
     path = "/sys/class/net/eth0/queues/rx-0/rps_cpus"
-    assert int(run_inside(testbed, "a1", "cat", path).strip().replace(",", ""), 16) == 1
+    assert int(run_inside(testbed, "a1", "cat", path).strip().replace(",", ""), 16) == 1 << FIRST_CPU
     apply_levels(testbed, irq_cpus="off")
     assert int(run_inside(testbed, "a1", "cat", path).strip().replace(",", ""), 16) == 0
 
@@ -145,6 +143,7 @@ def test_an_interface_that_is_down_is_suggested_as_the_reason(bridged: NetnsTest
             ipr.link("set", index=index, state="up")
 
 
+@needs_adapters_with_few_queues
 def test_more_queues_than_the_adapter_has_are_refused(testbed: NetnsTestbed) -> None:
     with pytest.raises(TreatmentRefused, match="queues = 64 cannot be set") as refused:
         apply_levels(testbed, queues=64)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +32,28 @@ def _fake_helper(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> 
     path = folder / "programs.py"
     path.write_text(f"import time\n{script}\n")
     monkeypatch.setattr(target, "PROGRAMS", path)
+
+
+END_WITH_BENCH = """\
+import os, pathlib
+pathlib.Path("{pids}", str(os.getpid())).touch()
+while not os.path.exists("{started}"):
+    time.sleep(0.01)
+"""
+"""A helper that ends once the bench has started."""
+
+WAIT_FOR_END = """\
+import pathlib
+def has_ended(pid):
+    try:
+        return pathlib.Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+pathlib.Path("{started}").touch()
+while not any(has_ended(path.name) for path in pathlib.Path("{pids}").iterdir()):
+    time.sleep(0.01)
+"""
+"""A bench that starts, and ends after a helper."""
 
 
 def _store_run(folder: Path) -> Label:
@@ -92,6 +116,14 @@ def test_a_control_that_does_not_end_has_an_error(tmp_path: Path, monkeypatch: p
 def test_other_load_that_does_not_start_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _fake_vnetbench(monkeypatch, run="sys.stdout.write('started')")
     _fake_helper(monkeypatch, tmp_path, "raise SystemExit(3)")
+    spawn = target.Target.spawn
+
+    def spawn_and_wait(*arguments: Any) -> subprocess.Popen[bytes]:
+        process = spawn(*arguments)
+        process.wait(60)  # A busy machine may take long to start it, and thus to end it.
+        return process
+
+    monkeypatch.setattr(target.Target, "spawn", spawn_and_wait)
     label = runner.perform(BUSY, tmp_path, "run", [0], None)
     assert label.error.startswith("other load: ended with 3")
     assert not (tmp_path / "run.txt").exists()
@@ -100,8 +132,11 @@ def test_other_load_that_does_not_start_is_an_error(tmp_path: Path, monkeypatch:
 def test_other_load_that_ends_during_the_run_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _fake_vnetbench(monkeypatch, run="time.sleep(1.0)")
-    _fake_helper(monkeypatch, tmp_path, "time.sleep(0.6)")
+    bench_started, helper_pids = tmp_path / "bench-started", tmp_path / "helpers"
+    helper_pids.mkdir()
+    wait_for_end = WAIT_FOR_END.format(started=bench_started, pids=helper_pids)
+    _fake_vnetbench(monkeypatch, run=f"exec({wait_for_end!r})")
+    _fake_helper(monkeypatch, tmp_path, END_WITH_BENCH.format(started=bench_started, pids=helper_pids))
     label = runner.perform(BUSY, tmp_path, "run", [0], None)
     assert label.error.startswith("other load: ended with 0")
 

@@ -15,7 +15,7 @@ from vnetbench.estimate.model import Mode
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.campaign_charts import main_charts, other_metric_charts, trial_charts
 from vnetbench.report.charts.chart import Chart
-from vnetbench.report.charts.chart_rows import metric_rows, time_series_rows
+from vnetbench.report.charts.chart_rows import metric_rows, time_series_rows_and_omission_note
 from vnetbench.report.charts.chart_specs import metric_spec
 from vnetbench.report.charts.factor_layout import lay_out_factors
 from vnetbench.report.charts.image_files import render_svg, write_pngs
@@ -80,7 +80,7 @@ def test_an_unmeasured_treatment_is_marked_with_the_reason(jumbo: CampaignSummar
 
 
 def test_goodput_within_trials_shows_the_warm_up(single: CampaignSummary) -> None:
-    rows, omission_note = time_series_rows(single, lay_out_factors(single))
+    rows, omission_note = time_series_rows_and_omission_note(single, lay_out_factors(single))
     assert omission_note == "Each panel shows the last 8 trials."
     point = next(p for p in single.treatments[0].points[1:] if p.warmup_s > 0)
     warmup_s = [row["time_s"] for row in rows if row["trial"] == point.trial_id and row["part"] == "warm-up"]
@@ -167,7 +167,7 @@ def test_latencies_before_the_load_have_separate_curves(mixed: CampaignSummary) 
 
 
 def test_a_time_series_shows_the_idle_phase_before_second_0(mixed: CampaignSummary) -> None:
-    rows, _ = time_series_rows(mixed, lay_out_factors(mixed))
+    rows, _ = time_series_rows_and_omission_note(mixed, lay_out_factors(mixed))
     rows_by_part = {
         part: [row for row in rows if row["part"] == part] for part in ("idle", "warm-up", "measured")
     }

@@ -14,7 +14,7 @@ from vnetbench.published.tables import ValueWithRange
 from vnetbench.report.charts.campaign_charts import main_charts, other_metric_charts, trial_charts
 from vnetbench.report.charts.factor_layout import lay_out_factors
 from vnetbench.report.charts.frame_rows import (
-    frame_size_rows,
+    frame_size_rows_and_y_max,
     line_rate_fps,
     search_step_rows,
     step_rows_near_throughput,
@@ -53,14 +53,14 @@ def test_the_line_rate_is_that_of_ethernet() -> None:
 def test_frame_sizes_are_on_the_x_axis_with_the_mix_at_its_mean(throughput: CampaignSummary) -> None:
     layout = lay_out_factors(throughput)
     assert layout.x_factor is not None and layout.x_factor.name == "frame_size"
-    rows, _ = frame_size_rows(throughput, layout, "throughput_fps")
+    rows, _ = frame_size_rows_and_y_max(throughput, layout, "throughput_fps")
     forward = [row for row in rows if row["kind"] == "estimate" and row["series"] == "forward"]
     position = {row["x_level"]: row["x"] for row in forward}
     assert position["256"] < position["imix"] < position["512"]
 
 
 def test_the_chart_shows_nearby_line_rates_and_the_packet_limit(throughput: CampaignSummary) -> None:
-    rows, y_max = frame_size_rows(throughput, lay_out_factors(throughput), "throughput_fps")
+    rows, y_max = frame_size_rows_and_y_max(throughput, lay_out_factors(throughput), "throughput_fps")
     rates = {(row["panel"], row["rate"]) for row in rows if row["kind"] == "line rate"}
     assert ("vSwitch bridge", "10 Gbit/s") in rates
     # 0.2 Mframe/s of 1518 bytes is far from 10 Gbit/s.
@@ -87,7 +87,7 @@ def test_the_link_rate_is_the_line_rate_and_doubles_for_both_directions(
         if t.factors["direction"] == "both"
     )
     summary = replace(throughput, treatments=shaped)
-    rows, _ = frame_size_rows(summary, lay_out_factors(summary), "throughput_fps")
+    rows, _ = frame_size_rows_and_y_max(summary, lay_out_factors(summary), "throughput_fps")
     assert {row["rate"] for row in rows if row["kind"] == "line rate"} == {"2 × 1 Gbit/s"}
 
 

@@ -19,7 +19,7 @@ from tests.results.crafted_files import execute
 from vnetbench.commands.summaries import read_summary_without_experiments
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.printable import make_printable
-from vnetbench.report.charts.chart_rows import time_series_rows
+from vnetbench.report.charts.chart_rows import time_series_rows_and_omission_note
 from vnetbench.report.charts.factor_layout import lay_out_factors
 from vnetbench.report.export.campaign_csv import campaign_csv
 from vnetbench.report.export.campaign_json import campaign_json
@@ -117,5 +117,5 @@ def test_json_of_a_stopped_search_without_a_time_limit_has_null(hostile: Campaig
 def test_a_treatment_without_the_deciding_metric_has_no_time_series_chart(jumbo: CampaignSummary) -> None:
     first, *others = jumbo.treatments
     summary = replace(jumbo, treatments=(replace(first, metrics={}), *others))
-    rows, _ = time_series_rows(summary, lay_out_factors(summary))
+    rows, _ = time_series_rows_and_omission_note(summary, lay_out_factors(summary))
     assert rows

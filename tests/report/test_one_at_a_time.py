@@ -16,7 +16,7 @@ from vnetbench.report.charts.campaign_charts import main_charts
 from vnetbench.report.export.campaign_json import campaign_json
 from vnetbench.report.export.markdown import campaign_markdown
 from vnetbench.report.one_at_a_time import (
-    BASELINE,
+    BASELINE_LEVEL,
     baseline_ratio_column,
     merge_sparse_design_into_one_factor,
 )
@@ -48,7 +48,7 @@ def tuning() -> CampaignSummary:
 def test_a_treatment_is_named_by_its_change(tuning: CampaignSummary) -> None:
     merged = merge_sparse_design_into_one_factor(tuning)
     changes = [each.factors["changed"] for each in merged.treatments]
-    assert changes == [BASELINE, "MTU 9000", "LRO off", "MTU 9000, LRO off"]
+    assert changes == [BASELINE_LEVEL, "MTU 9000", "LRO off", "MTU 9000, LRO off"]
     assert all(each.factors["streams"] == 4 for each in merged.treatments)
     assert merged.warnings[0] == "Baseline: MTU 1500, LRO on"
 
@@ -84,7 +84,12 @@ def test_table_markdown_page_and_charts_contain_the_ratio_to_the_baseline(tuning
         assert "MTU 9000, LRO off" in text
         assert "Ratio to" in text
     (chart, *_) = main_charts(merge_sparse_design_into_one_factor(tuning))
-    assert {row["panel"] for row in chart.rows} == {BASELINE, "MTU 9000", "LRO off", "MTU 9000, LRO off"}
+    assert {row["panel"] for row in chart.rows} == {
+        BASELINE_LEVEL,
+        "MTU 9000",
+        "LRO off",
+        "MTU 9000, LRO off",
+    }
 
 
 def test_json_contains_the_factors_of_the_study(tuning: CampaignSummary) -> None:

@@ -21,7 +21,7 @@ from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.finding_charts import finding_chart
 from vnetbench.report.charts.image_files import render_svg
 from vnetbench.report.charts.time_charts import time_chart
-from vnetbench.report.charts.time_rows import COLOUR_BY_TIME_USE, OTHER_LABEL
+from vnetbench.report.charts.time_rows import COLOUR_BY_TIME_USE, OTHER_USES_LABEL
 from vnetbench.report.export.campaign_json import campaign_json, explanation_json
 from vnetbench.report.page.html import render_page
 from vnetbench.report.text.narrative import build_narrative
@@ -75,10 +75,10 @@ def test_the_legend_names_only_uses_that_reach_2_percent_somewhere(timed: Campai
     named = list(dict.fromkeys(row["use"] for row in chart.rows))
     assert set(named) == {
         "sender runs", "sender waits for a CPU: the load itself", "receiver runs",
-        "receiver waits for a CPU: packet processing", OTHER_LABEL,
+        "receiver waits for a CPU: packet processing", OTHER_USES_LABEL,
     }  # fmt: skip
     svg = render_svg(chart)
-    assert OTHER_LABEL in svg and "round trip" not in svg
+    assert OTHER_USES_LABEL in svg and "round trip" not in svg
 
 
 def test_the_bars_are_streams_and_the_panels_the_other_factors(timed: CampaignSummary) -> None:

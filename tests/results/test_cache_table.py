@@ -19,6 +19,7 @@ from vnetbench.commands.summaries import read_summary_without_experiments
 from vnetbench.dataclass_json import to_json_value
 from vnetbench.estimate import stored_summary
 from vnetbench.estimate.summarize import summarize
+from vnetbench.method_version import method_version
 from vnetbench.process import read_own_process_identity
 from vnetbench.report.text import stored_narrative
 from vnetbench.report.text.narrative import build_narrative
@@ -74,7 +75,7 @@ def show(path: Path) -> str:
 
 
 def store(path: Path, method: str = METHOD, value: object = 5) -> bool:
-    return store_cached_values(path, method, read_change_counter(path) or 0, {"x": value})
+    return store_cached_values(path, method, read_change_counter(path) or 0, [("x", value)])
 
 
 def test_a_second_command_computes_nothing_and_shows_the_same(path: Path, computed: list[str]) -> None:
@@ -85,6 +86,19 @@ def test_a_second_command_computes_nothing_and_shows_the_same(path: Path, comput
     assert again == summary and again.treatments[0].trial_count == 6
     assert stored_narrative.read_or_build_narrative(again) == narrative
     assert computed == ["summary", "narrative"] and narrative.findings
+
+
+def test_trials_in_several_parts_are_read_whole_or_not_at_all(
+    path: Path, computed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_summary, "_VALUES_OF_A_PART", 150)
+    summary = read_summary_without_experiments(path)
+    values = dict(read_cached_values(path, method_version()))
+    assert {"summary points 0 0", "summary points 0 1", "summary points 0 2"} < values.keys()
+    assert read_summary_without_experiments(path) == summary and computed == ["summary"]
+    assert stored_summary._summary_from_values(values) is not None
+    del values["summary points 0 2"]
+    assert stored_summary._summary_from_values(values) is None
 
 
 def test_a_further_trial_invalidates_the_cache(path: Path, computed: list[str]) -> None:
@@ -155,7 +169,7 @@ def test_a_forged_value_is_not_read(path: Path, change: str) -> None:
 
 def test_values_of_the_same_state_of_the_file_are_kept(path: Path) -> None:
     assert store(path)
-    assert store_cached_values(path, METHOD, read_change_counter(path) or 0, {"y": [1]})
+    assert store_cached_values(path, METHOD, read_change_counter(path) or 0, [("y", [1])])
     assert read_cached_values(path, METHOD) == {"x": 5, "y": [1]}
     assert read_cached_values(path, METHOD, "y*") == {"y": [1]}
     assert read_cached_values(path, "method 2") == {}
@@ -165,7 +179,7 @@ def test_nothing_is_stored_in_a_file_that_changed_meanwhile(path: Path) -> None:
     counter = read_change_counter(path) or 0
     ResultsFile.open_to_write(path).close("finished")
     before = path.read_bytes()
-    assert not store_cached_values(path, METHOD, counter, {"x": 5}) and path.read_bytes() == before
+    assert not store_cached_values(path, METHOD, counter, [("x", 5)]) and path.read_bytes() == before
 
 
 def test_nothing_is_stored_in_a_read_only_file(path: Path) -> None:

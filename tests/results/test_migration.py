@@ -309,7 +309,9 @@ def test_a_failed_migration_leaves_the_file_unchanged(
     create_schema_2_file(path)
     before = path.read_bytes()
     with monkeypatch.context() as patch, pytest.raises(BenchError):
-        patch.setattr(version_3, "_RENAMES", (*version_3._RENAMES, "ALTER TABLE absent RENAME TO other"))
+        patch.setattr(
+            version_3, "_RENAMES", (*version_3._RENAME_STATEMENTS, "ALTER TABLE absent RENAME TO other")
+        )
         ResultsFile.open_to_write(path)
     assert schema_version(path) == 2 and path.read_bytes() == before
     assert len(read_trials(path)) == 1

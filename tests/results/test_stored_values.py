@@ -16,7 +16,7 @@ from tests.results.old_files import unpack_recorded_file
 from vnetbench.commands.summaries import read_summary_with_experiments
 from vnetbench.errors import BenchError
 from vnetbench.results.records import EndpointRecord, Sample, StreamSample
-from vnetbench.results.sample_columns import compress_json, decompress_json
+from vnetbench.results.sample_columns import compress_json_with_length, decompress_json
 from vnetbench.results.validation import check_endpoint
 
 CHANGES = {
@@ -74,7 +74,8 @@ def edit_endpoint(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
         part = decompress_json(*data)
         edit(part)
         db.execute(
-            "UPDATE endpoint_data SET json_bytes = ?, data = ? WHERE id = ?", (*compress_json(part), row)
+            "UPDATE endpoint_data SET json_bytes = ?, data = ? WHERE id = ?",
+            (*compress_json_with_length(part), row),
         )
 
 

@@ -11,7 +11,7 @@ from vnetbench.lab.knobs import FIX_BY_KNOB, KNOB_FACTORS
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.labs import LABS
 from vnetbench.study.workloads import WORKLOADS
-from vnetbench.wording.factor_text import factor_label, level_phrase
+from vnetbench.wording.factor_text import factor_title, level_phrase
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ def test_a_factor_names_known_workloads_and_labs(name: str) -> None:
 
 
 def test_factors_have_different_labels() -> None:
-    labels = [factor_label(name) for name in FACTORS]
+    labels = [factor_title(name) for name in FACTORS]
     assert len(set(labels)) == len(labels)
 
 

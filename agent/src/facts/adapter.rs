@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vnetbench_interfaces::interface::{Interface, read_bus_name};
+use vnetbench_interfaces::interface::{Interface, read_bus_type};
 
 /// PCI vendor and device ids (pci.ids) of the adapters that guests have: emulated, paravirtual, and virtual functions.
 const MODELS_BY_PCI_ID: [(&str, &str); 37] = [
@@ -50,7 +50,7 @@ const MODELS_BY_PCI_ID: [(&str, &str); 37] = [
 /// Returns `None` if the interface has no hardware.
 pub fn identify_adapter_model(interface: &Interface) -> Option<String> {
     let device = interface.bus_device_path().ok()?;
-    match read_bus_name(&device)?.as_str() {
+    match read_bus_type(&device)?.as_str() {
         "pci" => {
             let ids = format!(
                 "{}:{}",

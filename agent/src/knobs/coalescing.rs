@@ -95,7 +95,7 @@ impl BidirectionalCoalescing {
     }
 
     /// Returns equal settings if the transmit value is 0: drivers that lack it, or share one value, report 0.
-    pub fn with_rx_for_zero_tx(self) -> Self {
+    pub fn copy_rx_to_zero_tx(self) -> Self {
         if self.tx == CoalesceSetting::DelayUs(0) {
             Self::uniform(self.rx)
         } else {
@@ -189,10 +189,10 @@ mod tests {
         let (rx, none) = (CoalesceSetting::DelayUs(50), CoalesceSetting::DelayUs(0));
         let rx_only = BidirectionalCoalescing { rx, tx: none };
         assert_eq!(
-            rx_only.with_rx_for_zero_tx(),
+            rx_only.copy_rx_to_zero_tx(),
             BidirectionalCoalescing::uniform(rx)
         );
         let tx_only = BidirectionalCoalescing { rx: none, tx: rx };
-        assert_eq!(tx_only.with_rx_for_zero_tx(), tx_only);
+        assert_eq!(tx_only.copy_rx_to_zero_tx(), tx_only);
     }
 }

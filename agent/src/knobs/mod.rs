@@ -117,7 +117,7 @@ impl Knob {
                 rings::read_descriptors(&open()?, *direction).map(|descriptors| json!(descriptors))
             }
             Self::Coalesce => coalescing::read_coalescing(&open()?)
-                .map(BidirectionalCoalescing::with_rx_for_zero_tx)
+                .map(BidirectionalCoalescing::copy_rx_to_zero_tx)
                 .map(values::coalescing_to_json),
             Self::IrqCpus => {
                 interrupts::read_irq_placement(&open()?).map(values::placement_to_json)

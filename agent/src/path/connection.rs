@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 8;
 /// IPv4 and TCP headers with timestamps; IPv6 has 20 more.
 const MIN_HEADERS_ON_WIRE_BYTES: usize = 52;
 /// A responder waits no longer for the rest of a message.
-const RESPONDER_PATIENCE: Duration = Duration::from_secs(60);
+const RESPONDER_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How far a probe came.
 #[derive(Debug, Default, PartialEq)]
@@ -60,7 +60,7 @@ pub fn answer_until_woken(listener: &TcpListener, waker: &Waker) {
         None,
     ) {
         if let Ok((stream, _)) = listener.accept() {
-            let deadline = Instant::now() + RESPONDER_PATIENCE;
+            let deadline = Instant::now() + RESPONDER_READ_TIMEOUT;
             // A connection that fails is the prober's result.
             let _ = answer_connection(&Connection {
                 stream,
@@ -84,7 +84,7 @@ fn answer_connection(connection: &Connection<'_>) -> io::Result<()> {
 }
 
 /// Opens a connection, sends one message, and waits for both answers until the deadline.
-pub fn probe(
+pub fn probe_through_new_connection(
     from: IpAddr,
     to: SocketAddr,
     length: usize,
@@ -218,7 +218,8 @@ mod tests {
         let responder_waker = Arc::clone(&waker);
         let responder = std::thread::spawn(move || answer_until_woken(&listener, &responder_waker));
         for length in [0, 76, 65_000] {
-            let result = probe(LOOPBACK, to, length, 10 * PATIENCE).expect("a result");
+            let result = probe_through_new_connection(LOOPBACK, to, length, 10 * PATIENCE)
+                .expect("a result");
             assert!(result.forward_works && result.reverse_works, "{result:?}");
             assert!(result.rtt > Some(Duration::ZERO));
         }
@@ -230,13 +231,13 @@ mod tests {
     fn a_listener_that_never_answers_and_a_closed_port_are_results() {
         let listener = listen(LOOPBACK, 0).expect("a free port");
         let to = listener.local_addr().expect("bound");
-        let silent = probe(LOOPBACK, to, 1000, PATIENCE).expect("a result");
+        let silent = probe_through_new_connection(LOOPBACK, to, 1000, PATIENCE).expect("a result");
         assert_eq!(
             (silent.forward_works, silent.reason.as_str()),
             (false, "no answer")
         );
         drop(listener);
-        let closed = probe(LOOPBACK, to, 1000, PATIENCE).expect("a result");
+        let closed = probe_through_new_connection(LOOPBACK, to, 1000, PATIENCE).expect("a result");
         assert!(closed.reason.starts_with("unreachable: "), "{closed:?}");
     }
 

@@ -13,7 +13,7 @@ use socket2::{SockAddr, Socket};
 
 use super::connection;
 use super::protocol::ProbeProtocol;
-use super::socket::{MAX_PACKET_BYTES, ip_udp_header_bytes, open_unfragmented};
+use super::socket::{MAX_PACKET_BYTES, ip_udp_header_bytes, open_unfragmented_udp_socket};
 use super::wire::{
     self, HEADER_BYTES, PROBE_MAGIC, PROBE_SIZED_ANSWER_MAGIC, SMALL_ANSWER_BYTES,
     SMALL_ANSWER_MAGIC, Token,
@@ -66,7 +66,7 @@ fn probe_through_connection(request: &PathProbeRequest) -> Result<ProbeResult> {
     let patience = Duration::from_secs_f64(request.timeout_s * f64::from(request.attempts));
     let to = SocketAddr::new(request.to, request.port);
     let length = connection::payload_bytes(request.packet_bytes);
-    let done = connection::probe(request.from, to, length, patience)?;
+    let done = connection::probe_through_new_connection(request.from, to, length, patience)?;
     Ok(ProbeResult {
         forward_works: done.forward_works,
         reverse_works: done.reverse_works,
@@ -77,7 +77,7 @@ fn probe_through_connection(request: &PathProbeRequest) -> Result<ProbeResult> {
 
 /// Sends all probes, and keeps the shortest round-trip time: the first probe may include neighbour discovery.
 fn probe_with_datagrams(request: &PathProbeRequest, payload_bytes: usize) -> Result<ProbeResult> {
-    let socket = open_unfragmented(request.from, 0)?;
+    let socket = open_unfragmented_udp_socket(request.from, 0)?;
     let waker = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
     let mut result = ProbeResult::default();
     if let Err(error) = socket.connect(&SockAddr::from(SocketAddr::new(request.to, request.port))) {

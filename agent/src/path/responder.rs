@@ -14,7 +14,7 @@ use socket2::Socket;
 
 use super::connection;
 use super::protocol::ProbeProtocol;
-use super::socket::{MAX_PACKET_BYTES, open_unfragmented};
+use super::socket::{MAX_PACKET_BYTES, open_unfragmented_udp_socket};
 use super::wire::{
     self, PROBE_MAGIC, PROBE_SIZED_ANSWER_MAGIC, SMALL_ANSWER_BYTES, SMALL_ANSWER_MAGIC,
 };
@@ -43,7 +43,9 @@ enum ResponderSocket {
 impl ResponderSocket {
     fn open(request: &PathListenRequest, port: u16) -> Result<Self> {
         match request.protocol {
-            ProbeProtocol::Udp => open_unfragmented(request.address, port).map(Self::Udp),
+            ProbeProtocol::Udp => {
+                open_unfragmented_udp_socket(request.address, port).map(Self::Udp)
+            }
             ProbeProtocol::Tcp => connection::listen(request.address, port).map(Self::Tcp),
         }
     }

@@ -18,7 +18,7 @@ pub fn ip_udp_header_bytes(address: IpAddr) -> usize {
 }
 
 /// Opens a UDP socket that never fragments its datagrams. Port 0 means any port.
-pub fn open_unfragmented(address: IpAddr, port: u16) -> Result<Socket> {
+pub fn open_unfragmented_udp_socket(address: IpAddr, port: u16) -> Result<Socket> {
     let bound = SocketAddr::new(address, port);
     let open = || {
         let socket = Socket::new(Domain::for_address(bound), Type::DGRAM, None)?;

@@ -20,6 +20,7 @@ mod series;
 mod server;
 mod socket_detail;
 mod streams;
+mod turns;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel, sync_channel};

@@ -284,10 +284,13 @@ pub struct TrialEnd<'a> {
 #[derive(Default, Serialize)]
 pub struct InstrumentCost {
     /// CPU time of the sampler's thread.
-    #[serde(serialize_with = "as_seconds", rename = "sampler_cpu_s")]
+    #[serde(serialize_with = "serialize_as_seconds", rename = "sampler_cpu_s")]
     pub sampler_cpu: Duration,
     /// The longest time by which a sample was late.
-    #[serde(serialize_with = "as_seconds", rename = "sampler_lateness_max_s")]
+    #[serde(
+        serialize_with = "serialize_as_seconds",
+        rename = "sampler_lateness_max_s"
+    )]
     pub sampler_lateness_max: Duration,
     /// Whether the sampler runs under a real-time policy.
     pub sampler_realtime: bool,
@@ -297,12 +300,12 @@ pub struct InstrumentCost {
     pub events_lost: u64,
     /// The accuracy of the schedule. Present for requests or datagrams at a fixed rate.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pacing: Option<PacingError>,
+    pub pacing: Option<PacingLateness>,
 }
 
 /// How late requests or datagrams at a fixed rate were sent.
 #[derive(Serialize)]
-pub struct PacingError {
+pub struct PacingLateness {
     /// Requests or datagrams due before the end of the load.
     pub due: u64,
     /// Requests or datagrams sent.
@@ -320,7 +323,7 @@ pub struct PacingError {
     pub gap_deviation_us: Option<f64>,
 }
 
-impl PacingError {
+impl PacingLateness {
     /// Merges the lateness histograms of several streams.
     pub fn new(due: u64, lateness: &[&Histogram], pacing_deviation: &PacingDeviation) -> Self {
         let merged =
@@ -344,6 +347,9 @@ impl PacingError {
     }
 }
 
-fn as_seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_as_seconds<S: serde::Serializer>(
+    duration: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_secs_f64())
 }

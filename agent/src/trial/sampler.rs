@@ -10,12 +10,12 @@ use super::report::{
     DatagramReading, DatagramSinkSample, DatagramSourceSample, SampleCounters, StreamFrameCount,
     StreamSample, StreamSampleCounters, TcpSample,
 };
-use super::socket_detail::MAX_DETAILED_PER_PART_ROLE;
-use vnetbench_counters::load_thread::{self, LoadThread};
+use super::socket_detail::MAX_DETAILED_STREAMS_PER_PART_AND_ROLE;
+use super::turns::{MAX_READ_PER_SAMPLE, Turns};
+use vnetbench_counters::load_thread::{self, LoadThread, ThreadReading};
 use vnetbench_counters::observer::{self, Observer, ObserverReading};
-use vnetbench_counters::socket_memory::{self, DropMeter};
+use vnetbench_counters::socket_memory::{self, SocketDropMeter};
 use vnetbench_counters::tcp_info::{TcpMeter, TcpReading};
-use vnetbench_counters::thread_time::ThreadTimes;
 use vnetbench_counters::{
     CounterReader, CounterScope, CounterValue, Counters, CpuWork, CycleScope, ReadScope, Reading,
 };
@@ -48,13 +48,21 @@ impl CounterSources {
 pub struct Sampler {
     sources: CounterSources,
     streams: Vec<(Arc<Stream>, StreamMeters)>,
+    /// The number of streams that have details.
+    detailed_streams: usize,
+    detail_turns: Turns,
     threads: Vec<Arc<LoadThread>>,
+    /// The last reading of each thread.
+    thread_readings: Vec<ThreadReading>,
+    thread_turns: Turns,
 }
 
 /// The meters of one stream, which keep state between readings.
 struct StreamMeters {
     tcp: TcpMeter,
-    drops: DropMeter,
+    /// The number of the stream among those with details; `None` for further streams.
+    detail_index: Option<usize>,
+    drops: SocketDropMeter,
 }
 
 /// All counters of a trial at one moment.
@@ -69,7 +77,7 @@ pub struct Snapshot {
     reading: Reading,
     observed: Option<ObserverReading>,
     streams: Vec<StreamReading>,
-    threads: Vec<Option<ThreadTimes>>,
+    threads: Vec<ThreadReading>,
 }
 
 enum StreamReading {
@@ -94,21 +102,31 @@ impl Sampler {
         threads: Vec<Arc<LoadThread>>,
     ) -> Self {
         let mut counts_by_part_and_role = HashMap::new();
+        let mut detailed_streams = 0;
         let metered_streams = streams.iter().map(|stream| {
             let count = counts_by_part_and_role
                 .entry((stream.part, stream.role))
                 .or_insert(0);
             *count += 1;
+            let detail_index = (*count <= MAX_DETAILED_STREAMS_PER_PART_AND_ROLE).then(|| {
+                detailed_streams += 1;
+                detailed_streams - 1
+            });
             let meters = StreamMeters {
-                tcp: TcpMeter::new(*count <= MAX_DETAILED_PER_PART_ROLE),
-                drops: DropMeter::default(),
+                tcp: TcpMeter::default(),
+                detail_index,
+                drops: SocketDropMeter::default(),
             };
             (Arc::clone(stream), meters)
         });
         Self {
             streams: metered_streams.collect(),
             sources,
+            detailed_streams,
+            detail_turns: Turns::default(),
+            thread_readings: vec![ThreadReading::default(); threads.len()],
             threads,
+            thread_turns: Turns::default(),
         }
     }
 
@@ -130,11 +148,15 @@ impl Sampler {
 
     /// Reads all counters, also those that take long to read.
     pub fn read_all_counters(&mut self) -> Snapshot {
-        self.read(ReadScope::ALL)
+        self.read_up_to(ReadScope::ALL, usize::MAX)
     }
 
-    /// Reads the counters of this scope.
+    /// Reads the counters of this scope, of many threads and of the details of many sockets only some, in turn.
     pub fn read(&mut self, scope: ReadScope) -> Snapshot {
+        self.read_up_to(scope, MAX_READ_PER_SAMPLE)
+    }
+
+    fn read_up_to(&mut self, scope: ReadScope, max_in_turn: usize) -> Snapshot {
         // Reads the bytes right after the clock: goodput must match its interval best.
         let at = Instant::now();
         let bytes = self
@@ -149,11 +171,21 @@ impl Sampler {
         let reading = self.sources.sources.read(scope);
         let observer = self.sources.observer.as_mut();
         let observed = observer.map(|observer: &mut Observer| observer.read(scope.qdiscs));
-        let streams = self
-            .streams
-            .iter_mut()
-            .map(|(stream, meters)| meters.read(stream))
-            .collect();
+        let turn = self.detail_turns.next(self.detailed_streams, max_in_turn);
+        let streams = self.streams.iter_mut().map(|(stream, meters)| {
+            let is_in_turn = meters
+                .detail_index
+                .is_some_and(|index| turn.includes(index));
+            meters.read(stream, is_in_turn)
+        });
+        let streams = streams.collect();
+        let turn = self.thread_turns.next(self.threads.len(), max_in_turn);
+        let threads = self.threads.iter().zip(&mut self.thread_readings);
+        for (index, (thread, reading)) in threads.enumerate() {
+            if turn.includes(index) {
+                *reading = reading.followed_by(thread.cpu_and_wait_time(), at);
+            }
+        }
         Snapshot {
             at,
             bytes,
@@ -163,11 +195,7 @@ impl Sampler {
             reading,
             observed,
             streams,
-            threads: self
-                .threads
-                .iter()
-                .map(|thread| thread.cpu_and_wait_time())
-                .collect(),
+            threads: self.thread_readings.clone(),
         }
     }
 
@@ -197,33 +225,7 @@ impl Sampler {
 
     /// Returns what was counted from `then` to `now`.
     pub fn counters_between(&self, then: &Snapshot, now: &Snapshot) -> SampleCounters {
-        let streams: Vec<StreamSample> = self
-            .streams
-            .iter()
-            .enumerate()
-            .map(|(i, (stream, _))| {
-                let role = stream.role;
-                // The kernel also counts the SYN and the FIN as acknowledged bytes.
-                let acked = |snapshot: &Snapshot| match &snapshot.streams[i] {
-                    StreamReading::Tcp(tcp) if role == Role::Source => {
-                        Some(tcp.bytes_acked.min(snapshot.bytes[i].sent))
-                    }
-                    _ => None,
-                };
-                StreamSample {
-                    id: stream.id,
-                    role,
-                    part: stream.part,
-                    bytes: now.bytes[i].carried_by(role) - then.bytes[i].carried_by(role),
-                    bytes_acked: acked(now).map(|now| now.saturating_sub(acked(then).unwrap_or(0))),
-                    counters: stream_counters_between(role, &then.streams[i], &now.streams[i]),
-                    state: None,
-                    transport: None,
-                    zero_copy: None,
-                    frames: None,
-                }
-            })
-            .collect();
+        let streams = self.streams_between(then, now);
         let sent = |snapshot: &Snapshot| snapshot.bytes.iter().map(|bytes| bytes.sent).sum::<u64>();
         let received = |snapshot: &Snapshot| {
             snapshot
@@ -234,7 +236,13 @@ impl Sampler {
         };
         let mut counters = now.reading.counters_since(&then.reading);
         let last_cpu = |index: usize| self.threads[index].last_cpu();
-        load_thread::push_thread_counters(&then.threads, &now.threads, last_cpu, &mut counters);
+        load_thread::push_thread_counters(
+            &then.threads,
+            &now.threads,
+            now.at - then.at,
+            last_cpu,
+            &mut counters,
+        );
         add_frame_counters(&streams, &mut counters);
         let since = |now: &Option<HistogramCounts>, then: &Option<HistogramCounts>| {
             Some(now.as_ref()?.since(then.as_ref()?))
@@ -255,15 +263,51 @@ impl Sampler {
             streams,
         }
     }
+
+    /// Returns what each stream counted from `then` to `now`.
+    fn streams_between(&self, then: &Snapshot, now: &Snapshot) -> Vec<StreamSample> {
+        self.streams
+            .iter()
+            .enumerate()
+            .map(|(i, (stream, _))| {
+                let role = stream.role;
+                // The kernel also counts the SYN and the FIN as acknowledged bytes.
+                let acked = |snapshot: &Snapshot| match &snapshot.streams[i] {
+                    StreamReading::Tcp(tcp) if role == Role::Source => {
+                        Some(tcp.bytes_acked.min(snapshot.bytes[i].sent))
+                    }
+                    _ => None,
+                };
+                StreamSample {
+                    id: stream.id,
+                    role,
+                    part: stream.part,
+                    bytes: now.bytes[i].bytes_carried_by(role)
+                        - then.bytes[i].bytes_carried_by(role),
+                    bytes_acked: acked(now).map(|now| now.saturating_sub(acked(then).unwrap_or(0))),
+                    counters: stream_counters_between(role, &then.streams[i], &now.streams[i]),
+                    state: None,
+                    transport: None,
+                    zero_copy: None,
+                    frames: None,
+                }
+            })
+            .collect()
+    }
 }
 
 impl StreamMeters {
-    fn read(&mut self, stream: &Stream) -> StreamReading {
+    fn read(&mut self, stream: &Stream, reads_detail: bool) -> StreamReading {
         if let Some(frames) = &stream.frames {
             return StreamReading::Frames(frames.counts().frames);
         }
         let Some(datagrams) = &stream.datagrams else {
-            return StreamReading::Tcp(self.tcp.read_or_keep_last(stream.socket.as_fd()));
+            let socket = stream.socket.as_fd();
+            return StreamReading::Tcp(if reads_detail {
+                self.tcp.read_with_detail(socket)
+            } else {
+                self.tcp.read_or_keep_last(socket)
+            });
         };
         let memory = socket_memory::read_socket_memory(datagrams.socket.as_fd());
         StreamReading::Datagrams(DatagramReading {

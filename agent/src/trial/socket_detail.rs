@@ -7,7 +7,7 @@ use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_streams::Role;
 
 /// The number of detailed streams for each role and part of the load. Details of all streams would make samples too long.
-pub const MAX_DETAILED_PER_PART_ROLE: usize = 64;
+pub const MAX_DETAILED_STREAMS_PER_PART_AND_ROLE: usize = 64;
 
 /// The detailed values of one stream's socket.
 #[derive(Serialize)]
@@ -71,9 +71,12 @@ pub struct ReceiveMemory {
 }
 
 impl SocketDetail {
-    /// Returns the values at `now` and the increase of the counters since `then`, or `None` if either has no details.
+    /// Returns the values at `now`, and the increase of the counters since the last details up to `then`.
+    ///
+    /// Returns `None` if `now` did not read details, or if there are none before.
     pub fn between(role: Role, then: &TcpReading, now: &TcpReading) -> Option<Self> {
-        let (tcp, before) = (now.detail.as_ref()?, then.detail.as_ref()?);
+        let new_detail = now.detail.as_ref().filter(|_| now.has_new_detail);
+        let (tcp, before) = (new_detail?, then.detail.as_ref()?);
         Some(match role {
             Role::Source => Self::Source(SourceDetail {
                 mss_bytes: now.mss,

@@ -8,7 +8,7 @@ use socket2::Socket;
 
 use super::fault::{Fault, FaultKind};
 use super::ready::{Ready, ReadyPort};
-use super::report::PacingError;
+use super::report::PacingLateness;
 use vnetbench_counters::load_thread::LoadThread;
 use vnetbench_frames::{ChosenBackends, OtherFrameCounts, OtherFrameObserver};
 use vnetbench_streams::datagrams::{DatagramFlow, PacingDeviation};
@@ -255,7 +255,7 @@ impl Streams {
     }
 
     /// Returns how late scheduled requests or datagrams were sent; `None` for loads without a schedule.
-    pub fn pacing_error(&self, load_end: Instant) -> Option<PacingError> {
+    pub fn pacing_error(&self, load_end: Instant) -> Option<PacingLateness> {
         let pacings = || self.all.iter().filter_map(|s| s.pacing());
         let lateness: Vec<_> = pacings().map(|pacing| &pacing.lateness).collect();
         let due = pacings()
@@ -265,6 +265,6 @@ impl Streams {
         let deviations = flows.filter_map(|datagrams| datagrams.pacing_deviation.get());
         let pacing_deviation =
             deviations.fold(PacingDeviation::default(), |sum, each| sum.merge(each));
-        (!lateness.is_empty()).then(|| PacingError::new(due, &lateness, &pacing_deviation))
+        (!lateness.is_empty()).then(|| PacingLateness::new(due, &lateness, &pacing_deviation))
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::agent_process::{Agent, is_root};
 use crate::endpoints::{SECRET, run_long_enough};
+use crate::observing::FOREVER_S;
 
 /// Returns the request of one endpoint at a port, with these changes.
 pub fn at(port: &str, role: &str, changes: &Value) -> Value {
@@ -22,12 +23,17 @@ pub fn at(port: &str, role: &str, changes: &Value) -> Value {
     request
 }
 
-const SINK_LONGER_S: f64 = 1.0;
-
-/// Runs a source at the left port and a sink at the right one.
+/// Runs a source at the left port and a sink at the right one, long enough for the source to send.
 ///
 /// Returns the backends of the source from `trial.prepare`, and the `trial.end` of both.
 pub fn generate(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 3] {
+    let run = |duration_s| generate_for(agent, changes, duration_s);
+    run_long_enough(duration_s, run, |[_, source, _]| {
+        sum(source, "frames_sent") > 0
+    })
+}
+
+fn generate_for(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 3] {
     let backends =
         agent.expect_result("trial.prepare", at("left", "source", changes))["frames"].take();
     let sink = match changes.get("streams") {
@@ -43,14 +49,16 @@ pub fn generate(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 
         None => changes.clone(),
     };
     agent.expect_result("trial.prepare", at("right", "sink", &sink));
-    // On a busy machine the time between the two starts may be longer than the load.
-    for (port, duration_s) in [("right", duration_s + SINK_LONGER_S), ("left", duration_s)] {
+    // On a busy machine the source may start and end late, so the sink has no end of its own.
+    for (port, duration_s) in [("right", FOREVER_S), ("left", duration_s)] {
         agent.expect_result(
             "trial.start",
             json!({"trial": port, "duration_s": duration_s}),
         );
     }
-    let [(_, source), (_, sink)] = ["left", "right"].map(|port| agent.wait_for_end(port));
+    let (_, source) = agent.wait_for_end("left");
+    agent.expect_result("trial.stop", json!({"trial": "right"}));
+    let (_, sink) = agent.wait_for_end("right");
     [backends, source, sink]
 }
 

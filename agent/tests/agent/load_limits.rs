@@ -230,7 +230,12 @@ fn the_first_streams_of_each_role_have_details() {
     let roles: Vec<&str> = ["source", "sink"].into_iter().cycle().take(140).collect();
     let few = json!({"threads": 2, "message_bytes": 65_536});
     pair.prepare("t", &roles, few);
-    let [(_, a), _] = pair.run("t", 0.2);
+    let [(samples, a), _] = pair.run("t", 0.2);
+    for sample in &samples {
+        let streams = sample["streams"].as_array().expect("a list").iter();
+        let in_turn = streams.filter(|s| s["sndbuf_bytes"].is_u64() || s["rcvbuf_bytes"].is_u64());
+        assert_eq!(in_turn.count(), 16);
+    }
     let json = |role: &str, name: &str| {
         let streams = a["streams"].as_array().expect("a list");
         let places = streams.iter().enumerate();

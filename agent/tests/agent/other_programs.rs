@@ -10,6 +10,8 @@ use crate::observing::{BusyProcess, FOREVER_S, observe, start};
 
 /// The longest tick of a kernel, by which each reading of a running thread may be late.
 const LONGEST_TICK_S: f64 = 0.01;
+/// Number of programs in a full list.
+const MAX_LISTED: usize = 16;
 /// CPU time after which a program counts as busy in these tests.
 const BUSY_S: f64 = 0.05;
 
@@ -38,6 +40,23 @@ fn find_process(end: &Value, pid: u32) -> Option<Value> {
     found.cloned()
 }
 
+/// Returns the entry of a process that used at least this CPU time.
+///
+/// Returns `None` if programs that used as much fill the list, as on a machine with many busy programs.
+fn find_busy_process(end: &Value, pid: u32, least_cpu_s: f64) -> Option<Value> {
+    let found = find_process(end, pid);
+    if found.is_none() {
+        let processes = end["processes"].as_array().expect("a list");
+        assert_eq!(processes.len(), MAX_LISTED, "{pid} is missing: {end}");
+        for process in processes {
+            let cpu_s = process["cpu_s"].as_f64().expect("a number");
+            assert!(cpu_s >= least_cpu_s - LONGEST_TICK_S, "{pid}: {end}");
+        }
+        eprintln!("not listed: other programs were as busy as process {pid}");
+    }
+    found
+}
+
 fn first_allowed_cpu() -> String {
     let status = std::fs::read_to_string("/proc/self/status").expect("proc");
     let allowed = status
@@ -62,7 +81,9 @@ fn a_busy_program_is_listed_with_its_cpu_time_and_cpus() {
     let before_end = cpu_s(busy.id());
     let end = stop(&mut agent);
     let after_end = cpu_s(busy.id());
-    let listed = find_process(&end, busy.id()).unwrap_or_else(|| panic!("{end}"));
+    let Some(listed) = find_busy_process(&end, busy.id(), before_end - after_start) else {
+        return;
+    };
     let spent = listed["cpu_s"].as_f64().expect("a number");
     assert!(
         spent >= before_end - after_start - LONGEST_TICK_S,
@@ -91,11 +112,10 @@ fn a_program_that_starts_during_the_trial_is_listed() {
     let busy = BusyProcess::start();
     wait_until_busy(&busy);
     let end = stop(&mut agent);
-    let listed = find_process(&end, busy.id()).unwrap_or_else(|| panic!("{end}"));
-    assert!(
-        listed["cpu_s"].as_f64() >= Some(BUSY_S - LONGEST_TICK_S),
-        "{listed}"
-    );
+    if let Some(listed) = find_busy_process(&end, busy.id(), BUSY_S) {
+        let spent = listed["cpu_s"].as_f64();
+        assert!(spent >= Some(BUSY_S - LONGEST_TICK_S), "{listed}");
+    }
 }
 
 #[test]
@@ -117,7 +137,7 @@ fn the_list_is_sorted_and_limited() {
         .iter()
         .map(|process| process["cpu_s"].as_f64().expect("a number"))
         .collect();
-    assert_eq!(times.len(), 16);
+    assert_eq!(times.len(), MAX_LISTED);
     assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
 }
 
@@ -145,7 +165,7 @@ fn the_bench_its_agents_and_observed_processes_are_not_listed() {
     wait_until_busy(&watched);
     wait_until_busy(&other);
     let end = stop(&mut observer);
-    assert!(find_process(&end, other.id()).is_some(), "{end}");
+    find_busy_process(&end, other.id(), BUSY_S);
     for pid in [
         watched.id(),
         std::process::id(),
@@ -157,10 +177,7 @@ fn the_bench_its_agents_and_observed_processes_are_not_listed() {
     }
     // An endpoint that counts the whole kernel lists other programs too. It knows nothing of the observer's threads.
     assert_eq!(find_process(&of_source, pair.b.pid()), None);
-    assert!(
-        find_process(&of_source, watched.id()).is_some(),
-        "{of_source}"
-    );
+    find_busy_process(&of_source, watched.id(), 0.0);
 }
 
 #[test]

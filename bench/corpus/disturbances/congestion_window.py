@@ -33,7 +33,7 @@ def limited_congestion_window(segments: int) -> Disturbance:
         try:
             for end, other in ends:
                 _add_route(end, other, segments)
-                _create_metrics(end, other)
+                _create_tcp_metrics_entry(end, other)
             yield
         finally:
             for end, other in ends:
@@ -57,7 +57,7 @@ def _add_route(end: Vm, other: Vm, segments: int) -> None:
         )
 
 
-def _create_metrics(end: Vm, other: Vm) -> None:
+def _create_tcp_metrics_entry(end: Vm, other: Vm) -> None:
     """Make one connection, since TCP reads the limit from its saved metrics and not from the route."""
     original_values = netlink.run_in_namespace(end.namespace, partial(write_sysctls, {_NO_METRICS_SAVE: "0"}))
     try:

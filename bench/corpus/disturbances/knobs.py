@@ -9,10 +9,10 @@ from bench.corpus.disturbance import Disturbance, DisturbanceTarget
 from vnetbench.agents.client import AgentClient, AgentError
 
 UPLINK_END = "up0"
-Values = Mapping[str, object]
+ValueByKnob = Mapping[str, object]
 
 
-def endpoint_knobs(sides: str, values: Values) -> Disturbance:
+def endpoint_knobs(sides: str, values: ValueByKnob) -> Disturbance:
     """Set knobs of the interfaces of all endpoints on these sides."""
 
     @contextmanager
@@ -28,7 +28,7 @@ def endpoint_knobs(sides: str, values: Values) -> Disturbance:
     return disturb
 
 
-def port_knobs(values: Values, sides: str = "ab") -> Disturbance:
+def port_knobs(values: ValueByKnob, sides: str = "ab") -> Disturbance:
     """Set knobs of the virtual switch ports to the endpoints on these sides."""
 
     @contextmanager
@@ -44,7 +44,7 @@ def port_knobs(values: Values, sides: str = "ab") -> Disturbance:
     return disturb
 
 
-def uplink_knobs(values: Values) -> Disturbance:
+def uplink_knobs(values: ValueByKnob) -> Disturbance:
     """Set knobs of the uplink's end at the virtual switch of side a."""
 
     @contextmanager
@@ -56,7 +56,7 @@ def uplink_knobs(values: Values) -> Disturbance:
 
 
 @contextmanager
-def _set_knobs(interfaces: list[tuple[AgentClient, str]], values: Values) -> Iterator[None]:
+def _set_knobs(interfaces: list[tuple[AgentClient, str]], values: ValueByKnob) -> Iterator[None]:
     with ExitStack() as stack:
         for agent, interface in interfaces:
             stack.enter_context(_set_interface_knobs(agent, interface, values))
@@ -64,7 +64,7 @@ def _set_knobs(interfaces: list[tuple[AgentClient, str]], values: Values) -> Ite
 
 
 @contextmanager
-def _set_interface_knobs(agent: AgentClient, interface: str, values: Values) -> Iterator[None]:
+def _set_interface_knobs(agent: AgentClient, interface: str, values: ValueByKnob) -> Iterator[None]:
     original_values = agent.call("knob.get", interface=interface, knobs=list(values))["values"]
     try:
         for knob, value in values.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.corpus.disturbance import Disturbance, DisturbanceTarget
 from vnetbench.lab import netlink
 
-_SYS = Path("/proc/sys")
+_SYSCTL_FOLDER = Path("/proc/sys")
 BACKUP_FILE = Path(tempfile.gettempdir()) / "vnetbench-corpus-settings.json"
 """Original values of the machine's settings while a run changes them."""
 
@@ -52,7 +52,7 @@ def machine_sysctls(values: Mapping[str, str]) -> Disturbance:
 
     @contextmanager
     def disturb(target: DisturbanceTarget) -> Iterator[None]:
-        original_values = {name: (_SYS / name).read_text().strip() for name in values}
+        original_values = {name: (_SYSCTL_FOLDER / name).read_text().strip() for name in values}
         BACKUP_FILE.write_text(json.dumps({"boot": read_boot_id(), "before": original_values}))
         try:
             write_sysctls(values)
@@ -79,14 +79,14 @@ def restore_leftover_sysctls() -> dict[str, str]:
 
 def read_boot_id() -> str:
     """Return the ID of the machine's current boot. A reboot resets all settings."""
-    return (_SYS / "kernel/random/boot_id").read_text().strip()
+    return (_SYSCTL_FOLDER / "kernel/random/boot_id").read_text().strip()
 
 
 def write_sysctls(values: Mapping[str, str]) -> dict[str, str]:
     """Write these values and return the original ones."""
     original_values = {}
     for name, value in values.items():
-        path = _SYS / name
+        path = _SYSCTL_FOLDER / name
         original_values[name] = path.read_text().strip()
         path.write_text(value)
     return original_values

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 from bench.corpus.disturbance import Disturbance, DisturbanceTarget
 
-_READ = (
+_READ_CPU_MASKS_SCRIPT = (
     "cd /sys/class/net/{interface}/queues && for queue in tx-*; do echo $queue $(cat $queue/xps_cpus); done"
 )
-_WRITE = "cd /sys/class/net/{interface}/queues && echo {mask} > {queue}/xps_cpus"
+_WRITE_CPU_MASK_SCRIPT = "cd /sys/class/net/{interface}/queues && echo {mask} > {queue}/xps_cpus"
 
 
 def single_transmit_queue() -> Disturbance:
@@ -43,12 +43,12 @@ def _last_hops(target: DisturbanceTarget) -> list[tuple[str, str]]:
 
 
 def _read_cpu_masks(namespace: str, interface: str) -> dict[str, str]:
-    output = _run_script(namespace, _READ.format(interface=interface))
+    output = _run_script(namespace, _READ_CPU_MASKS_SCRIPT.format(interface=interface))
     return {line.split()[0]: line.split()[1] for line in output.splitlines()}
 
 
 def _write_cpu_mask(namespace: str, interface: str, queue: str, mask: str) -> None:
-    _run_script(namespace, _WRITE.format(interface=interface, queue=queue, mask=mask))
+    _run_script(namespace, _WRITE_CPU_MASK_SCRIPT.format(interface=interface, queue=queue, mask=mask))
 
 
 def _run_script(namespace: str, script: str) -> str:

@@ -11,8 +11,8 @@ from bench.corpus.effect_checks import require_slowdown
 from bench.corpus.scenario import CauseStrength, Scenario, make_strengths
 
 TOPOLOGIES = ("bridge", "router", "jumbo6")
-EACH = {"cpus": "0/1"}
-CUT = endpoint_knobs("a", {"tso": False, "gso": False})
+ONE_CPU_PER_VM = {"cpus": "0/1"}
+SEGMENTATION_OFF = endpoint_knobs("a", {"tso": False, "gso": False})
 
 RECIPES = (
     Scenario(
@@ -24,7 +24,7 @@ RECIPES = (
         ),
         TOPOLOGIES,
         require_slowdown(0.3),
-        levels={**EACH, "message_size": "256 B"},
+        levels={**ONE_CPU_PER_VM, "message_size": "256 B"},
         control_levels={"message_size": "1 MiB"},
     ),
     Scenario(
@@ -36,25 +36,25 @@ RECIPES = (
         ),
         TOPOLOGIES,
         require_slowdown(0.3),
-        levels={**EACH, "message_size": "256 B"},
+        levels={**ONE_CPU_PER_VM, "message_size": "256 B"},
         control_levels={"message_size": "1 MiB"},
     ),
     Scenario(
         ("segmentation_off", "cpu_quota"),
         "TSO and GSO off, and little CPU",
         tuple(
-            CauseStrength(f"off, {cpus} of a CPU", disturbances=(CUT, vm_cpu_quota("a1", cpus)))
+            CauseStrength(f"off, {cpus} of a CPU", disturbances=(SEGMENTATION_OFF, vm_cpu_quota("a1", cpus)))
             for cpus in (0.4, 0.25, 0.1, 0.15)
         ),
         TOPOLOGIES,
         require_slowdown(0.3),
-        levels=EACH,
+        levels=ONE_CPU_PER_VM,
     ),
     Scenario(
         ("segmentation_off", "machine_busy"),
         "TSO and GSO off, and other work",
         tuple(
-            CauseStrength(f"off, {n} processes", disturbances=(CUT, busy_processes(n)))
+            CauseStrength(f"off, {n} processes", disturbances=(SEGMENTATION_OFF, busy_processes(n)))
             for n in (4, 8, 16, 12)
         ),
         TOPOLOGIES,

@@ -15,7 +15,7 @@ from bench.corpus.effect_checks import (
 )
 from bench.corpus.scenario import Levels, Scenario, make_strengths
 
-EACH = {"cpus": "0/1"}
+ONE_CPU_PER_VM = {"cpus": "0/1"}
 """Each endpoint has its own CPU, and the sender's CPU processes the packets."""
 MANY_FRAMES = limited_gso_size(5)
 SIZES = ("1 MiB", "512 KiB", "256 KiB", "384 KiB")
@@ -36,7 +36,7 @@ RECIPES = (
         make_strengths(SIZES, "messages of {}", _messages),
         ("bridge", "direct", "router", "jumbo6"),
         require_cpu_use("CPU 0", 0.9),
-        levels={**EACH, "irq_cpus": "off"},
+        levels={**ONE_CPU_PER_VM, "irq_cpus": "off"},
         has_fault=False,
         repeat_count=2,
     ),
@@ -46,7 +46,7 @@ RECIPES = (
         make_strengths(SIZES, "messages of {}", _messages),
         ("bridge", "direct", "router", "jumbo6"),
         require_all(require_cpu_use("CPU 1", 0.85), require_cpu_idle("CPU 0", 0.25)),
-        levels={**EACH, "irq_cpus": "off", "send_mode": "sendfile", "receive_mode": "copy"},
+        levels={**ONE_CPU_PER_VM, "irq_cpus": "off", "send_mode": "sendfile", "receive_mode": "copy"},
         has_fault=False,
         repeat_count=2,
     ),
@@ -88,7 +88,7 @@ RECIPES = (
         make_strengths((1, 2, 4, 3), "{} processes", disturbance=lambda count: _processes_on_cpu(0, count)),
         ("bridge", "direct", "router", "jumbo6"),
         require_slowdown(0.1),
-        levels=EACH,
+        levels=ONE_CPU_PER_VM,
     ),
     Scenario(
         ("shared_by_vms",),
@@ -96,7 +96,7 @@ RECIPES = (
         make_strengths((1, 2, 4, 3), "{} processes", disturbance=lambda count: _processes_on_cpu(1, count)),
         ("macvlan", "router", "jumbo6"),
         require_slowdown(0.1),
-        levels=EACH,
+        levels=ONE_CPU_PER_VM,
     ),
     Scenario(
         ("cpu_quota",),
@@ -106,7 +106,7 @@ RECIPES = (
         ),
         ("bridge", "macvlan", "router", "jumbo6"),
         require_all(require_slowdown(0.1), require_disturbance_value(THROTTLED_S, 0.1)),
-        levels=EACH,
+        levels=ONE_CPU_PER_VM,
     ),
     Scenario(
         ("cpu_quota",),
@@ -116,7 +116,7 @@ RECIPES = (
         ),
         ("bridge", "direct", "router", "jumbo6"),
         require_all(require_slowdown(0.1), require_disturbance_value(THROTTLED_S, 0.1)),
-        levels={**EACH, "receive_mode": "copy"},
+        levels={**ONE_CPU_PER_VM, "receive_mode": "copy"},
     ),
     Scenario(
         ("too_few_threads",),

@@ -10,9 +10,9 @@ from bench.corpus.effect_checks import require_all, require_counter_rate, requir
 from bench.corpus.scenario import CauseStrength, RunTiming, Scenario, make_strengths
 from vnetbench.study.workloads import UDP_STREAM
 
-CUT = port_knobs({"tso": False, "gso": False})
+PORT_SEGMENTATION_OFF = port_knobs({"tso": False, "gso": False})
 """The virtual switch segments large packets, as a physical link requires."""
-CUT_AT_UPLINK = uplink_knobs({"tso": False, "gso": False})
+UPLINK_SEGMENTATION_OFF = uplink_knobs({"tso": False, "gso": False})
 """The same at the uplink, so that single packets reach the ports of the other virtual switch."""
 MTUS = (9000, 4000, 1500, 3000)
 
@@ -47,7 +47,7 @@ RECIPES = (
         require_slowdown(0.1),
         levels={"cpus": "0,2/1", "irq_cpus": "3"},
         control_levels={"gro": "on"},
-        preparation=(CUT,),
+        preparation=(PORT_SEGMENTATION_OFF,),
         # The preparation itself splits packets at a port.
         accepted_causes=("offload_off_on_path",),
     ),
@@ -59,7 +59,7 @@ RECIPES = (
         require_slowdown(0.15),
         levels={"gro": "on"},
         control_levels={"mtu": 1500},
-        preparation=(CUT,),
+        preparation=(PORT_SEGMENTATION_OFF,),
     ),
     Scenario(
         ("mtu_black_hole",),
@@ -71,7 +71,7 @@ RECIPES = (
         ),
         ("uplink",),
         require_slowdown(0.1),
-        preparation=(CUT_AT_UPLINK,),
+        preparation=(UPLINK_SEGMENTATION_OFF,),
         repeat_count=2,
     ),
     Scenario(
@@ -89,7 +89,7 @@ RECIPES = (
         ),
         ("uplink",),
         require_slowdown(0.1),
-        preparation=(CUT_AT_UPLINK,),
+        preparation=(UPLINK_SEGMENTATION_OFF,),
         repeat_count=2,
         timing=RunTiming(duration_s=2.4),
     ),
@@ -104,7 +104,11 @@ RECIPES = (
         ),
         ("bridge", "router", "jumbo6"),
         require_slowdown(0.15),
-        preparation=(port_knobs({"queues": 4}), CUT, endpoint_knobs("b", {"napi_cpus": "0-3"})),
+        preparation=(
+            port_knobs({"queues": 4}),
+            PORT_SEGMENTATION_OFF,
+            endpoint_knobs("b", {"napi_cpus": "0-3"}),
+        ),
         repeat_count=2,
     ),
     Scenario(

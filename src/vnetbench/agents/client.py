@@ -9,15 +9,27 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any
+from typing import Any, NamedTuple
 
-from vnetbench.agents.transport import Transport, parse_message
+from vnetbench.agents.messages import InvalidMessage, check_reply
+from vnetbench.agents.sample_lines import SAMPLE_METHOD, SampleLines, is_sample
+from vnetbench.agents.transport import Transport, has_too_many_values, parse_message
 from vnetbench.printable import make_printable
 
 PROTOCOL_VERSION = 3
 DEFAULT_REPLY_TIMEOUT_S = 15.0
+INVALID_REPLY_CODE = -1
+"""Code of an AgentError for a reply that does not follow the protocol."""
 
 Event = tuple[str, dict[str, Any]]
+
+
+class _PendingRequest(NamedTuple):
+    """A request without a reply."""
+
+    method: str
+    params: Mapping[str, Any]
+    future: Future[dict[str, Any]]
 
 
 class AgentError(Exception):
@@ -39,16 +51,21 @@ class AgentError(Exception):
 
 
 class AgentClient:
-    """A connection to one agent. Its events arrive in `events`, in order."""
+    """A connection to one agent.
+
+    Its events arrive in `events`, in order, except for samples. `sample_lines` has those.
+    """
 
     def __init__(self, endpoint: str, transport: Transport) -> None:
         self.endpoint = endpoint
         self.events: queue.Queue[Event] = queue.Queue()
+        self.sample_lines = SampleLines()
         self._transport = transport
         self._ids = itertools.count(1)
-        self._pending: dict[int, Future[dict[str, Any]]] = {}
+        self._pending: dict[int, _PendingRequest] = {}
         self._lock = threading.Lock()
         self._end_error: AgentError | None = None
+        self._end_reason = ""
         self._reader = threading.Thread(target=self._read_messages, name=f"agent {endpoint}", daemon=True)
         self._reader.start()
 
@@ -64,7 +81,7 @@ class AgentClient:
                 future.set_exception(self._end_error)
                 return future
             number = next(self._ids)
-            self._pending[number] = future
+            self._pending[number] = _PendingRequest(method, params, future)
         line = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         try:
             self._transport.write_line(line.encode())
@@ -76,7 +93,8 @@ class AgentClient:
         """Send a request and return its reply.
 
         Raises:
-            AgentError: on an error reply, if the agent has ended, or after `timeout_s` without a reply.
+            AgentError: on an error reply or one that does not follow the protocol, if the agent has ended, or
+                after `timeout_s` without a reply.
         """
         return self.wait(self.send(method, **params), method, timeout_s)
 
@@ -90,7 +108,8 @@ class AgentClient:
             raise AgentError(self.endpoint, f"the agent did not answer {method} in {timeout_s:g} s") from None
 
     def discard_events(self) -> None:
-        """Discard the events of an earlier trial."""
+        """Discard the events and samples of an earlier trial."""
+        self.sample_lines.clear()
         while True:
             try:
                 self.events.get_nowait()
@@ -105,8 +124,18 @@ class AgentClient:
     def _read_messages(self) -> None:
         try:
             for line in self._transport.lines():
+                if has_too_many_values(line):
+                    self._end_reason = "it sent a message with more values than any message of an agent has"
+                    return
+                if is_sample(line):
+                    self.sample_lines.append(line)
+                    continue
                 message = parse_message(line)
-                if isinstance(message, dict):  # Another program may have written to the agent's output.
+                if not isinstance(message, dict):  # Another program may have written to the agent's output.
+                    continue
+                if message.get("method") == SAMPLE_METHOD:
+                    self.sample_lines.append(line)
+                else:
                     self._dispatch_message(message)
         finally:
             self._fail_pending_requests()
@@ -119,16 +148,16 @@ class AgentClient:
             return
         number = message.get("id")
         with self._lock:
-            future = self._pending.pop(number, None) if isinstance(number, int) else None
-        if future is None:
+            request = self._pending.pop(number, None) if isinstance(number, int) else None
+        if request is None:
             return
         if "error" not in message:
-            future.set_result(_object_or_empty(message.get("result")))
+            self._resolve_request(request, _object_or_empty(message.get("result")))
             return
         error = _object_or_empty(message["error"])
         code = error.get("code")
         text = error.get("message") or "the agent refused the request and gave no reason"
-        future.set_exception(
+        request.future.set_exception(
             AgentError(
                 self.endpoint,
                 make_printable(text, keep="\n") if isinstance(text, str) else "its reason is no text",
@@ -137,16 +166,29 @@ class AgentClient:
             )
         )
 
+    def _resolve_request(self, request: _PendingRequest, reply: dict[str, Any]) -> None:
+        """Hand over a reply, or the error that it does not follow the protocol."""
+        try:
+            check_reply(request.method, request.params, reply)
+        except InvalidMessage as error:
+            text = make_printable(
+                f"the agent's reply to {request.method} does not follow the protocol ({error})"
+            )
+            request.future.set_exception(AgentError(self.endpoint, text, INVALID_REPLY_CODE))
+        else:
+            request.future.set_result(reply)
+
     def _fail_pending_requests(self) -> None:
-        gone = AgentError(self.endpoint, f"the agent ended ({self._transport.end_reason()})")
+        reason = self._end_reason or self._transport.end_reason()
+        gone = AgentError(self.endpoint, f"the agent ended ({reason})")
         with self._lock:
             if self._end_error:
                 return
             self._end_error = gone
             waiting = list(self._pending.values())
             self._pending.clear()
-        for future in waiting:
-            future.set_exception(gone)
+        for request in waiting:
+            request.future.set_exception(gone)
         self.events.put(("agent.gone", {"reason": gone.message}))
 
 

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
+import select
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from vnetbench.process import format_exit_status
+from vnetbench.process import BENCH_IDENTITY_VARIABLE, format_exit_status, read_own_process_identity
 
 CLOSE_TIMEOUT_S = 3.0
 HELLO_INTERVAL_S = 2.0
-_RECEIVE_BUFFER_BYTES = 1 << 16
-MAX_LINE_BYTES = 1 << 25
+_RECEIVE_BUFFER_BYTES = 1 << 18
+"""An agent sends a second's samples at once. A large buffer reads them in a few calls."""
+MAX_LINE_BYTES = 1 << 23
 """Longest line of an agent. A sample of 1,000 streams has less than 1 MB."""
+MAX_LINE_VALUES = 1 << 18
+"""Most values in a line: a value takes up to 100 times the memory of its two bytes in the line. A sample of
+1,000 streams has less than 60,000."""
+WRITE_TIMEOUT_S = 15.0
+"""Time for an agent to read a request. An agent always reads, so one that does not is stopped or hung."""
+_NO_READ_REASON = f"it did not read a request for {WRITE_TIMEOUT_S:g} s"
 _ENDLESS_LINE_REASON = f"it sent a line of more than {MAX_LINE_BYTES >> 20} MiB"
 
 
@@ -55,9 +65,17 @@ def spawn_process(command: Sequence[str], testbed_name: str) -> PipeTransport:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "VNETBENCH_TESTBED": testbed_name},
+        bufsize=_RECEIVE_BUFFER_BYTES,
+        env={
+            **os.environ,
+            "VNETBENCH_TESTBED": testbed_name,
+            BENCH_IDENTITY_VARIABLE: read_own_process_identity(),
+        },
         start_new_session=True,  # The bench, not the agent, handles Ctrl-C of the terminal.
     )
+    assert process.stdout is not None
+    with suppress(OSError):  # The user has too many pipes. A smaller one works too.
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _RECEIVE_BUFFER_BYTES)
     return PipeTransport(process)
 
 
@@ -75,7 +93,10 @@ class PipeTransport:
         self._process = process
         self._closing_timeout_s = closing_timeout_s
         self._has_endless_line = False
+        self._has_stopped_reading = False
         self._describe_exit = describe_exit
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
 
     @property
     def pid(self) -> int:
@@ -87,10 +108,14 @@ class PipeTransport:
         assert self._process.stdin is not None
         with self._lock:
             try:
-                self._process.stdin.write(line + b"\n")
-                self._process.stdin.flush()
+                descriptor = self._process.stdin.fileno()
             except ValueError as error:
                 raise BrokenPipeError("the agent's standard input is closed") from error
+            try:
+                _write_with_timeout(descriptor, line + b"\n", partial(os.write, descriptor))
+            except TimeoutError:
+                self._has_stopped_reading = True
+                raise
 
     def lines(self) -> Iterator[bytes]:
         """See Transport."""
@@ -106,6 +131,8 @@ class PipeTransport:
         """See Transport."""
         if self._has_endless_line:
             return _ENDLESS_LINE_REASON
+        if self._has_stopped_reading:
+            return _NO_READ_REASON
         try:
             code = self._process.wait(timeout=1)
         except subprocess.TimeoutExpired:
@@ -145,6 +172,7 @@ class SocketTransport:
         """
         self._peer_end_reason = end_reason
         self._has_endless_line = False
+        self._has_stopped_reading = False
         self.receive_count = 0
         """Number of times that data has arrived."""
         self._lock = threading.Lock()
@@ -161,6 +189,8 @@ class SocketTransport:
 
     def end_reason(self) -> str:
         """See Transport."""
+        if self._has_stopped_reading:
+            return _NO_READ_REASON
         return _ENDLESS_LINE_REASON if self._has_endless_line else self._peer_end_reason()
 
     def request_heartbeat(self) -> None:
@@ -178,7 +208,11 @@ class SocketTransport:
     def write_line(self, line: bytes) -> None:
         """See Transport."""
         with self._lock:
-            self._socket.sendall(line + b"\n")
+            try:
+                _write_with_timeout(self._socket.fileno(), line + b"\n", self._send_without_blocking)
+            except TimeoutError:
+                self._has_stopped_reading = True
+                raise
 
     def lines(self) -> Iterator[bytes]:
         """See Transport."""
@@ -200,6 +234,9 @@ class SocketTransport:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+    def _send_without_blocking(self, data: bytes) -> int:
+        return self._socket.send(data, socket.MSG_DONTWAIT)
 
     def _discard_until_hello_reply(self, timeout_s: float) -> None:
         """Wait for the reply to our hello and drop earlier data, which was meant for an earlier client.
@@ -235,8 +272,36 @@ class SocketTransport:
             yield line
 
 
+def _write_with_timeout(descriptor: int, data: bytes, write: Callable[[bytes], int]) -> None:
+    """Write all data; raises TimeoutError if the other end does not read it in WRITE_TIMEOUT_S.
+
+    Args:
+        descriptor: What is written to.
+        data: The data.
+        write: Writes a part without blocking, and returns its length.
+    """
+    deadline = time.monotonic() + WRITE_TIMEOUT_S
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    while data:
+        try:
+            data = data[write(data) :]
+        except BlockingIOError:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError(_NO_READ_REASON) from None
+            poll.poll(1000 * left_s)
+
+
+def has_too_many_values(line: bytes) -> bool:
+    """Return whether the JSON values of a line could take much memory. It counts what may begin a value."""
+    return sum(line.count(each) for each in (b",", b"[", b"{")) > MAX_LINE_VALUES
+
+
 def parse_message(line: bytes) -> Any:
-    """Return the JSON value of a line; None if it is no JSON, or is nested too deeply to be a message."""
+    """Return the JSON value of a line; None if it is no JSON, or is too large or nested to be a message."""
+    if has_too_many_values(line):
+        return None
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

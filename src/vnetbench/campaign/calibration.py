@@ -76,7 +76,9 @@ def choose_send_mode(measure_goodput: MeasureGoodput) -> Calibration:
     ratio_interval = None
     if best != DEFAULT_SEND_MODE:
         try:
-            ratio_interval = median_interval(_compare(measure_goodput, best, goodput_bps), CONFIDENCE)
+            ratio_interval = median_interval(
+                _measure_ratios_to_copy_mode(measure_goodput, best, goodput_bps), CONFIDENCE
+            )
         except _ModeRefused as refusal:
             refusals[best] = refusal.what
     chosen = best if ratio_interval is not None and ratio_interval[0] > 1 else DEFAULT_SEND_MODE
@@ -89,7 +91,9 @@ class _ModeRefused(TreatmentRefused):
     """The kernel refuses a mode that it has supported before; `copy` still works."""
 
 
-def _compare(measure_goodput: MeasureGoodput, mode: str, goodput_bps: dict[str, list[float]]) -> list[float]:
+def _measure_ratios_to_copy_mode(
+    measure_goodput: MeasureGoodput, mode: str, goodput_bps: dict[str, list[float]]
+) -> list[float]:
     """Return the ratios of a mode's goodput to that of `copy`, and add the goodputs.
 
     Raises:

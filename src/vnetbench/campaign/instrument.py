@@ -16,7 +16,7 @@ from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, choose_send_mode
 from vnetbench.campaign.environment_facts import read_endpoint_facts
 from vnetbench.campaign.failure_probe import add_path_probe
-from vnetbench.campaign.load_checks import failure_from_error
+from vnetbench.campaign.load_checks import failure_from_agent_error
 from vnetbench.campaign.step_series import run_step_series
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
 from vnetbench.campaign.trial_notes import device_notes
@@ -24,7 +24,7 @@ from vnetbench.errors import BenchError
 from vnetbench.failure_kinds import REPLACED_TESTBED_KEY, TESTBED_CHANGED, failure_fields
 from vnetbench.lab import control_groups
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
-from vnetbench.lab.knobs import changed_knobs
+from vnetbench.lab.knobs import knob_values_if_changed
 from vnetbench.lab.testbed import Lab, Testbed
 from vnetbench.study.factors.load_factors import SEND_MODE
 from vnetbench.study.model import TestbedSpec
@@ -112,13 +112,13 @@ class LabInstrument:
                         lambda mode: self._measure_goodput(load, mode, should_abandon)
                     ).to_json()
                 )
-                load = _with_send_mode(load, str(calibration["send_mode"]))
+                load = _replace_send_mode(load, str(calibration["send_mode"]))
             # The calibration runs once per treatment, so it does not count as set-up of the trial.
             start = time.monotonic()
             measurement, testbed_effective = self._measure_on_testbed(shape, load, should_abandon)
         except AgentError as error:
             self._close_testbed_and_observer(shape)
-            raise failure_from_error(error) from error
+            raise failure_from_agent_error(error) from error
         except BaseException:
             self._close_testbed_and_observer(shape)
             raise
@@ -135,7 +135,7 @@ class LabInstrument:
 
     def _measure_goodput(self, load: TrialLoad, mode: str, should_abandon: Callable[[], bool]) -> float:
         """Return the goodput of a short trial with this send mode, bit/s."""
-        short = replace(_with_send_mode(load, mode), duration_s=CALIBRATION_TRIAL_S)
+        short = replace(_replace_send_mode(load, mode), duration_s=CALIBRATION_TRIAL_S)
         measurement, _ = self._measure_on_testbed(
             self._lab.testbed_shape(load.factors), short, should_abandon
         )
@@ -192,7 +192,7 @@ class LabInstrument:
         """See Instrument. Also removes testbeds whose creation was interrupted."""
         testbeds = list(reversed(self._testbeds.values()))
         self._testbeds.clear()
-        cleanup.run_all(
+        cleanup.run_all_despite_errors(
             (
                 *(testbed.close for testbed in testbeds),
                 lambda: self._lab.remove_unfinished_testbeds(f"{self._label}-"),
@@ -225,7 +225,7 @@ class LabInstrument:
     def _close_testbed_and_observer(self, shape: Hashable) -> None:
         """Close the testbed of this shape and the observer, so that the next trial gets new ones."""
         testbed = self._testbeds.pop(shape, None)
-        cleanup.run_all((*([testbed.close] if testbed else []), self._close_observer))
+        cleanup.run_all_despite_errors((*([testbed.close] if testbed else []), self._close_observer))
 
     def _close_observer(self) -> None:
         if self._observer is not None:
@@ -239,8 +239,8 @@ def _find_externally_changed_settings(
     """Return settings that another program changed. In workloads of frames, the agents change them."""
     if WORKLOADS[load.workload].carries_frames:
         return {}
-    changed = changed_knobs(effective, testbed.endpoints, testbed.agents)
-    return {**changed, **control_groups.changed_limits(effective, testbed.endpoints, testbed.agents)}
+    changed = knob_values_if_changed(effective, testbed.endpoints, testbed.agents)
+    return {**changed, **control_groups.cpu_limits_if_changed(effective, testbed.endpoints, testbed.agents)}
 
 
 def _add_externally_changed_settings(
@@ -270,7 +270,7 @@ def _add_replaced_testbed(
     )
 
 
-def _with_send_mode(load: TrialLoad, mode: str) -> TrialLoad:
+def _replace_send_mode(load: TrialLoad, mode: str) -> TrialLoad:
     return replace(load, factors={**load.factors, SEND_MODE.name: mode})
 
 

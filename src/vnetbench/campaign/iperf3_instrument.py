@@ -16,7 +16,7 @@ from vnetbench.agents.launch import start_local_agent, start_observer
 from vnetbench.campaign.agent_parameters import common_prepare_parameters, list_streams
 from vnetbench.campaign.count_checks import check_server_totals
 from vnetbench.campaign.instrument import CompletedTrial, NewFacts
-from vnetbench.campaign.load_checks import check_socket_settings, failure_from_error
+from vnetbench.campaign.load_checks import check_socket_settings, failure_from_agent_error
 from vnetbench.campaign.trial import (
     TrialAbandoned,
     TrialFailedUnderLoad,
@@ -75,7 +75,7 @@ class Iperf3Instrument:
             measurement = self._run_trial(testbed, agent, observer, load, should_abandon)
         except AgentError as error:
             self.close()
-            raise failure_from_error(error) from error
+            raise failure_from_agent_error(error) from error
         except TreatmentRefused:
             raise
         except BenchError as error:
@@ -106,7 +106,7 @@ class Iperf3Instrument:
         """See Instrument."""
         agents = (self._agent, self._observer)
         self._agent = self._observer = None
-        cleanup.run_all(agent.close for agent in agents if agent is not None)
+        cleanup.run_all_despite_errors(agent.close for agent in agents if agent is not None)
 
     def _open_testbed_and_agents(self) -> tuple[iperf3_server.Iperf3Testbed, AgentClient, AgentClient]:
         """Return the testbed and the agents on this machine; start them and record their facts once."""
@@ -183,7 +183,10 @@ class Iperf3Instrument:
             raise TrialFailed(f"{failure}, with {server}", kind=failure.kind) from failure
         local_record, host = measurement.endpoints
         local_totals = dict(local_record.totals)
-        server_totals = _convert_server_totals(local_totals.pop("server"))
+        reported = local_totals.pop("server", None)
+        if reported is None:
+            raise TrialFailed(f"the iperf3 server {server.name} reported no results")
+        server_totals = _convert_server_totals(reported)
         notes = check_server_totals(load.factors, server.name, local_totals, server_totals)
         server_record = EndpointRecord(server.name, opposite, server_totals, ())
         endpoint_records = (replace(local_record, totals=local_totals), server_record, host)

@@ -100,12 +100,12 @@ def agent_failure_kind(error: AgentError) -> str:
     return str(error.data.get("kind") or KIND_BY_AGENT_ERROR_CODE.get(error.code, ""))
 
 
-def failure_from_error(error: AgentError) -> TrialFailed:
+def failure_from_agent_error(error: AgentError) -> TrialFailed:
     """Return the failed trial that an agent's error means."""
     return TrialFailed(str(error), kind=agent_failure_kind(error))
 
 
-def refusal_from_error(error: AgentError, endpoint: str) -> TreatmentRefused | None:
+def refusal_from_agent_error(error: AgentError, endpoint: str) -> TreatmentRefused | None:
     """Return the refusal of the treatment that an agent's error means, or None for any other error."""
     text = REFUSAL_TEXT_BY_ERROR_KIND.get(str(error.data.get("kind")))
     if text is None:
@@ -158,7 +158,8 @@ def check_socket_settings(
     buffer = SOCKET_BUFFER.read_level(factors)
     if buffer != "auto":
         # The kernel doubles the requested size for bookkeeping, within its limits (socket(7), SO_RCVBUF).
-        granted = min(int(s[name]) for s in streams for name in ("send_buffer_bytes", "receive_buffer_bytes"))
+        sizes = ("send_buffer_bytes", "receive_buffer_bytes")
+        granted = min((int(s.get(name) or 0) for s in streams for name in sizes), default=0)
         if granted < 2 * int(buffer):
             raise TreatmentRefused(
                 f"socket_buffer = {format_exact_bytes(int(buffer))} had no effect: "

@@ -24,7 +24,7 @@ from vnetbench.study.workloads import SEARCH_METRIC_NAMES, choose_deciding_metri
 OPEN_STATE = "open"
 MAX_TRIALS_UPDATED_EACH = 100
 """Up to this number of trials, each trial updates the estimate of its treatment at once."""
-UPDATE_GROWTH = 0.02
+NEW_TRIALS_SHARE_PER_UPDATE = 0.02
 """Above that number, this share of new trials updates it: an update reads all trials of the treatment."""
 OVERDUE_REMAINDER_SHARE_OF_ELAPSED = 0.25
 """Share of its elapsed time that a step series is expected to take longer, once it is overdue."""
@@ -65,7 +65,8 @@ class TreatmentProgress:
         """Whether the estimate lacks so many trials that they may change it noticeably."""
         missing = self.trial_count - len(self.deciding_values)
         return missing > 0 and (
-            self.trial_count <= MAX_TRIALS_UPDATED_EACH or missing >= UPDATE_GROWTH * self.trial_count
+            self.trial_count <= MAX_TRIALS_UPDATED_EACH
+            or missing >= NEW_TRIALS_SHARE_PER_UPDATE * self.trial_count
         )
 
 

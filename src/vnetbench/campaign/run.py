@@ -195,7 +195,7 @@ class CampaignSession:
             if not is_analysis_due(treatment.trial_count, self._study.precision):
                 continue
             decision = decide_stopping(self.progress.deciding_values(index), self._study.precision)
-            if decision.stop:
+            if decision.should_stop:
                 self._close_treatment(index, decision.reason)
 
     def _close_treatment(self, index: int, state: str, reason: str = "") -> None:

@@ -18,7 +18,7 @@ from vnetbench.estimate.trial_length import (
 from vnetbench.study.model import Precision, SearchSpec
 
 PILOT_TRIALS = 3
-MIN_LIMITED_TRIAL_S = 0.5
+MIN_TRIAL_S_UNDER_TIME_LIMIT = 0.5
 """Minimum duration of a trial under a time limit. Shorter trials have too few samples to find a warm-up."""
 DEFAULT_SETUP_S = 0.15
 """Assumed set-up time of a trial until one has been measured."""
@@ -49,7 +49,7 @@ def choose_load_duration_s(
             * precision.campaign_time_limit_s
             / (treatment_count * precision.min_trials)
         )
-        longest = min(MAX_TRIAL_LENGTH_S, max(MIN_LIMITED_TRIAL_S, share - setup_s))
+        longest = min(MAX_TRIAL_LENGTH_S, max(MIN_TRIAL_S_UNDER_TIME_LIMIT, share - setup_s))
     shortest = min(MIN_TRIAL_LENGTH_S, longest)
     if len(past_trials) < PILOT_TRIALS:
         return shortest
@@ -114,7 +114,7 @@ def has_time_for_min_trials(
     """
     if precision.campaign_time_limit_s is None:
         return True
-    shortest = duration_s or MIN_LIMITED_TRIAL_S
+    shortest = duration_s or MIN_TRIAL_S_UNDER_TIME_LIMIT
     trials_s = treatment_count * precision.min_trials * (shortest + DEFAULT_SETUP_S)
     return before_s + trials_s <= precision.campaign_time_limit_s
 

@@ -146,7 +146,7 @@ def _run_search(
                 parameters.goals[-1], SEARCH_STEP, load_fps, duration_s
             )
             results.append(step)
-            return step.counts_for_search(sum(each.elapsed_s for each in steps.records[first:]))
+            return step.frame_counts_for_search(sum(each.elapsed_s for each in steps.records[first:]))
 
     search_result = run_search(
         step_series.search_spec.method,

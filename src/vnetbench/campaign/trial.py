@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -32,13 +31,13 @@ from vnetbench.campaign.load_checks import (
     check_pacing_and_load,
     check_socket_settings,
     check_thread_cpus,
-    failure_from_error,
-    refusal_from_error,
+    failure_from_agent_error,
+    refusal_from_agent_error,
     sum_zero_copy_counts,
 )
-from vnetbench.campaign.trial_endpoint import EndpointFault, TrialEndpoint
-from vnetbench.campaign.trial_notes import DRAIN_TIMEOUT_S, clock_notes, delay_line_notes, instrument_notes
-from vnetbench.failure_kinds import AGENT_GONE
+from vnetbench.campaign.load_run import collect_records, run_load
+from vnetbench.campaign.trial_endpoint import TrialEndpoint
+from vnetbench.campaign.trial_notes import clock_notes, delay_line_notes, instrument_notes
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
@@ -49,10 +48,6 @@ from vnetbench.study.factors.load_factors import THREADS, TRANSPORT, VSOCK, WAIT
 from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level, SearchSpec
 from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
-
-TRIAL_END_GRACE_S = 5.0
-"""How long the bench waits for an agent's trial.end after the load and its drain."""
-POLL_INTERVAL_S = 0.2
 
 
 class TrialAbandoned(Exception):
@@ -201,17 +196,18 @@ def run_trial(
     trial = secrets.token_hex(4)
     for endpoint in endpoints.values():
         endpoint.agent.discard_events()
-    bench_s = time.process_time()
     try:
         effective = dict(connect(trial))
-        _start_load(endpoints, load, trial, should_abandon)
+        bench_cpu_s = run_load(endpoints, trial, load.idle_and_load_s, should_abandon)
     except AgentError as error:
-        raise refusal_from_error(error, error.endpoint) or failure_from_error(error) from error
+        raise refusal_from_agent_error(error, error.endpoint) or failure_from_agent_error(error) from error
     finally:
         for endpoint in endpoints.values():
             endpoint.agent.send("trial.stop", trial=trial)
-    endpoints[HOST].totals = {**(endpoints[HOST].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
-    records = _make_endpoint_records(endpoints)
+    if bench_cpu_s is None:
+        raise TrialAbandoned(collect_records(endpoints, trial))
+    endpoints[HOST].totals = {**(endpoints[HOST].totals or {}), "bench_cpu_s": bench_cpu_s}
+    records = collect_records(endpoints, trial)
     if faults := [endpoint.fault for endpoint in endpoints.values() if endpoint.fault]:
         # The cause is listed before the faults that it caused at other endpoints.
         faults.sort(key=lambda fault: fault.cause_rank)
@@ -221,13 +217,6 @@ def run_trial(
         effective["zero_copy_sends"] = counts
     notes = (*clock_notes(effective), *instrument_notes(load.idle_and_load_s, load.interval_s, totals))
     return TrialMeasurement(records, effective, notes)
-
-
-def _make_endpoint_records(endpoints: Mapping[str, TrialEndpoint]) -> tuple[EndpointRecord, ...]:
-    return tuple(
-        EndpointRecord(name, each.role, each.totals or {}, tuple(each.samples))
-        for name, each in endpoints.items()
-    )
 
 
 def find_endpoint_roles(load: TrialLoad) -> tuple[str, str]:
@@ -363,38 +352,3 @@ def _connect_address(b: Endpoint, port: int, a: Endpoint, factors: Mapping[str, 
         return {"vsock": {"cid": VMADDR_CID_HOST, "port": port}}
     ip_version = str(IP_VERSION.read_level(factors))
     return {"address": b.address_for(ip_version), "port": port, "from": a.address_for(ip_version)}
-
-
-def _start_load(
-    endpoints: Mapping[str, TrialEndpoint], load: TrialLoad, trial: str, should_abandon: Callable[[], bool]
-) -> None:
-    # Observers and sinks start before anything is sent.
-    order = sorted(endpoints.values(), key=lambda e: [OBSERVE, "sink", "both", "source"].index(e.role))
-    pending = [(e, e.agent.send("trial.start", trial=trial, duration_s=load.idle_and_load_s)) for e in order]
-    for endpoint, future in pending:
-        endpoint.agent.wait(future, "trial.start")
-    _process_events_until_end(endpoints, trial, load.idle_and_load_s, should_abandon)
-
-
-def _process_events_until_end(
-    endpoints: Mapping[str, TrialEndpoint], trial: str, sending_s: float, should_abandon: Callable[[], bool]
-) -> None:
-    """Process the events of all agents until each has ended its trial. A fault of one stops the others."""
-    deadline = time.monotonic() + sending_s + DRAIN_TIMEOUT_S + TRIAL_END_GRACE_S
-    is_broken = False
-    while pending := [endpoint for endpoint in endpoints.values() if not endpoint.is_over]:
-        if should_abandon():
-            raise TrialAbandoned(_make_endpoint_records(endpoints))
-        # All agents send at about the same rate, so their events queue up while one of them is polled.
-        pending[0].process_queued_events(trial, wait_s=POLL_INTERVAL_S)
-        for endpoint in pending[1:]:
-            endpoint.process_queued_events(trial)
-        if not is_broken and any(endpoint.fault for endpoint in endpoints.values()):
-            is_broken = True
-            deadline = min(deadline, time.monotonic() + TRIAL_END_GRACE_S)
-            for endpoint in endpoints.values():
-                endpoint.agent.send("trial.stop", trial=trial)
-        if time.monotonic() > deadline:
-            for endpoint in (endpoint for endpoint in pending if not endpoint.is_over):
-                what = f"{endpoint.agent.endpoint}: the agent did not end the trial in time"
-                endpoint.fault = EndpointFault(1, what, AGENT_GONE)

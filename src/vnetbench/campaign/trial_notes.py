@@ -14,8 +14,8 @@ MIN_SENT_SHARE_OF_DUE = 0.99
 """Share of the requests or datagrams due. If a source sends less, the instrument is the limit."""
 MAX_SOCKET_DROP_SHARE = 0.01
 """Share of the datagrams that arrived. If a sink's socket drops more, the instrument is the limit."""
-MAX_OVERHEAD_CPU_SHARE = 0.1
-"""Share of one CPU. A trial gets a note if the bench and samplers use more, as the load may lack it."""
+MAX_OVERHEAD_CPU_SHARE = 0.02
+"""Share of a machine's CPU time. A trial gets a note if bench and samplers use more: the load may lack it."""
 MAX_SAMPLE_DELAY_SHARE = 0.5
 """Share of the sampling interval. A trial gets a note if a sample is later."""
 MAX_P99_REQUEST_DELAY_US = 1000.0
@@ -37,16 +37,7 @@ def instrument_notes(
         interval_s: Sampling interval.
         totals_by_endpoint: Totals of every endpoint and of the host, by name.
     """
-    notes = []
-    overhead_s = float(totals_by_endpoint[HOST].get("bench_cpu_s", 0.0))
-    overhead_s += sum(
-        float(totals.get("instrument", {}).get("sampler_cpu_s", 0.0))
-        for totals in totals_by_endpoint.values()
-    )
-    if overhead_s > MAX_OVERHEAD_CPU_SHARE * idle_and_load_s:
-        notes.append(
-            f"the bench and the agents' samplers used {100 * overhead_s / idle_and_load_s:.0f} % of a CPU"
-        )
+    notes = _overhead_notes(idle_and_load_s, totals_by_endpoint)
     for name, totals in totals_by_endpoint.items():
         instrument = totals.get("instrument", {})
         late = float(instrument.get("sampler_lateness_max_s", 0.0))
@@ -133,4 +124,26 @@ def delay_line_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
                 notes.append(f"{name}: the output port refused {counts['port_drops']} frames")
             if (late_us := counts["lateness_p50_us"] or 0.0) > MAX_EXCESS_MEDIAN_FRAME_DELAY_US:
                 notes.append(f"{name}: half of the frames were at least {late_us:.0f} µs late")
+    return notes
+
+
+def _overhead_notes(
+    idle_and_load_s: float, totals_by_endpoint: Mapping[str, TrialEndParameters]
+) -> list[str]:
+    """Return a note for each machine whose CPU time the instrument used noticeably.
+
+    An endpoint with CPU times of its own is a machine of its own. The others run on the bench's machine.
+    """
+    used_s = {HOST: float(totals_by_endpoint[HOST].get("bench_cpu_s", 0.0))}
+    for name, totals in totals_by_endpoint.items():
+        machine = name if totals.get("cpu") else HOST
+        sampler_s = float(totals.get("instrument", {}).get("sampler_cpu_s", 0.0))
+        used_s[machine] = used_s.get(machine, 0.0) + sampler_s
+    notes = []
+    for machine, cpu_s in used_s.items():
+        cpu_count = len(totals_by_endpoint[machine].get("cpu", ())) or 1
+        share = cpu_s / (idle_and_load_s * cpu_count)
+        if share > MAX_OVERHEAD_CPU_SHARE:
+            who = "the bench and the agents' samplers" if machine == HOST else "the agent's sampler"
+            notes.append(f"{machine}: {who} used {100 * share:.1f} % of the machine's CPU time")
     return notes

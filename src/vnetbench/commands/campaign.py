@@ -13,7 +13,7 @@ from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.commands.instruments import InstrumentFactory, prepare_instrument
 from vnetbench.errors import BenchError
-from vnetbench.estimate.experiments import INTERVENTIONS_SUBJECT
+from vnetbench.estimate.experiments import INTERVENTION_FACTS_SUBJECT
 from vnetbench.explain.interventions.planner import InterventionSeries
 from vnetbench.lab import privilege
 from vnetbench.lab.hosts import leftovers
@@ -74,7 +74,7 @@ def run_plan(
     with _tester_lock_if_needed(study):
         file = ResultsFile.create(get_output_path(), study, plan)
         if series is not None:
-            file.add_facts(INTERVENTIONS_SUBJECT, series.to_facts())
+            file.add_facts(INTERVENTION_FACTS_SUBJECT, series.to_facts())
         return _run_session(file, study, plan, make_instrument, console, series)
 
 
@@ -85,7 +85,7 @@ def resume_campaign(results: Path, console: Console) -> CampaignStatus:
         campaign = file.campaign()
         treatments = tuple(Treatment(t.index, t.factors) for t in file.treatments())
         accelerators = {str(t["accelerator"]) for t in file.testbeds().values() if t.get("accelerator")}
-        series_facts = file.facts().get(INTERVENTIONS_SUBJECT)
+        series_facts = file.facts().get(INTERVENTION_FACTS_SUBJECT)
     finally:
         file.close()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)

@@ -34,7 +34,7 @@ from vnetbench.study.labs import HOSTS, IPERF3_BACKEND
 from vnetbench.study.model import HostSpec, TestbedSpec
 from vnetbench.study.workloads import FRAMES, TCP_STREAM, UDP_STREAM
 
-CHECK_TRIAL_S = 0.3
+DOCTOR_TRIAL_DURATION_S = 0.3
 VSOCK_PREPARE_TIMEOUT_S = 0.5
 VSOCK_LOOPBACK_CID = 1
 """VMADDR_CID_LOCAL (vsock(7))."""
@@ -184,8 +184,8 @@ def _run_server_checks(instrument: Iperf3Instrument) -> Iterator[Check]:
     for direction in ("forward", "reverse", "both"):
         load = TrialLoad(
             complete_levels({DIRECTION.name: direction}, TCP_STREAM, IPERF3_BACKEND),
-            CHECK_TRIAL_S,
-            CHECK_TRIAL_S / 2,
+            DOCTOR_TRIAL_DURATION_S,
+            DOCTOR_TRIAL_DURATION_S / 2,
         )
         yield _check_short_load_runs(f"{DIRECTION.name} {direction}", instrument, load)
 
@@ -194,7 +194,7 @@ def _check_treatment(treatment: DoctorTreatment) -> Check:
     """Apply a treatment to a new testbed and run a short load."""
     testbed_spec = TestbedSpec(shaper=treatment.shaper)
     levels = complete_levels(treatment.levels, treatment.workload)
-    load = TrialLoad(levels, CHECK_TRIAL_S, CHECK_TRIAL_S / 2, treatment.workload)
+    load = TrialLoad(levels, DOCTOR_TRIAL_DURATION_S, DOCTOR_TRIAL_DURATION_S / 2, treatment.workload)
     with closing(LabInstrument(NetnsLab(testbed_spec, "doctor"), testbed_spec)) as instrument:
         return _check_short_load_runs(treatment.name, instrument, load)
 
@@ -202,7 +202,9 @@ def _check_treatment(treatment: DoctorTreatment) -> Check:
 def _check_frame_generation() -> Check:
     """Send frames for a short time, and report how this machine generates and counts them."""
     testbed_spec = TestbedSpec()
-    load = TrialLoad(complete_levels({}, FRAMES), CHECK_TRIAL_S, CHECK_TRIAL_S / 2, FRAMES)
+    load = TrialLoad(
+        complete_levels({}, FRAMES), DOCTOR_TRIAL_DURATION_S, DOCTOR_TRIAL_DURATION_S / 2, FRAMES
+    )
     with closing(LabInstrument(NetnsLab(testbed_spec, "doctor"), testbed_spec)) as instrument:
         trial = _run_short_load(FRAMES, instrument, load)
     if isinstance(trial, Check):
@@ -232,7 +234,7 @@ def _check_short_load_runs(check_name: str, instrument: Instrument, load: TrialL
     if isinstance(done, Check):
         return done
     trial = TrialRecord(
-        0, 0, done.testbed_shape, 0.0, CHECK_TRIAL_S, done.setup_s, {}, done.measurement.endpoints
+        0, 0, done.testbed_shape, 0.0, DOCTOR_TRIAL_DURATION_S, done.setup_s, {}, done.measurement.endpoints
     )
     try:
         goodput_bps = trial_metrics(trial, 0)["goodput_bps"]

@@ -45,13 +45,13 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
     chosen = [index for selector in treatments for index in select_treatments(summary, selector)]
     is_interrupted, empty_proof_message = False, ""
     if prove:
-        from vnetbench.commands.proof import explain_empty_proof, run_proof
+        from vnetbench.commands.proof import format_empty_proof_error, run_proof
 
         status = run_proof(results, summary, chosen, Console(highlight=False, stderr=as_json))
         is_interrupted = status == INTERRUPTED
         summary = read_summary_with_experiments(results)
         if not (is_interrupted or summary.experiments):
-            empty_proof_message = explain_empty_proof(results)
+            empty_proof_message = format_empty_proof_error(results)
     narrative = _select_findings(summary, chosen)
     if as_json:
         click.echo(explanation_json(summary, narrative, chosen))

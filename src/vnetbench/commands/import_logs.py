@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from vnetbench.commands import exit_codes
+from vnetbench.commands.stored_results import store_estimates_and_narrative
 from vnetbench.errors import BenchError
 from vnetbench.importers.archives import LogSource, find_logs, total_file_bytes
 from vnetbench.importers.decoding import decode_lines
@@ -62,15 +63,20 @@ def import_paths(
             _read_logs(paths, store, mapping, read)
         _check_runs(store, paths, is_strict=is_strict)
         chosen = _select_workloads_to_write(store, workload, output)
+        written = []
         for each in chosen:
-            _print_import_summary(
-                write_results(store, each, _output_path(store, paths, output, each), _format_title(paths))
+            summary = write_results(
+                store, each, _output_path(store, paths, output, each), _format_title(paths)
             )
+            _print_import_summary(summary)
+            written.append(summary.results_path)
         for name, count in store.count_runs_by_workload().items():
             if name not in chosen:
                 click.echo(f"Skipped {_format_run_count(count)} of the workload {name}.")
         for line in format_import_summary(store):
             click.echo(line)
+        for path in written:
+            store_estimates_and_narrative(path)
         return 0 if store.is_fully_read else exit_codes.INPUT_PARTLY_READ
     finally:
         store.close()

@@ -8,7 +8,7 @@ import sys
 from typing import TextIO
 
 
-def ignore_closed_pipes() -> None:
+def discard_output_to_closed_pipes() -> None:
     """Let standard output and error discard what they get once their reader has exited (`| head`).
 
     The command then does its work to the end, and its exit code does not depend on the reader: a campaign

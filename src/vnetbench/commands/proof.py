@@ -89,7 +89,7 @@ def diagnose_campaign(results: Path, selector: str | None, console: Console) -> 
         )
 
 
-def explain_empty_proof(results: Path) -> str:
+def format_empty_proof_error(results: Path) -> str:
     """Return the message for a finished proof that has no trials to compare."""
     path = proof_file_path(results)
     reasons = [

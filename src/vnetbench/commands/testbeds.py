@@ -19,6 +19,7 @@ from vnetbench.lab.hosts import leftovers, ssh
 from vnetbench.lab.netns import holder
 from vnetbench.lab.netns.testbed import create_testbed
 from vnetbench.lab.netns.topology import NetnsShape, namespace_name
+from vnetbench.lab.orphaned_agents import end_stopped_agents_of_ended_benches
 from vnetbench.study.factors.registry import FACTORS, complete_levels, parse_level
 from vnetbench.study.factors.testbed_factors import VM_PAIRS, VSWITCH
 from vnetbench.study.model import Level, TestbedSpec
@@ -133,6 +134,8 @@ def clean() -> int:
     """Remove what no running campaign uses, also on hosts; return 1 if something could not be removed."""
     # ssh cannot identify the user inside a user namespace, so hosts are cleaned outside only.
     is_clean = privilege.is_in_user_namespace() or _try_to_clean_hosts()
+    if ended := end_stopped_agents_of_ended_benches():
+        click.echo(f"Ended {ended} stopped {'agents' if ended > 1 else 'agent'} of killed campaigns.")
     is_clean &= _try_to_remove_unused_testbeds()
     return 0 if is_clean else 1
 

@@ -15,7 +15,7 @@ from vnetbench.study.factors.registry import FACTORS, require_factor_or_label
 from vnetbench.study.model import Level
 from vnetbench.study.problems import suggest_fix
 
-_PIECE = re.compile(r'((?:(?<==)"[^"]*"|[^,])*),')
+_SELECTOR_PIECE_PATTERN = re.compile(r'((?:(?<==)"[^"]*"|[^,])*),')
 """Text before a comma. Commas inside a level in double quotes do not count."""
 
 
@@ -77,7 +77,7 @@ def _split_selector(summary: CampaignSummary, selector: str) -> Iterator[_Factor
     """
     own = [factor.name for factor in summary.factors]
     last: _FactorText | None = None
-    for piece in _PIECE.findall(f"{selector},"):
+    for piece in _SELECTOR_PIECE_PATTERN.findall(f"{selector},"):
         name, equals, text = (part.strip() for part in piece.partition("="))
         if equals and (name in own or name in FACTORS):
             if last is not None:

@@ -34,7 +34,7 @@ from vnetbench.estimate.paired_ratios import (
 
 special = DeferredModule("scipy.special")
 
-MAX_RIVALS = 24
+MAX_BEST_TREATMENTS_COMPARED_WITH_ALL = 24
 """Treatments with the best medians that all others are compared with. A smaller number excludes fewer."""
 _SIMULATED_SAMPLES = 100_000
 _SIMULATED_VALUES_AT_ONCE = 1_000_000
@@ -72,11 +72,11 @@ def compare_with_best_of_others(
         confidence: The confidence of the whole statement, between 0 and 1.
         is_lower_better: Whether smaller values are better.
     """
-    comparisons = _Comparisons(values, len(order), confidence, is_lower_better)
-    rivals = order[:MAX_RIVALS]
+    comparisons = _PairwiseComparisons(values, len(order), confidence, is_lower_better)
+    rivals = order[:MAX_BEST_TREATMENTS_COMPARED_WITH_ALL]
     candidates = tuple(i for i in order if comparisons.may_be_best(i, rivals))
     # Without bounds for all candidates, there is no bound for their maximum.
-    known = candidates if len(candidates) <= MAX_RIVALS else None
+    known = candidates if len(candidates) <= MAX_BEST_TREATMENTS_COMPARED_WITH_ALL else None
     return ComparisonsWithBest(
         candidates,
         {i: -math.inf if known is None else comparisons.min_log_ratio_to_best(i, known) for i in order},
@@ -84,7 +84,7 @@ def compare_with_best_of_others(
 
 
 @dataclass
-class _Comparisons:
+class _PairwiseComparisons:
     """One-sided bounds of differences between treatments; positive differences are better."""
 
     values: Mapping[int, ValuesByBlock]
@@ -94,14 +94,14 @@ class _Comparisons:
 
     def may_be_best(self, index: int, rivals: Collection[int]) -> bool:
         """Return whether no rival is significantly better."""
-        return all(self._bound(index, other, 1) >= 0 for other in rivals if other != index)
+        return all(self._difference_bound(index, other, 1) >= 0 for other in rivals if other != index)
 
     def min_log_ratio_to_best(self, index: int, candidates: Collection[int]) -> float:
         """Return the lower bound of the difference to the best other treatment, at most 0."""
-        bounds = (self._bound(index, other, -1) for other in candidates if other != index)
+        bounds = (self._difference_bound(index, other, -1) for other in candidates if other != index)
         return min(0.0, *bounds, 0.0)
 
-    def _bound(self, index: int, other: int, sign: int) -> float:
+    def _difference_bound(self, index: int, other: int, sign: int) -> float:
         """Return the upper (`sign` 1) or lower (-1) bound of how much better `index` is than `other`."""
         pair = self._paired_ratio(index, other)
         if pair is None:

@@ -11,7 +11,7 @@ from vnetbench.estimate.paired_ratios import combine_paired_ratios
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.results.records import mapping_or_empty
 
-INTERVENTIONS_SUBJECT = "interventions"
+INTERVENTION_FACTS_SUBJECT = "interventions"
 """Subject of the facts of a proof file that say which resource each of its treatments changes."""
 _STUDY_HASH_CHARACTERS = 12
 """Enough characters of a study's hash for a person to compare."""
@@ -34,7 +34,7 @@ def estimate_experiments(proof_summary: CampaignSummary) -> tuple[Experiment, ..
         levels = all_levels(proof_summary, treatment)
         changed_levels = {name: level for name, level in levels.items() if base_levels.get(name) != level}
         ratio = combine_paired_ratios([pair], proof_summary.required_precision.confidence)
-        resource, resource_ratio = _read_resource(proof_summary, treatment.index)
+        resource, resource_ratio = _read_changed_resource_and_ratio(proof_summary, treatment.index)
         experiments.append(
             Experiment(
                 proof_summary.path,
@@ -50,10 +50,12 @@ def estimate_experiments(proof_summary: CampaignSummary) -> tuple[Experiment, ..
     return tuple(experiments)
 
 
-def _read_resource(proof_summary: CampaignSummary, treatment_index: int) -> tuple[str, float | None]:
+def _read_changed_resource_and_ratio(
+    proof_summary: CampaignSummary, treatment_index: int
+) -> tuple[str, float | None]:
     """Return the resource that a treatment changes, and by which ratio; empty for a file without them."""
     planned = mapping_or_empty(
-        proof_summary.facts.get(INTERVENTIONS_SUBJECT, {}).get(f"treatment_{treatment_index}")
+        proof_summary.facts.get(INTERVENTION_FACTS_SUBJECT, {}).get(f"treatment_{treatment_index}")
     )
     ratio = planned.get("resource_ratio")
     return str(planned.get("resource", "")), float(ratio) if isinstance(ratio, int | float) else None

@@ -12,10 +12,10 @@ EMULATOR_THREAD_KINDS = ("emulator", "vhost")
 
 def sum_cpu_seconds_by_state(samples: Sequence[Sample]) -> dict[str, float]:
     """Return the seconds of all CPUs by kind of work (`user_s`, `idle_s`, …)."""
-    return sum_values_by_name(cpu_seconds_by_work_kind(cpu) for sample in samples for cpu in sample.cpu)
+    return sum_values_by_name(cpu_seconds_by_state(cpu) for sample in samples for cpu in sample.cpu)
 
 
-def cpu_seconds_by_work_kind(cpu: Mapping[str, float]) -> dict[str, float]:
+def cpu_seconds_by_state(cpu: Mapping[str, float]) -> dict[str, float]:
     """Return the seconds by kind of work from one element of `Sample.cpu`."""
     return {kind: time_s for kind, time_s in cpu.items() if kind.endswith("_s")}
 

@@ -6,16 +6,18 @@ runs from the lower bound for the smallest possible values to the upper bound fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vnetbench.dataclass_json import share_texts
 from vnetbench.estimate.evidence.imported import imported_evidence
 from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.summary import TrialPoint
 from vnetbench.estimate.time_series import TimeSeries, find_warmups
+from vnetbench.estimate.warmup import find_warmup
 from vnetbench.quantity import format_duration
 from vnetbench.results.records import (
     HIGH_SUFFIX,
@@ -29,7 +31,7 @@ from vnetbench.results.records import (
 from vnetbench.study.model import Level, Timing
 
 _MAX_LISTED_LOGS = 3
-_MERGED_BELOW_SHARE_OF_PREVIOUS = 0.5
+_MERGED_IF_SHORTER_THAN_SHARE_OF_PREVIOUS = 0.5
 """Tools often end with an interval of some milliseconds. An interval shorter than this share of the previous
 one is merged into it."""
 
@@ -85,8 +87,21 @@ def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
     return TimeSeries((), ()) if single is None else TimeSeries((single.value,), (trial.duration_s,))
 
 
-def find_imported_warmups(time_series: Sequence[TimeSeries], timing: Timing) -> tuple[Warmup, ...]:
-    """Return each trial's warm-up: the part that its tool omitted, or else the detected one."""
+def find_own_warmup(time_series: TimeSeries) -> Warmup:
+    """Return the warm-up of one trial after the part that its tool omitted."""
+    return find_warmup(time_series.values[time_series.tool_omitted_sample_count :])
+
+
+def find_imported_warmups(
+    time_series: Sequence[TimeSeries], timing: Timing, own_warmups: Sequence[Warmup] | None = None
+) -> tuple[Warmup, ...]:
+    """Return each trial's warm-up: the part that its tool omitted, or else the detected one.
+
+    Args:
+        time_series: The time series of each trial of one treatment.
+        timing: The study's timing.
+        own_warmups: The result of `find_own_warmup` for each trial, if it is known.
+    """
     remainders = [
         TimeSeries(
             each.values[each.tool_omitted_sample_count :],
@@ -98,8 +113,71 @@ def find_imported_warmups(time_series: Sequence[TimeSeries], timing: Timing) -> 
         replace(warmup, samples=each.tool_omitted_sample_count, rule="omitted by the tool")
         if each.tool_omitted_sample_count
         else replace(warmup, samples=max(0, warmup.samples))
-        for each, warmup in zip(time_series, find_warmups(remainders, timing), strict=True)
+        for each, warmup in zip(time_series, find_warmups(remainders, timing, own_warmups), strict=True)
     )
+
+
+@dataclass(slots=True)
+class _PointDraft:
+    """A trial's point with the warm-up that its own samples show."""
+
+    trial_id: int
+    point: TrialPoint
+    time_series: TimeSeries
+    own_warmup: Warmup | None
+    """None if the study sets the warm-up."""
+    warmup: Warmup
+
+
+class PointDrafts:
+    """Points of imported trials, which are read once: most trials have the warm-up that they show alone."""
+
+    def __init__(
+        self, timing: Timing, deciding_metric: str, levels_by_treatment: Mapping[int, Mapping[str, Level]]
+    ) -> None:
+        self._timing = timing
+        self._metric = deciding_metric
+        self._levels = levels_by_treatment
+        self._by_treatment: dict[int, list[_PointDraft]] = {}
+        self._shared_lengths_s: dict[tuple[float, ...], tuple[float, ...]] = {}
+        """Most trials of a file have the same intervals, so they share the tuple of their lengths."""
+
+    def add(self, trial: TrialRecord) -> None:
+        """Compute the point of a trial from this trial alone."""
+        series = metric_time_series(trial, self._metric)
+        lengths_s = self._shared_lengths_s.setdefault(series.interval_lengths_s, series.interval_lengths_s)
+        series = replace(series, interval_lengths_s=lengths_s)
+        own = find_own_warmup(series) if self._timing.warmup_s is None else None
+        (warmup,) = find_imported_warmups([series], self._timing, None if own is None else [own])
+        draft = _PointDraft(trial.id, self._point(trial, warmup, series), series, own, warmup)
+        self._by_treatment.setdefault(trial.treatment, []).append(draft)
+
+    def finish(
+        self, read_trials: Callable[[Collection[int]], Iterator[TrialRecord]]
+    ) -> dict[int, list[TrialPoint]]:
+        """Return the points by treatment, in the order of the trials.
+
+        Args:
+            read_trials: Reads the trials with these ids again. Their warm-up changes with all trials of the
+                treatment.
+        """
+        changed: dict[int, _PointDraft] = {}
+        for drafts in self._by_treatment.values():
+            series, own = [each.time_series for each in drafts], [each.own_warmup for each in drafts]
+            known = [each for each in own if each is not None]
+            warmups = find_imported_warmups(series, self._timing, known or None)
+            for draft, warmup in zip(drafts, warmups, strict=True):
+                if warmup != draft.warmup:
+                    draft.warmup, changed[draft.trial_id] = warmup, draft
+        for trial in read_trials(changed) if changed else ():
+            draft = changed[trial.id]
+            draft.point = self._point(trial, draft.warmup, draft.time_series)
+        return {
+            treatment: [each.point for each in drafts] for treatment, drafts in self._by_treatment.items()
+        }
+
+    def _point(self, trial: TrialRecord, warmup: Warmup, time_series: TimeSeries) -> TrialPoint:
+        return trial_point(trial, warmup, time_series, self._metric, self._levels[trial.treatment])
 
 
 def trial_point(
@@ -132,7 +210,7 @@ def trial_point(
         rounding_ranges={name: (x.low, x.high) for name, x in results.items() if x.low < x.high},
         time_series=time_series.values,
         notes=(*trial.notes, *notes),
-        imported_log=mapping_or_empty(trial.effective[IMPORTED_LOG_KEY]),
+        imported_log=share_texts(mapping_or_empty(trial.effective[IMPORTED_LOG_KEY])),
         evidence=imported_evidence(
             trial, warmup.samples, values, time_series.values[warmup.samples :], levels
         ),
@@ -219,7 +297,8 @@ def _intervals_of_all_directions(trial: TrialRecord) -> list[_DirectedSamplesOfI
     by_direction = ([(endpoint.name, x) for x in endpoint.samples] for endpoint in trial.endpoints)
     for interval in zip(*by_direction, strict=False):
         is_short = intervals and (
-            _interval_length_s(interval) < _MERGED_BELOW_SHARE_OF_PREVIOUS * _interval_length_s(intervals[-1])
+            _interval_length_s(interval)
+            < _MERGED_IF_SHORTER_THAN_SHARE_OF_PREVIOUS * _interval_length_s(intervals[-1])
         )
         if is_short:
             intervals[-1] += interval
@@ -229,6 +308,8 @@ def _intervals_of_all_directions(trial: TrialRecord) -> list[_DirectedSamplesOfI
 
 
 def _interval_length_s(interval: _DirectedSamplesOfInterval) -> float:
+    if len(interval) == 1:  # most logs
+        return interval[0][1].interval_s
     directions = {direction for direction, _ in interval}
     return max(sum(x.interval_s for direction, x in interval if direction == each) for each in directions)
 
@@ -263,10 +344,11 @@ def _metric_of_intervals(
 
 
 def _sum_weighted_counter(samples: Sequence[Sample], name: str, weight: float) -> _RoundedValue | None:
-    if any(name not in sample.counters for sample in samples):
+    counters = [sample.counters for sample in samples if name in sample.counters]
+    if len(counters) < len(samples):
         return None
     value, low, high = (
-        weight * sum(x.counters.get(name + suffix, x.counters[name]) for x in samples)
-        for suffix in ("", LOW_SUFFIX, HIGH_SUFFIX)
+        weight * sum([each.get(bound, each[name]) for each in counters])
+        for bound in (name, name + LOW_SUFFIX, name + HIGH_SUFFIX)
     )
     return _RoundedValue(value, min(low, high), max(low, high))

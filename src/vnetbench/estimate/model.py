@@ -57,7 +57,7 @@ class Estimate:
         return (self.high - self.low) / 2 / abs(self.value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Warmup:
     """The warm-up of one trial."""
 

@@ -61,7 +61,7 @@ class StepResult:
         """
         return self.is_generator_behind and self.record.loss_ratio <= goal
 
-    def counts_for_search(self, elapsed_s: float) -> SentAndReceivedFrames:
+    def frame_counts_for_search(self, elapsed_s: float) -> SentAndReceivedFrames:
         """Return the counts that a search uses; `elapsed_s` is the duration of all attempts of this step.
 
         Frames that the generator did not send count as lost, so that the search does not accept the load.
@@ -109,7 +109,7 @@ def collect_search_steps(records: Sequence[StepRecord], goal: float) -> tuple[Se
         attempts.append(StepResult(record))
         if attempts[-1].is_worth_repeating(goal) and len(attempts) < MAX_ATTEMPTS_IF_GENERATOR_BEHIND:
             continue
-        counts = attempts[-1].counts_for_search(sum(each.record.elapsed_s for each in attempts))
+        counts = attempts[-1].frame_counts_for_search(sum(each.record.elapsed_s for each in attempts))
         steps.append(
             SearchStep(
                 record.load_fps or 0.0, record.duration_s, counts.sent, counts.received, counts.elapsed_s

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vnetbench.estimate.datagrams import IntervalSamplesByEndpoint
 from vnetbench.estimate.time_series import (
     SteadySamples,
-    ends_under_load,
+    ends_before_drain,
     interval_lengths_s,
     split_load_samples,
 )
@@ -28,7 +28,7 @@ class SteadyPart:
     """The endpoints that keep samples."""
     host_samples: Sequence[Sample]
     """Samples of the observer on the bench's own machine."""
-    forwarders: SteadySamples
+    forwarding_guest_observers: SteadySamples
     """Observers on guests that forward."""
     duration_s: float
 
@@ -59,7 +59,7 @@ def select_steady_part(trial: TrialRecord, warmup_samples: int) -> SteadyPart:
             [
                 x
                 for x in endpoint.samples
-                if start_s < x.end_s - x.interval_s / 2 and ends_under_load(trial, x)
+                if start_s < x.end_s - x.interval_s / 2 and ends_before_drain(trial, x)
             ],
         )
         for endpoint in trial.endpoints

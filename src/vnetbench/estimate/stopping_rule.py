@@ -15,7 +15,7 @@ from vnetbench.study.model import Precision
 class StoppingDecision:
     """Whether a treatment needs no more trials, and why."""
 
-    stop: bool
+    should_stop: bool
     reason: str = ""
     """`precision` or `trial limit`; empty while the treatment continues."""
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vnetbench.dataclass_json import UnexpectedValue, from_json_value, to_json_value
-from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.estimate.summary import CampaignSummary, TrialPoint
 from vnetbench.method_version import method_version
 from vnetbench.results.cache_table import read_cached_values, read_change_counter, store_cached_values
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import RUNNING
 
-_SUMMARY, _POINTS = "summary", "summary points "
+_SUMMARY, _BARE_SUMMARY, _PART_COUNTS = "summary", "without trials", "parts of treatments"
+_VALUES_OF_A_PART = 100_000
+"""Numbers in a part of a treatment's trials. It bounds the memory that reading and storing take."""
+_VALUES_OF_A_TRIAL = 100
+"""Numbers that a trial has besides its time series, roughly."""
 
 
 def read_or_compute_summary(file: ResultsFile) -> CampaignSummary:
@@ -41,38 +45,69 @@ def read_or_compute_summary(file: ResultsFile) -> CampaignSummary:
 def store_summary(path: Path, counter: int, summary: CampaignSummary) -> bool:
     """Store a summary if reading it back gives the same one; return whether it is stored."""
     try:
-        values = _summary_to_values(summary)
-        if _summary_from_values(values) != summary:
-            return False
+        return store_cached_values(path, method_version(), counter, _summary_to_values(summary))
     except UnexpectedValue:
         return False
-    return store_cached_values(path, method_version(), counter, values)
 
 
-def _summary_to_values(summary: CampaignSummary) -> dict[str, Any]:
-    """Return the summary without trials, and the trials of each treatment, by name."""
-    values = {
-        f"{_POINTS}{number}": [to_json_value(point) for point in treatment.points]
-        for number, treatment in enumerate(summary.treatments)
-    }
-    treatments = tuple(replace(each, points=()) for each in summary.treatments)
-    return {_SUMMARY: to_json_value(replace(summary, treatments=treatments)), **values}
+def _summary_to_values(summary: CampaignSummary) -> Iterator[tuple[str, Any]]:
+    """Yield the summary without trials, and the trials of each treatment in parts, each with its name.
+
+    Raises:
+        UnexpectedValue: Reading a value back would not give the same one.
+    """
+    bare = replace(summary, treatments=tuple(replace(each, points=()) for each in summary.treatments))
+    parts = [_split_points(each.points) for each in summary.treatments]
+    value = to_json_value(bare)
+    if from_json_value(CampaignSummary, value) != bare:
+        raise UnexpectedValue("the summary has no form in JSON")
+    yield _SUMMARY, {_BARE_SUMMARY: value, _PART_COUNTS: [len(each) for each in parts]}
+    for number, parts_of_treatment in enumerate(parts):
+        for part, points in enumerate(parts_of_treatment):
+            values = [to_json_value(point) for point in points]
+            if _points_from_value(values) != list(points):
+                raise UnexpectedValue("a trial has no form in JSON")
+            yield _part_name(number, part), values
+
+
+def _split_points(points: Sequence[TrialPoint]) -> list[Sequence[TrialPoint]]:
+    """Return the trials in parts of a bounded length."""
+    parts: list[Sequence[TrialPoint]] = []
+    first = values = 0
+    for end, point in enumerate(points, 1):
+        values += _VALUES_OF_A_TRIAL + len(point.time_series)
+        if values >= _VALUES_OF_A_PART or end == len(points):
+            parts.append(points[first:end])
+            first, values = end, 0
+    return parts
 
 
 def _summary_from_values(values: Mapping[str, Any]) -> CampaignSummary | None:
     """Return the summary; None if it is absent or not whole."""
     try:
-        summary = from_json_value(CampaignSummary, values[_SUMMARY])
+        stored = values[_SUMMARY]
+        summary = from_json_value(CampaignSummary, stored[_BARE_SUMMARY])
         treatments = tuple(
-            _with_points(treatment, values[f"{_POINTS}{number}"])
-            for number, treatment in enumerate(summary.treatments)
+            replace(treatment, points=tuple(_read_points(values, number, part_count)))
+            for number, (treatment, part_count) in enumerate(
+                zip(summary.treatments, stored[_PART_COUNTS], strict=True)
+            )
         )
     except (KeyError, UnexpectedValue):
         return None
     return replace(summary, treatments=treatments)
 
 
-def _with_points(treatment: TreatmentSummary, points: Any) -> TreatmentSummary:
+def _read_points(values: Mapping[str, Any], treatment_number: int, part_count: int) -> Iterator[TrialPoint]:
+    for part in range(part_count):
+        yield from _points_from_value(values[_part_name(treatment_number, part)])
+
+
+def _part_name(treatment_number: int, part: int) -> str:
+    return f"{_SUMMARY} points {treatment_number} {part}"
+
+
+def _points_from_value(points: Any) -> list[TrialPoint]:
     if not isinstance(points, list):
         raise UnexpectedValue("the trials of a treatment are no list")
-    return replace(treatment, points=tuple(from_json_value(TrialPoint, each) for each in points))
+    return [from_json_value(TrialPoint, each) for each in points]

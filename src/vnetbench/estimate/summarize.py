@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vnetbench.estimate import imported_trials
 from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT, zero_count_upper_bound_percent
 from vnetbench.estimate.evidence import collect_evidence
-from vnetbench.estimate.evidence.queue_directions import queue_places
+from vnetbench.estimate.evidence.packet_work import packet_work_places
+from vnetbench.estimate.evidence.path_state import path_state_places
+from vnetbench.estimate.evidence.queue_directions import queue_place_by_metric
 from vnetbench.estimate.evidence.time_series import near_limit_evidence_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.failures import FailedTrials, failed_attempts, group_failed_attempts
@@ -53,7 +55,15 @@ FACTS_COMPARED_BETWEEN_SESSIONS = (
 )
 """Location, fact and its part: a campaign whose sessions differ in one of these is not homogeneous."""
 
-FINAL_STATES = ("precision", "trial limit", "time limit", "not needed", "refused", "failed", IMPORTED_LAB)
+FINAL_TREATMENT_STATES = (
+    "precision",
+    "trial limit",
+    "time limit",
+    "not needed",
+    "refused",
+    "failed",
+    IMPORTED_LAB,
+)
 
 
 @dataclass
@@ -157,8 +167,9 @@ def _collect_trials(
     testbeds: Mapping[str, Mapping[str, Any]],
 ) -> dict[int, _TreatmentTrials]:
     """Return the trials of each treatment, by its index."""
+    if study.testbed.lab == IMPORTED_LAB:
+        return _collect_imported_trials(file, study, treatments)
     warmups = _find_warmups(file, study)
-    levels = {t.index: t.factors for t in treatments}
     by_treatment = {t.index: _TreatmentTrials() for t in treatments}
     for trial in file.trials():
         treatment_trials = by_treatment[trial.treatment]
@@ -169,13 +180,6 @@ def _collect_trials(
         if trial.id not in warmups:
             continue  # a running campaign added this trial after the first pass
         warmup, time_series = warmups[trial.id]
-        if study.testbed.lab == IMPORTED_LAB:
-            treatment_trials.points.append(
-                imported_trials.trial_point(
-                    trial, warmup, time_series, choose_deciding_metric(study), levels[trial.treatment]
-                )
-            )
-            continue
         treatment_trials.effective = {
             name: value for name, value in trial.effective.items() if name != REPLACED_TESTBED_KEY
         }
@@ -191,23 +195,38 @@ def _collect_trials(
     return by_treatment
 
 
+def _collect_imported_trials(
+    file: ResultsFile, study: Study, treatments: Sequence[TreatmentRecord]
+) -> dict[int, _TreatmentTrials]:
+    by_treatment = {t.index: _TreatmentTrials() for t in treatments}
+    levels = {t.index: t.factors for t in treatments}
+    drafts = imported_trials.PointDrafts(study.timing, choose_deciding_metric(study), levels)
+    for trial in file.trials():
+        treatment_trials = by_treatment[trial.treatment]
+        treatment_trials.failed_attempts.extend(failed_attempts(trial))
+        if trial.failure:
+            treatment_trials.failures.append(trial.failure)
+        else:
+            drafts.add(trial)
+    for treatment, points in drafts.finish(lambda ids: file.trials(only_ids=ids)).items():
+        by_treatment[treatment].points.extend(points)
+    return by_treatment
+
+
 def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, TimeSeries]]:
     """Return warm-up and time series by trial id. Trials of a treatment are analysed together."""
     by_treatment: dict[int, dict[int, TimeSeries]] = {}
-    is_imported = study.testbed.lab == IMPORTED_LAB
-    read_time_series: Callable[[TrialRecord, str], TimeSeries] = (
-        imported_trials.metric_time_series if is_imported else metric_time_series
-    )
-    find = imported_trials.find_imported_warmups if is_imported else find_warmups
-    for trial in file.trials(with_counters=is_imported):
+    for trial in file.trials(with_counters=False):
         if not trial.failure:
-            by_treatment.setdefault(trial.treatment, {})[trial.id] = read_time_series(
+            by_treatment.setdefault(trial.treatment, {})[trial.id] = metric_time_series(
                 trial, choose_deciding_metric(study)
             )
     return {
         trial_id: (warmup, time_series[trial_id])
         for time_series in by_treatment.values()
-        for trial_id, warmup in zip(time_series, find(list(time_series.values()), study.timing), strict=True)
+        for trial_id, warmup in zip(
+            time_series, find_warmups(list(time_series.values()), study.timing), strict=True
+        )
     }
 
 
@@ -233,7 +252,11 @@ def _trial_point(
         steps=trial.steps,
         search_result=read_search_result(trial),
         evidence=evidence,
-        evidence_places=queue_places(data),
+        evidence_places={
+            **queue_place_by_metric(data),
+            **path_state_places(data),
+            **packet_work_places(data),
+        },
         near_limit_evidence_series=near_limit_evidence_series(data, evidence),
     )
 
@@ -261,7 +284,11 @@ def _treatment_summary(
         index=record.index,
         factors=record.factors,
         effective=trials.effective,
-        state=record.state if record.state in FINAL_STATES else RUNNING if status == RUNNING else INTERRUPTED,
+        state=record.state
+        if record.state in FINAL_TREATMENT_STATES
+        else RUNNING
+        if status == RUNNING
+        else INTERRUPTED,
         metrics=metrics,
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),

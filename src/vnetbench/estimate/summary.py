@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from vnetbench.estimate.failures import FailedTrials
@@ -14,8 +15,15 @@ from vnetbench.search.interface import GoalResult
 from vnetbench.study.labs import IMPORTED_LAB, NETNS
 from vnetbench.study.model import ALL_COMBINATIONS, FactorLevels, Level, Precision, Timing
 
+_NO_ENTRIES: Mapping[str, Any] = MappingProxyType({})
 
-@dataclass(frozen=True)
+
+def _no_entries() -> Mapping[str, Any]:
+    """Return the empty mapping that all points share, because a file may have very many points."""
+    return _NO_ENTRIES
+
+
+@dataclass(frozen=True, slots=True)
 class TrialPoint:
     """The values of one trial, without its warm-up."""
 
@@ -37,18 +45,18 @@ class TrialPoint:
     """For frames: the number sent but not received at the end of each sampling interval."""
     steps: tuple[StepRecord, ...] = ()
     """The search steps that preceded the run, if the trial has any."""
-    search_result: Mapping[str, Any] = field(default_factory=dict)
+    search_result: Mapping[str, Any] = field(default_factory=_no_entries)
     """Result of these steps: `method`, `parameters`, `goal_results`, `direction_count`, …
     (docs/results-file.md)."""
-    rounding_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    rounding_ranges: Mapping[str, tuple[float, float]] = field(default_factory=_no_entries)
     """For values that another tool rounded: the smallest and the largest possible exact value."""
-    imported_log: Mapping[str, Any] = field(default_factory=dict)
+    imported_log: Mapping[str, Any] = field(default_factory=_no_entries)
     """For a trial that another tool ran: the contents of its log (docs/results-file.md); otherwise empty."""
-    evidence: Mapping[str, float] = field(default_factory=dict)
+    evidence: Mapping[str, float] = field(default_factory=_no_entries)
     """Values of the evidence metrics (`estimate/evidence`); a metric without its counters is absent."""
-    evidence_places: Mapping[str, str] = field(default_factory=dict)
+    evidence_places: Mapping[str, str] = field(default_factory=_no_entries)
     """The interface and queue behind an evidence metric, in words, for metrics that one queue decides."""
-    near_limit_evidence_series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    near_limit_evidence_series: Mapping[str, tuple[float, ...]] = field(default_factory=_no_entries)
     """Evidence metrics near their limit, in each sampling interval, warm-up included."""
 
     @property

@@ -21,7 +21,7 @@ _INTERVAL_ROUNDING_S = 1e-6
 """Tolerance for the rounding of sample times and lengths."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TimeSeries:
     """A metric in each sampling interval of one trial, warm-up included."""
 
@@ -230,7 +230,7 @@ def _split_samples(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sam
     intervals at once (docs/protocol.md, trial.sample), the interval is as long as that sample.
     """
     load = {
-        endpoint.name: [x for x in endpoint.samples if ends_under_load(trial, x)]
+        endpoint.name: [x for x in endpoint.samples if ends_before_drain(trial, x)]
         for endpoint in trial.endpoints
         if endpoint.role != OBSERVE and endpoint.is_sampled
     }
@@ -254,7 +254,7 @@ def _split_samples(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sam
     }
 
 
-def ends_under_load(trial: TrialRecord, sample: Sample) -> bool:
+def ends_before_drain(trial: TrialRecord, sample: Sample) -> bool:
     """Return whether a sample ends before the drain.
 
     The last load sample may be late by half an interval.

@@ -58,7 +58,8 @@ def metrics_of_steady_part(part: SteadyPart) -> dict[str, float]:
         **dict(_host_metrics(host_samples, endpoints, arrived, steady_s)),
         **dict(
             guest_metrics(
-                {**_endpoint_groups_by_prefix(endpoints), "forwarder": part.forwarders}, host_samples
+                {**_endpoint_groups_by_prefix(endpoints), "forwarder": part.forwarding_guest_observers},
+                host_samples,
             )
         ),
         **dict(_iperf3_server_metrics(trial)),

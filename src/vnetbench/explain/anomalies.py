@@ -21,16 +21,16 @@ class _HealthyRange:
     """The values of an evidence metric on a path without a fault."""
 
     metric: str
-    above: float = math.inf
+    largest_healthy_value: float = math.inf
     """Largest value of a healthy path."""
-    below: float = -math.inf
+    smallest_healthy_value: float = -math.inf
     """Smallest value of a healthy path."""
-    set_by: tuple[str, ...] = ()
+    ignored_if_factor_set: tuple[str, ...] = ()
     """Factors with which a study asks for such values itself."""
 
     def contains(self, value: float) -> bool:
         """Return whether a value is healthy."""
-        return self.below <= value <= self.above
+        return self.smallest_healthy_value <= value <= self.largest_healthy_value
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,13 @@ def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_ObservedPart, ...]
     """Return the healthy ranges whose metrics exist, and the parts of a path."""
     tables = tomllib.loads(files(__package__).joinpath("anomalies.toml").read_text(encoding="utf-8"))
     ranges = tuple(
-        _HealthyRange(**{**each, "set_by": tuple(each.get("set_by", ()))}) for each in tables["anomalies"]
+        _HealthyRange(
+            metric=each["metric"],
+            largest_healthy_value=each.get("above", math.inf),
+            smallest_healthy_value=each.get("below", -math.inf),
+            ignored_if_factor_set=tuple(each.get("set_by", ())),
+        )
+        for each in tables["anomalies"]
     )
     parts = tuple(_ObservedPart(**each) for each in tables["parts"])
     known = EVIDENCE_METRICS.keys()
@@ -66,7 +72,7 @@ def find_anomalies(
     """
     found = {}
     for healthy in _load_tables()[0]:
-        if set(healthy.set_by) & set(set_factors):
+        if set(healthy.ignored_if_factor_set) & set(set_factors):
             continue
         values = [evidence[healthy.metric] for evidence in trials if healthy.metric in evidence]
         if values and not healthy.contains(median(values)):
@@ -82,7 +88,9 @@ def unseen_path_parts(trials: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
 
 
 def normality_sentence(
-    trials: Sequence[Mapping[str, float]], without: Sequence[str] = (), set_factors: Collection[str] = ()
+    trials: Sequence[Mapping[str, float]],
+    shown_metrics: Sequence[str] = (),
+    set_factors: Collection[str] = (),
 ) -> str:
     """Return the sentence that says whether a natural limit is normal here.
 
@@ -91,11 +99,11 @@ def normality_sentence(
 
     Args:
         trials: The evidence of the treatment's trials.
-        without: Metrics that the finding shows already.
+        shown_metrics: Metrics that the finding shows already.
         set_factors: The factors that the study sets.
     """
     unusual = find_anomalies(trials, set_factors)
-    anomalies = {name: value for name, value in unusual.items() if name not in without}
+    anomalies = {name: value for name, value in unusual.items() if name not in shown_metrics}
     if anomalies:
         texts = [f"{metric_label(name)} {format_metric(name, value)}" for name, value in anomalies.items()]
         return f"Unusual here: {'; '.join(texts[:_MAX_NAMED_ANOMALIES])}."

@@ -31,12 +31,12 @@ class CausePhrase:
 
 def describe_cause(cause: Cause, treatments: Sequence[TreatmentSummary]) -> CausePhrase:
     """Return the description of a cause with the figures of these treatments."""
-    builder = _BUILDER_BY_CAUSE.get(cause.name)
+    builder = _PHRASE_BUILDER_BY_CAUSE.get(cause.name)
     phrase = builder(_TreatmentEvidence(treatments)) if builder else None
     return phrase or CausePhrase(cause.description, cause.description)
 
 
-def with_description(cause: Cause, phrase: CausePhrase) -> Cause:
+def replace_description(cause: Cause, phrase: CausePhrase) -> Cause:
     """Return the cause with the full phrase as its description."""
     return replace(cause, description=phrase.full)
 
@@ -47,26 +47,28 @@ class _TreatmentEvidence:
     def __init__(self, treatments: Sequence[TreatmentSummary]) -> None:
         self._treatments = treatments
 
-    def medians(self, metric: str) -> list[float]:
+    def treatment_medians(self, metric: str) -> list[float]:
         """Return one median for each treatment; empty if a treatment lacks the metric."""
         values = [each.evidence_values(metric) for each in self._treatments]
         return [median(each) for each in values] if values and all(values) else []
 
-    def common_median(self, metric: str) -> float | None:
+    def median_over_treatments(self, metric: str) -> float | None:
         """Return the median of all treatments; None if one lacks the metric."""
-        medians = self.medians(metric)
+        medians = self.treatment_medians(metric)
         return median(medians) if medians else None
 
     @property
     def cpu_count(self) -> int | None:
         """Number of CPUs that the load may use; None if unknown or different."""
-        counts = {round(each) for each in self.medians("load_cpus")}
+        counts = {round(each) for each in self.treatment_medians("load_cpus")}
         return counts.pop() if len(counts) == 1 else None
 
     @property
     def thread_counts(self) -> list[int]:
         """Number of the load's threads in each treatment; empty if unknown."""
-        pairs = zip(self.medians("load_cpus"), self.medians("threads_per_load_cpu"), strict=False)
+        pairs = zip(
+            self.treatment_medians("load_cpus"), self.treatment_medians("threads_per_load_cpu"), strict=False
+        )
         return [round(cpus * threads) for cpus, threads in pairs]
 
 
@@ -74,7 +76,7 @@ def _full_cpus_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
     count, threads = evidence.cpu_count, evidence.thread_counts
     if not count:
         return None
-    idle = evidence.common_median("idle_cpus_elsewhere") or 0.0
+    idle = evidence.median_over_treatments("idle_cpus_elsewhere") or 0.0
     allowed = " that the load may use" if idle >= _MIN_IDLE_CPUS_ELSEWHERE else ""
     subject = {1: "the only CPU", 2: "both CPUs"}.get(count, f"all {count} CPUs")
     short = f"{subject}{allowed} {'is' if count == 1 else 'are'} full"
@@ -91,7 +93,7 @@ def _count_range_text(counts: Sequence[int]) -> str:
 
 
 def _other_programs_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
-    count, percent = evidence.cpu_count, evidence.common_median("load_cpus_programs_percent")
+    count, percent = evidence.cpu_count, evidence.median_over_treatments("load_cpus_programs_percent")
     if not count or not percent:
         return None
     if count == 1:
@@ -103,7 +105,7 @@ def _other_programs_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
 
 
 def _full_link_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
-    delay_us = evidence.common_median("backlog_delay_us")
+    delay_us = evidence.median_over_treatments("backlog_delay_us")
     short = "a link or shaper on the path is full"
     if not delay_us:
         return CausePhrase(short, short)
@@ -112,7 +114,7 @@ def _full_link_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
     )
 
 
-_BUILDER_BY_CAUSE: Mapping[str, Callable[[_TreatmentEvidence], CausePhrase | None]] = {
+_PHRASE_BUILDER_BY_CAUSE: Mapping[str, Callable[[_TreatmentEvidence], CausePhrase | None]] = {
     "cpus_full": _full_cpus_phrase,
     "other_programs": _other_programs_phrase,
     "link_full": _full_link_phrase,

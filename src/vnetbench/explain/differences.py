@@ -56,7 +56,7 @@ class LimitLaw:
     """A sentence."""
 
 
-LAWS = (
+LIMIT_LAWS = (
     LimitLaw(
         "packets_per_s",
         "segment_bytes_received",
@@ -95,7 +95,9 @@ LAWS = (
 )
 
 _METRICS_IN_LAWS = frozenset(
-    name for law in LAWS for name in (law.metric_that_stays_constant, law.metric_proportional_to_deciding)
+    name
+    for law in LIMIT_LAWS
+    for name in (law.metric_that_stays_constant, law.metric_proportional_to_deciding)
 )
 
 
@@ -234,7 +236,7 @@ def _matching_law(
     if isinstance(before, int | float) and isinstance(after, int | float) and before > 0 < after:
         ratios[factor] = after / before
     family = worse.candidates[0].cause.family if worse.candidates else ""
-    return next((law for law in LAWS if _is_law_fulfilled(law, ratios, ratio, family)), None)
+    return next((law for law in LIMIT_LAWS if _is_law_fulfilled(law, ratios, ratio, family)), None)
 
 
 def _median_ratios(

@@ -35,13 +35,13 @@ def evidence_bar_chart(
     ]
     if not suitable:
         return None
-    item = min(suitable, key=_is_item_count)
+    item = min(suitable, key=_has_plain_count_values)
     name = item.metric
     noun = "trial" if len(treatments) == 1 else "treatment"
     rows = list(
-        _trial_rows(treatments[0], name)
+        _labelled_trial_bars(treatments[0], name)
         if len(treatments) == 1
-        else _treatment_rows(summary, treatments, name)
+        else _labelled_treatment_bars(summary, treatments, name)
     )
     largest = max((value for _, row in rows for value in row.values()), default=0.0)
     scale = choose_scale(EVIDENCE_METRICS[name].unit, largest)
@@ -63,21 +63,23 @@ def evidence_bar_chart(
     )
 
 
-def _is_item_count(item: EvidenceItem) -> bool:
+def _has_plain_count_values(item: EvidenceItem) -> bool:
     return is_plain_count(EVIDENCE_METRICS[item.metric].unit, item.value, item.low, item.high)
 
 
-def _treatment_rows(
-    summary: CampaignSummary, treatments: Sequence[TreatmentSummary], name: str
+def _labelled_treatment_bars(
+    summary: CampaignSummary, treatments: Sequence[TreatmentSummary], evidence_metric: str
 ) -> Iterator[tuple[str, dict[str, float]]]:
     for treatment in treatments:
-        values = treatment.evidence_values(name)
+        values = treatment.evidence_values(evidence_metric)
         if values:
             row = {"y": median(values), "low": min(values), "high": max(values)}
             yield treatment_name(summary, treatment), row
 
 
-def _trial_rows(treatment: TreatmentSummary, name: str) -> Iterator[tuple[str, dict[str, float]]]:
+def _labelled_trial_bars(
+    treatment: TreatmentSummary, evidence_metric: str
+) -> Iterator[tuple[str, dict[str, float]]]:
     for number, point in enumerate(treatment.points, 1):
-        if name in point.evidence:
-            yield f"trial {number}", {"y": point.evidence[name]}
+        if evidence_metric in point.evidence:
+            yield f"trial {number}", {"y": point.evidence[evidence_metric]}

@@ -13,7 +13,7 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Cause
-from vnetbench.explain.rules import TWICE_LEVEL
+from vnetbench.explain.rules import DOUBLED_LEVEL
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 from vnetbench.study.factors.registry import (
     FACTORS,
@@ -31,14 +31,14 @@ STUDY_PLACEHOLDER = "STUDY"
 LEVELS_THAT_REMOVE_SETTING = ("none",)
 """Levels that remove something a study may set, such as a shaper."""
 _SENDER, _RECEIVER = 0, 1
-_CPU_CAUSE_ENDPOINTS: Mapping[str, tuple[int, ...]] = {
+_ENDPOINTS_BY_THREAD_SPREADING_CAUSE: Mapping[str, tuple[int, ...]] = {
     "sender_cpu": (_SENDER,), "receiver_cpu": (_RECEIVER,), "two_modes": (_SENDER, _RECEIVER),
 }  # fmt: skip
 """Causes whose settings spread an endpoint's threads over CPUs. On one CPU these settings change nothing."""
 _THREAD_CAUSES = ("sender_cpu", "receiver_cpu")
 _ONE_THREAD_PER_STREAM = "auto"
 """Level of the factor `threads` with which each stream has its own thread."""
-_OPPOSITE_LEVELS: Mapping[Level, Level] = {"on": "off", "off": "on"}
+_OPPOSITE_SWITCH_LEVELS: Mapping[Level, Level] = {"on": "off", "off": "on"}
 
 
 def build_experiment_command(
@@ -76,14 +76,14 @@ def level_before_setting(present: Mapping[str, Level], name: str, level: Level) 
 
     A switch at its system default had the opposite level, because the treatment does not have `level` yet.
     """
-    return present.get(name, _OPPOSITE_LEVELS.get(level))
+    return present.get(name, _OPPOSITE_SWITCH_LEVELS.get(level))
 
 
 def _applicable_settings(
     summary: CampaignSummary, present: Mapping[str, Level], cause: Cause
 ) -> Iterator[tuple[str, Level]]:
     """Yield the settings that testbed and workload support and that the treatment does not have yet."""
-    if cause.name in _CPU_CAUSE_ENDPOINTS and not _can_use_several_cpus(present, cause):
+    if cause.name in _ENDPOINTS_BY_THREAD_SPREADING_CAUSE and not _can_use_several_cpus(present, cause):
         return
     for name, wanted in cause.experiment_levels.items():
         factor = FACTORS[name]
@@ -92,7 +92,7 @@ def _applicable_settings(
         if _would_new_streams_share_threads(present, cause, name):
             name, wanted = "threads", _ONE_THREAD_PER_STREAM
         current = present.get(name)
-        if wanted == TWICE_LEVEL:
+        if wanted == DOUBLED_LEVEL:
             if not isinstance(current, int) or (level := _parse_level_or_none(name, 2 * current)) is None:
                 continue
         else:
@@ -130,7 +130,11 @@ def _is_setting_for_more_threads(cause: Cause, name: str) -> bool:
 def _can_use_several_cpus(present: Mapping[str, Level], cause: Cause) -> bool:
     """Return whether an affected endpoint may use several CPUs, or its number of CPUs is unknown."""
     endpoint_vms = {"forward": (0, 1), "reverse": (1, 0)}.get(str(present.get("direction", "forward")))
-    vms = {endpoint_vms[end] for end in _CPU_CAUSE_ENDPOINTS[cause.name]} if endpoint_vms else {0, 1}
+    vms = (
+        {endpoint_vms[end] for end in _ENDPOINTS_BY_THREAD_SPREADING_CAUSE[cause.name]}
+        if endpoint_vms
+        else {0, 1}
+    )
     return any(all(count > 1 for count in _cpu_counts_of_vm_threads(vm, present, cause)) for vm in vms)
 
 

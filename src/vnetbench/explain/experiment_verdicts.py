@@ -33,7 +33,9 @@ def apply_experiment_verdicts(
         experiments: all experiments of the campaign.
     """
     return tuple(
-        sorted((_apply_verdict(each, levels, experiments) for each in candidates), key=_verdict_and_gain_rank)
+        sorted(
+            (_apply_verdict(each, levels, experiments) for each in candidates), key=_verdict_and_gain_sort_key
+        )
     )
 
 
@@ -63,7 +65,7 @@ def experiment_verdict(ratio: Ratio, metric: str) -> str:
     return REFUTED if improvement.high < MIN_CONFIRMING_RATIO else INCONCLUSIVE
 
 
-def _verdict_and_gain_rank(candidate: CandidateCause) -> tuple[int, float]:
+def _verdict_and_gain_sort_key(candidate: CandidateCause) -> tuple[int, float]:
     if candidate.experiment_result is None or candidate.confidence not in (CONFIRMED, REFUTED):
         return 0, 0.0
     if candidate.confidence == REFUTED:

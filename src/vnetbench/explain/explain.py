@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.anomalies import normality_sentence
-from vnetbench.explain.cause_phrases import describe_cause, with_description
+from vnetbench.explain.cause_phrases import describe_cause, replace_description
 from vnetbench.explain.comparisons.findings import comparison_findings
 from vnetbench.explain.comparisons.modes import SEPARATION_TEXT_KEY
 from vnetbench.explain.differences import difference_findings
@@ -67,7 +67,7 @@ def explain(summary: CampaignSummary) -> Explanation:
         for group in groups
     ]
     findings = sorted(
-        [*limit_findings, *others], key=lambda finding: not _precludes_limits(finding, len(limits))
+        [*limit_findings, *others], key=lambda finding: not _precludes_single_limit(finding, len(limits))
     )
     failures = failure_sentences(summary)
     answer = doubts
@@ -82,7 +82,7 @@ def explain(summary: CampaignSummary) -> Explanation:
     )
 
 
-def _precludes_limits(finding: Finding, measured_treatment_count: int) -> bool:
+def _precludes_single_limit(finding: Finding, measured_treatment_count: int) -> bool:
     """Return whether the finding implies that no single limit applies to all trials of a treatment."""
     return (
         _has_two_groups_of_trials(finding)
@@ -171,7 +171,7 @@ def _build_limit_group(summary: CampaignSummary, limits: Sequence[TreatmentLimit
     representative = next(tested, choose_median_score_limit(limits))
     treatments = [limit.treatment for limit in limits]
     candidates = tuple(
-        replace(each, cause=with_description(each.cause, describe_cause(each.cause, treatments)))
+        replace(each, cause=replace_description(each.cause, describe_cause(each.cause, treatments)))
         for each in add_experiment_commands(summary, representative)
     )
     levels = all_levels(summary, representative.treatment)
@@ -230,7 +230,7 @@ def _limit_finding(
         reason = (
             "An experiment refuted the causes that the counters suggest."
             if group.candidates
-            else _closest_cause_sentence(representative)
+            else _best_cause_below_minimum_sentence(representative)
         )
         kind = "not explained"
         text = f"{treatments}no cause fits the evidence well enough. {reason}".rstrip()
@@ -289,7 +289,7 @@ def _delivered_load_sentence(limit: TreatmentLimit) -> str:
     return f"The network delivered {delivered} of an offered load of {offered} ({delivery.unit_noun})."
 
 
-def _closest_cause_sentence(limit: TreatmentLimit) -> str:
+def _best_cause_below_minimum_sentence(limit: TreatmentLimit) -> str:
     """Name the cause with the highest score below the minimum; empty if all scores are 0."""
     if limit.ranking.best_cause_and_score is None:
         return "The trials have no counters that distinguish causes."

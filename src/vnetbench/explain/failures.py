@@ -95,7 +95,9 @@ def failure_sentences(summary: CampaignSummary) -> tuple[str, ...]:
     if not groups:
         return ()
     failed = sum(group.count for group in groups)
-    causes = [f"{_description(group)}{f' ({group.count})' if len(groups) > 1 else ''}" for group in groups]
+    causes = [
+        f"{_cause_description(group)}{f' ({group.count})' if len(groups) > 1 else ''}" for group in groups
+    ]
     trials = format_count_with_noun(count_attempts(summary), "trial")
     return (f"{failed} of {trials} failed: {'; '.join(causes)}.",)
 
@@ -153,16 +155,16 @@ def _failure_finding(summary: CampaignSummary, group: _CauseGroup, total: int) -
     confidence = "" if group.cause_name == _UNKNOWN_CAUSE_NAME else f" ({group.confidence})"
     reported = f"“{first.text.partition(chr(10))[0].rstrip('.')}”"
     sentences = [
-        f"{share}{_of_treatments(summary, group)}: {_description(group)}{confidence}.",
-        _recovery_sentence(summary, group),
-        f"Evidence: {'; '.join((reported, *_probe_phrases(first.path_probe)))}.",
+        f"{share}{_affected_treatments_clause(summary, group)}: {_cause_description(group)}{confidence}.",
+        _successful_trials_sentence(summary, group),
+        f"Evidence: {'; '.join((reported, *_path_probe_phrases(first.path_probe)))}.",
     ]
     return Finding(
         kind=FAILED_KIND,
         text=capitalize_sentence(" ".join(sentences)),
         treatment_indices=tuple(treatment.index for treatment in group.treatments),
-        candidates=_candidates(summary, group),
-        chart=_chart(summary, group),
+        candidates=_candidates_of_group(summary, group),
+        chart=_failed_and_finished_trials_chart(summary, group),
         details={
             "cause": group.cause_name,
             "failed_trials": group.count,
@@ -173,7 +175,7 @@ def _failure_finding(summary: CampaignSummary, group: _CauseGroup, total: int) -
     )
 
 
-def _description(group: _CauseGroup) -> str:
+def _cause_description(group: _CauseGroup) -> str:
     if group.cause_name == _UNKNOWN_CAUSE_NAME:
         kinds = sorted({failed.kind for _, failed in group.failures if failed.kind})
         if not kinds:
@@ -183,13 +185,13 @@ def _description(group: _CauseGroup) -> str:
     return get_cause(group.cause_name).description
 
 
-def _of_treatments(summary: CampaignSummary, group: _CauseGroup) -> str:
+def _affected_treatments_clause(summary: CampaignSummary, group: _CauseGroup) -> str:
     if len(summary.treatments) == 1:
         return ""
     return f", in {len(group.treatments)} of {format_count_with_noun(len(summary.treatments), 'treatment')}"
 
 
-def _probe_phrases(probe: Mapping[str, object]) -> Iterator[str]:
+def _path_probe_phrases(probe: Mapping[str, object]) -> Iterator[str]:
     """Yield which packets passed right after the failure; nothing without a probe."""
     if "small_passed" not in probe:
         return
@@ -205,7 +207,7 @@ def _probe_phrases(probe: Mapping[str, object]) -> Iterator[str]:
         yield f"right after it, packets of {small} and of {large} bytes passed"
 
 
-def _recovery_sentence(summary: CampaignSummary, group: _CauseGroup) -> str:
+def _successful_trials_sentence(summary: CampaignSummary, group: _CauseGroup) -> str:
     """Return whether other trials succeeded, and what that says about the fault."""
     recovered = sum(treatment.trial_count for treatment in group.treatments)
     if not recovered:
@@ -219,7 +221,7 @@ def _recovery_sentence(summary: CampaignSummary, group: _CauseGroup) -> str:
     )
 
 
-def _candidates(summary: CampaignSummary, group: _CauseGroup) -> tuple[CandidateCause, ...]:
+def _candidates_of_group(summary: CampaignSummary, group: _CauseGroup) -> tuple[CandidateCause, ...]:
     if group.cause_name == _UNKNOWN_CAUSE_NAME:
         return ()
     cause = get_cause(group.cause_name)
@@ -227,7 +229,7 @@ def _candidates(summary: CampaignSummary, group: _CauseGroup) -> tuple[Candidate
     return (CandidateCause(cause, 1.0, group.confidence, (), command),)
 
 
-def _chart(summary: CampaignSummary, group: _CauseGroup) -> EvidenceChart | None:
+def _failed_and_finished_trials_chart(summary: CampaignSummary, group: _CauseGroup) -> EvidenceChart | None:
     """Return the number of finished and failed trials of each affected treatment as bars."""
     from vnetbench.wording.treatment_names import treatment_name
 

@@ -69,12 +69,12 @@ def choose_median_score_limit(group: Sequence[TreatmentLimit]) -> TreatmentLimit
 def add_experiment_commands(summary: CampaignSummary, limit: TreatmentLimit) -> Iterator[CandidateCause]:
     """Yield the candidates with the setting and the command of their experiment in this treatment."""
     for candidate in limit.candidates:
-        candidate = replace(candidate, evidence=_with_places(limit.treatment, candidate))
+        candidate = replace(candidate, evidence=_evidence_with_places(limit.treatment, candidate))
         setting, command = build_experiment_command(summary, limit.treatment, candidate.cause)
         yield replace(candidate, cause=replace(candidate.cause, experiment_levels=setting), command=command)
 
 
-def _with_places(treatment: TreatmentSummary, candidate: CandidateCause) -> tuple[EvidenceItem, ...]:
+def _evidence_with_places(treatment: TreatmentSummary, candidate: CandidateCause) -> tuple[EvidenceItem, ...]:
     """Return the candidate's evidence with the interface and queue behind each value."""
     places = [point.evidence_places for point in treatment.points]
     return tuple(replace(item, place=most_frequent_place(places, item.metric)) for item in candidate.evidence)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vnetbench.explain.rules import (
     CAUSE_FAMILIES,
-    TWICE_LEVEL,
+    DOUBLED_LEVEL,
     CauseRule,
     EvidenceCondition,
     EvidencePattern,
@@ -75,8 +75,8 @@ def _rule_lines(rule: CauseRule) -> Iterator[str]:
         yield "- Evidence: a comparison of trials or treatments, because no single trial shows this cause"
     for index, pattern in enumerate(rule.patterns):
         yield f"- {'Evidence' if index == 0 else 'Or'}: {_format_pattern(pattern)}"
-    if rule.explains:
-        yield f"- This cause ranks before these less specific causes: {', '.join(rule.explains)}"
+    if rule.less_specific_causes:
+        yield f"- This cause ranks before these less specific causes: {', '.join(rule.less_specific_causes)}"
     yield f"- Source: {cause.source}\n"
 
 
@@ -93,7 +93,7 @@ def _format_pattern(pattern: EvidencePattern) -> str:
 
 
 def _format_setting(name: str, level: Level) -> str:
-    return f"`{name} = {level if level == TWICE_LEVEL else format_level(name, level)}`"
+    return f"`{name} = {level if level == DOUBLED_LEVEL else format_level(name, level)}`"
 
 
 def _format_condition(condition: EvidenceCondition) -> str:

@@ -20,7 +20,7 @@ from vnetbench.study.workloads import WORKLOAD_NAMES
 CAUSE_FAMILIES = ("failures", "cpu", "window", "packets", "links", "instability", "instrument")
 """Families of causes, in listing order. Each has a rule file of its own."""
 
-TWICE_LEVEL = "twice"
+DOUBLED_LEVEL = "twice"
 """A level of a setting: two times the treatment's level."""
 
 _CAUSE_TEXT_KEYS = ("description", "advice", "source")
@@ -79,11 +79,11 @@ class CauseRule:
     cause: Cause
     patterns: tuple[EvidencePattern, ...] = ()
     """The pattern with the best score counts."""
-    explains: tuple[str, ...] = ()
+    less_specific_causes: tuple[str, ...] = ()
     """Less specific causes with the same evidence. This cause ranks before them."""
     workloads: tuple[str, ...] = WORKLOAD_NAMES
     """Workloads that the cause can limit."""
-    set_by: tuple[str, ...] = ()
+    applies_if_any_factor_set: tuple[str, ...] = ()
     """Factors of which the study must set one for this cause to apply; empty: it always applies."""
 
     @property
@@ -177,9 +177,9 @@ def _parse_rule(
     return CauseRule(
         cause=cause,
         patterns=tuple(_parse_pattern(file, name, each, metrics) for each in patterns),
-        explains=tuple(table.get("explains", ())),
+        less_specific_causes=tuple(table.get("explains", ())),
         workloads=workloads,
-        set_by=tuple(table.get("set_by", ())),
+        applies_if_any_factor_set=tuple(table.get("set_by", ())),
     )
 
 
@@ -202,7 +202,7 @@ def _parse_setting(file: str, cause: str, table: Mapping[str, Any]) -> dict[str,
         fix = f"use only these factors: {_join_names(FACTORS)}"
         raise _rule_error(file, f"the rule {cause} sets unknown factors: {', '.join(unknown)}", fix)
     try:
-        return {name: raw if raw == TWICE_LEVEL else parse_level(name, raw) for name, raw in table.items()}
+        return {name: raw if raw == DOUBLED_LEVEL else parse_level(name, raw) for name, raw in table.items()}
     except BenchError as error:
         what = f"the rule {cause} has a setting that studies do not accept: {error.what}"
         raise _rule_error(file, what, error.fix) from error
@@ -232,12 +232,12 @@ def _parse_condition(
 
 def _check_explained_causes(rules: Mapping[str, CauseRule]) -> None:
     for name, rule in rules.items():
-        if unknown := [other for other in rule.explains if other not in rules]:
+        if unknown := [other for other in rule.less_specific_causes if other not in rules]:
             file = f"{rule.cause.family}.toml"
             fix = f"use only these causes: {_join_names(rules)}"
             raise _rule_error(file, f"the rule {name} explains unknown causes: {', '.join(unknown)}", fix)
     try:
-        TopologicalSorter({name: rule.explains for name, rule in rules.items()}).prepare()
+        TopologicalSorter({name: rule.less_specific_causes for name, rule in rules.items()}).prepare()
     except CycleError as error:
         cycle = " explains ".join(error.args[1])
         fix = "remove explains from the less specific cause"

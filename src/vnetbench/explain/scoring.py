@@ -25,7 +25,7 @@ from vnetbench.explain.waits import leaves_most_waiting_unexplained, load_waits
 TrialEvidence = Mapping[str, float]
 """Evidence of one trial: metric to value. Unknown metrics are absent."""
 
-MIN_SCORE_TO_EXPLAIN_OTHERS = 0.5
+MIN_SCORE_TO_EXPLAIN_OTHER_CAUSES = 0.5
 """Score from which a cause explains the less specific causes that its rule lists."""
 _MAX_EXPLAINED_CAUSE_SCORE_SHARE = 0.9
 """An explained cause scores at most this share of the cause that explains it."""
@@ -63,7 +63,7 @@ def rank_causes(
         for name, rule in rules.items()
         if rule.has_patterns
         and workload in rule.workloads
-        and (not rule.set_by or set(rule.set_by) & set(set_factors))
+        and (not rule.applies_if_any_factor_set or set(rule.applies_if_any_factor_set) & set(set_factors))
     }
     trial_scores = {name: score_cause_by_trial(rule, trials) for name, rule in applicable.items()}
     scored = {name: scores for name, scores in trial_scores.items() if 2 * len(scores) > len(trials)}
@@ -76,7 +76,7 @@ def rank_causes(
     words = _confidence_words(names, ranked, scores, scored, trials, applicable, workload, set_factors)
     named = sorted(
         zip(names, words, strict=True),
-        key=lambda each: _order_of_named(each[0], each[1], applicable, workload),
+        key=lambda each: _candidate_sort_key(each[0], each[1], applicable, workload),
     )
     candidates = [
         CandidateCause(
@@ -123,7 +123,7 @@ def _confidence_words(
     return words
 
 
-def _order_of_named(
+def _candidate_sort_key(
     name: str, confidence: str, rules: Mapping[str, CauseRule], workload: str
 ) -> tuple[int, bool]:
     """Return the sorting key: of two equally likely causes, a fault stands before a natural limit.
@@ -190,12 +190,12 @@ def _reduce_explained_scores(scores: Mapping[str, float], rules: Mapping[str, Ca
     lowered = dict(scores)
     explained_by: dict[str, list[str]] = {name: [] for name in scores}
     for name in scores:
-        for other in rules[name].explains:
+        for other in rules[name].less_specific_causes:
             if other in explained_by:
                 explained_by[other].append(name)
     for name in TopologicalSorter(explained_by).static_order():
         for specific in explained_by[name]:
-            if lowered[specific] >= MIN_SCORE_TO_EXPLAIN_OTHERS:
+            if lowered[specific] >= MIN_SCORE_TO_EXPLAIN_OTHER_CAUSES:
                 lowered[name] = min(lowered[name], _MAX_EXPLAINED_CAUSE_SCORE_SHARE * lowered[specific])
     return lowered
 
@@ -214,8 +214,8 @@ def _count_demotions(
         for other in ranked
         if other != name
         and scores[other] > scores[name] - _SCORE_TIE_MARGIN
-        and other not in rules[name].explains
-        and name not in rules[other].explains
+        and other not in rules[name].less_specific_causes
+        and name not in rules[other].less_specific_causes
     ]
     return int(agreement < _MIN_SHARE_OF_AGREEING_TRIALS) + int(bool(rivals))
 

@@ -16,9 +16,9 @@ class WaitTable:
 
     workloads: tuple[str, ...]
     """Workloads that wait for what they sent."""
-    waits: tuple[str, ...]
+    wait_metrics: tuple[str, ...]
     """All waits."""
-    own_time_by_cause: Mapping[str, tuple[str, ...]]
+    time_metrics_lengthened_by_cause: Mapping[str, tuple[str, ...]]
     """Cause to the uses of time that it lengthens."""
 
 
@@ -26,8 +26,8 @@ class WaitTable:
 def load_waits() -> WaitTable:
     """Return the table."""
     table = tomllib.loads(files(__package__).joinpath("waits.toml").read_text(encoding="utf-8"))
-    own = {cause: _get_share_metrics(uses) for cause, uses in table["causes"].items()}
-    return WaitTable(tuple(table["workloads"]), _get_share_metrics(table["waits"]), own)
+    own = {cause: _share_metric_names(uses) for cause, uses in table["causes"].items()}
+    return WaitTable(tuple(table["workloads"]), _share_metric_names(table["waits"]), own)
 
 
 def leaves_most_waiting_unexplained(cause: str, trials: Sequence[Mapping[str, float]], workload: str) -> bool:
@@ -42,13 +42,13 @@ def leaves_most_waiting_unexplained(cause: str, trials: Sequence[Mapping[str, fl
         workload: Name of the workload.
     """
     table = load_waits()
-    own = table.own_time_by_cause.get(cause)
+    own = table.time_metrics_lengthened_by_cause.get(cause)
     if own is None or workload not in table.workloads:
         return False
-    return _median_sum(table.waits, own, trials) > _median_sum(own, (), trials)
+    return _sum_of_medians_percent(table.wait_metrics, own, trials) > _sum_of_medians_percent(own, (), trials)
 
 
-def _median_sum(
+def _sum_of_medians_percent(
     metrics: Iterable[str], without: Sequence[str], trials: Sequence[Mapping[str, float]]
 ) -> float:
     """Return the sum of the metrics' medians over the trials, in percent of the time."""
@@ -60,5 +60,5 @@ def _median_sum(
     return sum(median(each) for each in values if each)
 
 
-def _get_share_metrics(uses: Iterable[str]) -> tuple[str, ...]:
+def _share_metric_names(uses: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{use}_percent" for use in uses)

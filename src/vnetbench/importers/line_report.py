@@ -6,12 +6,14 @@ A tool module defines a subclass of `LineReport` and exports `READERS = (make_re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from vnetbench.importers.command_line import CommandLine, OptionSyntax, find_command_line, parse_options
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import StartsRun, TextReader
+from vnetbench.importers.row_columns import Row, RowColumns, RowPattern
 from vnetbench.importers.run_lines import take_run_line
 from vnetbench.importers.runs import CUT_OFF_FAILURE, Run
 from vnetbench.importers.validation import drop_invalid_levels_and_intervals
@@ -29,6 +31,9 @@ class LineReport(ABC):
     programs: ClassVar[tuple[str, ...]] = ()
     """Names of the tool's programs on a command line."""
     option_syntax: ClassVar[OptionSyntax] = OptionSyntax()
+    row_patterns: ClassVar[tuple[RowPattern, ...]] = ()
+    """Rows of which a log may have very many. All have the same columns. Where one belongs to the run, those
+    that follow it do too."""
 
     command: CommandLine | None
     """The command line in front of the output, where the log has it."""
@@ -37,11 +42,14 @@ class LineReport(ABC):
     """The line that was added last, the first line before that."""
     options: dict[str, str] = field(init=False)
     """Options of the command line, by name."""
+    rows: RowColumns = field(init=False)
+    """The rows so far."""
     error_message: str = ""
     """The first error message of the tool."""
 
     def __post_init__(self) -> None:
         self.last_line = self.first_line
+        self.rows = RowColumns(self.row_patterns[0].names if self.row_patterns else ())
         self.options = parse_options(self.command.arguments, self.option_syntax) if self.command else {}
 
     @classmethod
@@ -64,7 +72,19 @@ class LineReport(ABC):
 
     @abstractmethod
     def add(self, line: str) -> None:
-        """Record what the line reports. Its number is `last_line`."""
+        """Record what a line reports that is no row. Its number is `last_line`."""
+
+    def add_line(self, line: str) -> None:
+        """Record a line of the run, which may be a row."""
+        for pattern in self.row_patterns:
+            if (row := pattern.match_line(line)) is not None:
+                self.add_rows(pattern, [row])
+                return
+        self.add(line)
+
+    def add_rows(self, pattern: RowPattern, rows: Sequence[Row]) -> None:
+        """Record rows of one of the `row_patterns`, and separators between them."""
+        self.rows.extend(pattern.names, rows)
 
     @abstractmethod
     def build_runs(self) -> list[Run]:
@@ -99,7 +119,19 @@ def make_report_reader(report_type: type[LineReport]) -> TextReader:
 
         while (line := take_run_line(lines, starts_run, belongs_to_run)) is not None:
             report.last_line = lines.last_taken_number
-            report.add(line)
+            report.add_line(line)
+            for pattern in report.row_patterns:
+                _take_following_rows(lines, report, pattern)
         return [drop_invalid_levels_and_intervals(run) for run in report.build_runs()]
 
     return TextReader(report_type.tool, report_type.starts_run, read_next_report)
+
+
+def _take_following_rows(lines: LogLines, report: LineReport, pattern: RowPattern) -> None:
+    """Take the rows that are next, many at once."""
+    line = lines.peek_line()
+    if line is None or pattern.match_line(line) is None or not report.belongs_to_run(line):
+        return
+    while rows := lines.take_rows(pattern):
+        report.last_line = lines.last_taken_number
+        report.add_rows(pattern, rows)

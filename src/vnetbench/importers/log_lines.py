@@ -11,6 +11,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from sys import maxsize
 
+from vnetbench.importers.row_columns import Row, RowPattern
+
+_MIN_ROWS_AHEAD, _MAX_ROWS_AHEAD = 8, 4096
+"""Lines that are matched together. Their number follows the length of the tables in the log."""
+_MAX_ROW_CHARACTERS = 1000
+"""A longer line is not looked at in advance, because the lines ahead are in memory."""
+
 
 class LogLines:
     """The lines of a log. `last_taken_number` is the number of the line that was taken last, from 1."""
@@ -20,6 +27,7 @@ class LogLines:
         self._buffer: deque[str] = deque()
         self.last_taken_number = 0
         self._last_visible_number = maxsize
+        self._rows_ahead = _MIN_ROWS_AHEAD
 
     def hide_lines_after(self, line_number: int | None) -> None:
         """Hide all lines after this number until the next call; None shows them again."""
@@ -54,6 +62,33 @@ class LogLines:
                 return
             self.last_taken_number += 1
             yield line
+
+    def take_rows(self, pattern: RowPattern) -> list[Row]:
+        """Take the next rows and separators, until another line follows. Many rows come in several calls."""
+        ahead = self._peek_rows_ahead()
+        rows = pattern.match_lines(ahead) if ahead else []
+        if len(rows) == len(self._buffer):
+            self._buffer.clear()
+        else:
+            for _ in rows:
+                self._buffer.popleft()
+        self.last_taken_number += len(rows)
+        self._rows_ahead = max(_MIN_ROWS_AHEAD, min(2 * len(rows), _MAX_ROWS_AHEAD))
+        return rows
+
+    def _peek_rows_ahead(self) -> list[str]:
+        count = min(self._rows_ahead, self._last_visible_number - self.last_taken_number)
+        ahead: list[str] = []
+        for line in islice(self._buffer, count):
+            if len(line) > _MAX_ROW_CHARACTERS:
+                return ahead
+            ahead.append(line)
+        for line in islice(self._source, count - len(ahead)):
+            self._buffer.append(line)
+            if len(line) > _MAX_ROW_CHARACTERS:
+                break
+            ahead.append(line)
+        return ahead
 
     def peek_line_after_blanks(self) -> str | None:
         """Take all blank lines, of which a log may have millions. Return the next line without taking it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
 
 from vnetbench.study.model import Level
 
@@ -31,13 +30,6 @@ class RoundedValue:
     def exact(cls, value: float) -> RoundedValue:
         """Return a value that was not rounded."""
         return cls(value, value, value)
-
-
-class CumulativeCount(NamedTuple):
-    """A sample of a counter: how much it has counted so far."""
-
-    time_s: float
-    total: int
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def iterate_tar_members(archive: ByteStream) -> Iterator[TarMember | None]:
             yield None
             continue
         if header.type in _IGNORED_HEADER_TYPES:
-            _skip(archive, _padded(size))
+            _skip(archive, _round_up_to_block(size))
             yield None
             continue
         if header.type == tarfile.GNUTYPE_SPARSE:
@@ -85,7 +85,7 @@ def iterate_tar_members(archive: ByteStream) -> Iterator[TarMember | None]:
         member = TarMember(pending.name or header.name, size, is_sparse, archive)
         pending = _PendingHeaders()
         yield member if header.type in _FILE_TYPES or is_sparse else None
-        _skip(archive, member.unread_bytes + _padded(size) - size)
+        _skip(archive, member.unread_bytes + _round_up_to_block(size) - size)
 
 
 def _read_at_most(archive: ByteStream, size: int) -> bytes:
@@ -99,7 +99,7 @@ def _read_at_most(archive: ByteStream, size: int) -> bytes:
 def _read_extended_header(archive: ByteStream, size: int) -> bytes:
     if size > MAX_EXTENDED_HEADER_BYTES:
         raise tarfile.ReadError(f"a header has {size} bytes; the limit is {MAX_EXTENDED_HEADER_BYTES}")
-    data = _read_at_most(archive, _padded(size))
+    data = _read_at_most(archive, _round_up_to_block(size))
     if len(data) < size:
         raise tarfile.ReadError("the tar was cut off")
     return data[:size]
@@ -149,7 +149,7 @@ def _skip(archive: ByteStream, size: int) -> None:
         size -= len(data)
 
 
-def _padded(size: int) -> int:
+def _round_up_to_block(size: int) -> int:
     return -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 
 from vnetbench.importers.arithmetic import mean_value, sum_values
+from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.results.records import (
     HIGH_SUFFIX,
@@ -104,11 +105,14 @@ def _build_samples_by_direction(run: Run) -> dict[str, tuple[Sample, ...]]:
 def _choose_intervals_per_sample(run: Run) -> int:
     if len(run.intervals) <= MAX_SAMPLES_PER_DIRECTION:
         return 1
-    counts = Counter(
-        direction
-        for group in _group_by_time(run.intervals)
-        for direction in {each.direction for each in group}
-    )
+    if isinstance(run.intervals, PackedIntervals):
+        counts = run.intervals.count_times_by_direction()
+    else:
+        counts = Counter(
+            direction
+            for group in _group_by_time(run.intervals)
+            for direction in {each.direction for each in group}
+        )
     return math.ceil(max(counts.values(), default=1) / MAX_SAMPLES_PER_DIRECTION)
 
 

@@ -31,15 +31,15 @@ class UnpackBudget:
         # A line may end with CR, LF or both.
         self.remaining_lines -= max(unpacked.count(b"\n"), unpacked.count(b"\r"))
         if self.remaining_bytes < 0:
-            raise _too_large(archive_name, f"{MAX_UNPACKED_BYTES >> 30} GiB")
+            raise _too_large_error(archive_name, f"{MAX_UNPACKED_BYTES >> 30} GiB")
         if self.remaining_lines < 0:
-            raise _too_large(archive_name, f"{MAX_UNPACKED_LINES:,} lines")
+            raise _too_large_error(archive_name, f"{MAX_UNPACKED_LINES:,} lines")
 
     def subtract_member(self, archive_name: str) -> None:
         """Subtract a member of an archive. Raises BenchError if the budget is exhausted."""
         self.remaining_members -= 1
         if self.remaining_members < 0:
-            raise _too_large(archive_name, f"{MAX_ARCHIVE_MEMBERS:,} files and folders")
+            raise _too_large_error(archive_name, f"{MAX_ARCHIVE_MEMBERS:,} files and folders")
 
     def subtract_log(self, log_name: str) -> None:
         """Subtract a log. Raises BenchError if the budget is exhausted."""
@@ -52,7 +52,7 @@ class UnpackBudget:
             )
 
 
-def _too_large(archive_name: str, limit: str) -> BenchError:
+def _too_large_error(archive_name: str, limit: str) -> BenchError:
     return BenchError(
         f"the archives unpack to more than {limit}",
         where=archive_name,

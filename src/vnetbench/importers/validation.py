@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.runs import RoundedValue, Run
+from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.study.factors.registry import check_factor_workload, format_level, parse_level
 from vnetbench.study.model import Level
 
@@ -41,7 +42,7 @@ def drop_invalid_levels_and_intervals(run: Run) -> Run:
         run,
         factors=levels,
         other_results={**run.other_results, **invalid},
-        intervals=tuple(each for each in run.intervals if 0 <= each.start_s <= each.end_s < math.inf),
+        intervals=_drop_invalid_intervals(run.intervals),
         measured_duration_s=duration,
     )
 
@@ -49,8 +50,14 @@ def drop_invalid_levels_and_intervals(run: Run) -> Run:
 def _iterate_rounded_values(run: Run) -> Iterator[RoundedValue]:
     yield from run.metrics.values()
     yield RoundedValue.exact(run.omitted_s)
-    for interval in run.intervals:
+    for interval in run.intervals if not isinstance(run.intervals, PackedIntervals) else ():
         yield from interval.values.values()
+
+
+def _drop_invalid_intervals(intervals: Sequence[ReportInterval]) -> Sequence[ReportInterval]:
+    if isinstance(intervals, PackedIntervals):
+        return intervals.drop_invalid()
+    return tuple(each for each in intervals if 0 <= each.start_s <= each.end_s < math.inf)
 
 
 def _is_valid_level(name: str, level: Level, workload: str) -> bool:

@@ -35,6 +35,12 @@ def open_zip(file: IO[bytes]) -> zipfile.ZipFile:
     return zipfile.ZipFile(_BoundedReads(file))
 
 
+def list_zip_files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """Return the members that are not folders, in the order of the archive. A name may be empty."""
+    # Before Python 3.12, ZipInfo.is_dir() raises IndexError for an empty name.
+    return [member for member in archive.infolist() if not member.filename.endswith("/")]
+
+
 def open_zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> IO[bytes]:
     """Open a member. Its reads return at most the requested size, and need not much more memory.
 

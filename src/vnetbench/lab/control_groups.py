@@ -24,7 +24,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import merge_if_equal
 from vnetbench.lab.netns.topology import namespace_name
-from vnetbench.process import is_process_alive, read_own_process_identity
+from vnetbench.process import is_process_alive, read_own_process_identity, run_folder
 from vnetbench.study.factors.testbed_factors import CPU_QUOTA
 from vnetbench.study.model import Level
 
@@ -34,7 +34,7 @@ DEFAULT_QUOTA_PERIOD_US = 100_000
 REALTIME_BUDGET_US_PER_SECOND = 100_000
 """Real-time budget per second and CPU for an agent's sampler. In version 1 a new group has no budget if the
 kernel divides real-time bandwidth between groups (CONFIG_RT_GROUP_SCHED)."""
-UNLIMITED_QUOTAS = ("max", "-1")
+UNLIMITED_QUOTA_TEXTS = ("max", "-1")
 """How each version writes "no quota"."""
 PROCS_FILE_NAME = "cgroup.procs"
 REMOVAL_TIMEOUT_S = 3.0
@@ -154,7 +154,7 @@ def set_cpu_quotas(
     quota_us = round(float(level) * DEFAULT_QUOTA_PERIOD_US)
     for vm, pid in pids.items():
         group = hierarchy.parent_group / namespace_name(testbed_name, f"{vm}.{read_own_process_identity()}")
-        found = _limit_process(hierarchy, group, pid, quota_us, process_count or cpu_count)
+        found = _limit_process_cpu_time(hierarchy, group, pid, quota_us, process_count or cpu_count)
         if found != str(quota_us):
             raise TreatmentRefused(
                 f"{request} did not take effect: {found} µs of {DEFAULT_QUOTA_PERIOD_US} µs were read back",
@@ -169,16 +169,16 @@ def agent_pids(endpoints: Iterable[Endpoint], agents: Mapping[str, AgentClient])
     return {each.name: int(agents[each.name].call("agent.hello")["pid"]) for each in endpoints}
 
 
-def changed_limits(
+def cpu_limits_if_changed(
     effective: Mapping[str, Any], endpoints: Iterable[Endpoint], agents: Mapping[str, AgentClient]
 ) -> dict[str, Any]:
     """Return the limits of the VMs' CPU time that no longer have a treatment's `effective` values."""
     if not CPU_QUOTA.is_present_in(effective):
         return {}
-    return changed_quota(effective, agent_pids(endpoints, agents))
+    return quota_if_changed(effective, agent_pids(endpoints, agents))
 
 
-def changed_quota(effective: Mapping[str, Any], pids: Mapping[str, int]) -> dict[str, Any]:
+def quota_if_changed(effective: Mapping[str, Any], pids: Mapping[str, int]) -> dict[str, Any]:
     """Return the current quota if it differs from a treatment's `effective` values, else nothing."""
     found = {vm: level for vm, pid in pids.items() if (level := _read_quota_cpus(pid)) is not None}
     stored = effective[CPU_QUOTA.name]
@@ -224,7 +224,7 @@ def find_groups(hierarchy: CgroupHierarchy, testbed_name: str, part_pattern: str
     ]
 
 
-def _limit_process(
+def _limit_process_cpu_time(
     hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, process_count: int
 ) -> str:
     """Create the group with a quota per period, move the process into it, and return the quota read back."""
@@ -267,7 +267,7 @@ def _read_quota_cpus(pid: int) -> Level | None:
             )
     except OSError:
         return NO_QUOTA  # The top group has no such file.
-    return NO_QUOTA if quota in UNLIMITED_QUOTAS else int(quota) / int(period)
+    return NO_QUOTA if quota in UNLIMITED_QUOTA_TEXTS else int(quota) / int(period)
 
 
 def _release_group(hierarchy: CgroupHierarchy, group: Path) -> None:
@@ -321,11 +321,20 @@ def parse_hierarchies(mounts: str, groups: str) -> Iterator[CgroupHierarchy]:
                     yield CgroupHierarchy(top, top / relpath(own.get("", root), root), 2)
 
 
+def owner_pid(group: Path) -> int:
+    """Return the process id of the bench that created a group, from the group's name."""
+    return int(_group_owner_identity(group).partition(":")[0])
+
+
 def _own_or_abandoned_groups(testbed_name: str) -> list[Path]:
     """Return this user's groups of a testbed that this bench, or one that has ended, created."""
     hierarchy = find_cpu_hierarchy()
     groups = find_groups(hierarchy, testbed_name, "*.[0-9]*") if hierarchy else []
-    return [group for group in groups if _is_owned_by_this_user(group) and _is_own_or_abandoned(group)]
+    return [
+        group
+        for group in groups
+        if _is_owned_by_this_user(group) and _is_own_or_abandoned(group) and not _is_in_another_run(group)
+    ]
 
 
 def _group_owner_identity(group: Path) -> str:
@@ -336,6 +345,14 @@ def _group_owner_identity(group: Path) -> str:
 def _is_own_or_abandoned(group: Path) -> bool:
     bench = _group_owner_identity(group)
     return bench == read_own_process_identity() or not is_process_alive(bench)
+
+
+def _is_in_another_run(group: Path) -> bool:
+    """Return whether a process in the group sees another `/run`: only what is there can end it."""
+    with suppress(OSError):
+        folders = {run_folder(int(pid)) for pid in (group / PROCS_FILE_NAME).read_text().split()}
+        return bool(folders - {None, run_folder(os.getpid())})
+    return False
 
 
 def _is_owned_by_this_user(group: Path) -> bool:

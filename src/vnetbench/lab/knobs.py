@@ -21,14 +21,14 @@ INTERFACE_KNOBS = tuple(knob for factor in TESTBED_FACTORS for knob in factor.kn
 """Knobs that every endpoint's interface has; the agent reads them back with each treatment."""
 CPUS_KNOB, RPS_KNOB = "cpus", "rps_cpus"
 CPU_LIST_KNOBS = (CPUS_KNOB, RPS_KNOB, "irq_cpus", "napi_cpus")
-SPREAD_CPUS = "spread"
+SPREAD_CPUS_LEVEL = "spread"
 INTERRUPT_CPU_LIST_SEPARATOR = ";"
 """Separates the CPU lists of an adapter's interrupts if they differ, so that none is the requested one."""
 MAX_SETTING_ROUNDS = 2
 """Setting one knob may change another that was already set, which then needs a second round."""
 
 KNOB_FACTORS = sorted(
-    (factor for factor in FACTORS.values() if factor.knobs), key=lambda factor: factor.knob_order
+    (factor for factor in FACTORS.values() if factor.knobs), key=lambda factor: factor.knob_setting_order
 )
 """Factors that set knobs of an endpoint's interface, in the order in which a treatment sets them."""
 FIX_BY_KNOB = {
@@ -65,7 +65,7 @@ class KnobSetting:
         if (
             self.knob in CPU_LIST_KNOBS
             and isinstance(value_read, str)
-            and SPREAD_CPUS not in (value_read, self.value)
+            and SPREAD_CPUS_LEVEL not in (value_read, self.value)
         ):
             return INTERRUPT_CPU_LIST_SEPARATOR not in value_read and parse_cpu_set(
                 value_read
@@ -182,7 +182,7 @@ def read_knobs(
     return values
 
 
-def changed_knobs(
+def knob_values_if_changed(
     effective: Mapping[str, Any], endpoints: Sequence[Endpoint], agents: Mapping[str, AgentClient]
 ) -> dict[str, Any]:
     """Return the knobs that no longer have a treatment's `effective` values.

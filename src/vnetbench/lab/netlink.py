@@ -1,11 +1,13 @@
-"""The only code that uses the kernel's netlink: interfaces, addresses, queueing disciplines."""
+"""The only code of the bench that uses the kernel's netlink: interfaces, addresses, queueing disciplines."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,14 +25,17 @@ T = TypeVar("T")
 NETNS_DIR = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000  # <linux/sched.h>; os.unshare comes with Python 3.12
 _NETDEV_CMD_NAPI_GET = 11  # <linux/netdev.h>
-_LIBC = ctypes.CDLL(None, use_errno=True)
+_SIOCGIFMTU = 0x8921  # <linux/sockios.h>
+_IFREQ = struct.Struct("16si20x")
+"""`struct ifreq` of <linux/if.h> with `ifr_mtu`, as long as on 64-bit machines."""
+_C_LIBRARY = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
 def open_in_namespace(name: str) -> Iterator[IPRoute]:
     """Open a netlink socket in the namespace `name`; errors of the kernel become BenchErrors."""
     # Not IPRoute(netns=name): it forks, which is unsafe with threads, and recreates a removed namespace.
-    with translate_errors(name), IPRoute(fileno=run_in_namespace(name, _open_netlink_socket)) as ipr:
+    with translate_netlink_errors(name), IPRoute(fileno=run_in_namespace(name, _open_netlink_socket)) as ipr:
         yield ipr
 
 
@@ -39,7 +44,7 @@ def _open_netlink_socket() -> int:
 
 
 @contextmanager
-def translate_errors(where: str) -> Iterator[None]:
+def translate_netlink_errors(where: str) -> Iterator[None]:
     """Turn errors of the kernel, and missing namespaces, files and programs, into BenchErrors."""
     try:
         yield
@@ -183,7 +188,7 @@ def _unshare_with_name(name: str) -> None:
 
 
 def _unshare_network() -> None:
-    if _LIBC.unshare(_CLONE_NEWNET) != 0:
+    if _C_LIBRARY.unshare(_CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
@@ -216,26 +221,64 @@ def interface_index(ipr: IPRoute, interface: str) -> int:
     """Return the interface's index; raises BenchError if the interface does not exist."""
     found = ipr.link_lookup(ifname=interface)
     if not found:
-        raise BenchError(
-            "the interface does not exist", where=interface, fix="run vnetbench lab down, then lab up"
-        )
+        raise missing_interface_error(interface)
     return int(found[0])
 
 
+def missing_interface_error(interface: str) -> BenchError:
+    """Return the error for an interface of a testbed that does not exist."""
+    return BenchError(
+        "the interface does not exist", where=interface, fix="run vnetbench lab down, then lab up"
+    )
+
+
 def interface_mtu(namespace: str, interface: str) -> int:
-    """Return the interface's MTU in bytes."""
-    return int(_read_link(namespace, interface).get_attr("IFLA_MTU"))
+    """Return the interface's MTU in bytes; raises BenchError if the interface does not exist."""
+    try:
+        return read_link_mtus(namespace)[interface].mtu
+    except KeyError:
+        raise missing_interface_error(interface) from None
+
+
+class LinkMtu(NamedTuple):
+    """The index of an interface, and its MTU in bytes."""
+
+    ifindex: int
+    mtu: int
+
+
+def read_link_mtus(namespace: str) -> dict[str, LinkMtu]:
+    """Return index and MTU of each interface in a namespace, by name.
+
+    Each trial reads MTUs several times as proof, so it uses an ioctl (netdevice(7)): all of them take
+    microseconds. To decode their netlink messages takes milliseconds of CPU time.
+
+    Raises:
+        BenchError: if the namespace does not exist.
+    """
+    with translate_errors(namespace):
+        return run_in_namespace(namespace, _read_mtus_here)
+
+
+def _read_mtus_here() -> dict[str, LinkMtu]:
+    mtus = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for index, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(any_socket, _SIOCGIFMTU, _IFREQ.pack(name.encode(), 0))
+            except OSError as error:
+                if error.errno != errno.ENODEV:  # Another program has removed it.
+                    raise
+            else:
+                mtus[name] = LinkMtu(index, int(_IFREQ.unpack(answer)[1]))
+    return mtus
 
 
 def interface_mac(namespace: str, interface: str) -> str:
     """Return the interface's MAC address."""
-    return str(_read_link(namespace, interface).get_attr("IFLA_ADDRESS"))
-
-
-def _read_link(namespace: str, interface: str) -> Any:
     with open_in_namespace(namespace) as ipr:
         (link,) = ipr.get_links(interface_index(ipr, interface))
-        return link
+        return str(link.get_attr("IFLA_ADDRESS"))
 
 
 def nested_attribute(message: Any, *path: str) -> Any:

@@ -164,7 +164,7 @@ def check_frame_size(factors: Mapping[str, Level], mtu: int, where: str) -> None
         )
 
 
-def path_proof_values(mtu: int, replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def stored_path_proof_values(mtu: int, replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the proof as a trial stores it."""
     return {PATH_MTU_KEY: mtu, "path_rtt_us": [reply.get("rtt_us") for reply in replies]}
 

@@ -47,13 +47,13 @@ def acquire_network_rights() -> None:
         mount_private_run()
         return
     check_user_namespaces()
-    _restart(UNSHARE_COMMAND, {})
+    _replace_process_by_prefixed_bench(UNSHARE_COMMAND, {})
 
 
 def restart_in_namespaces(pid: int, environment: Mapping[str, str]) -> None:
     """Restart this program inside the namespaces of process `pid`, with `environment` added."""
     namespaces = ("--preserve-credentials", "--user", "--mount", "--net", "--target", str(pid))
-    _restart(("nsenter", f"--wd={Path.cwd()}", *namespaces), environment)
+    _replace_process_by_prefixed_bench(("nsenter", f"--wd={Path.cwd()}", *namespaces), environment)
 
 
 def restore_working_folder() -> None:
@@ -77,8 +77,13 @@ def check_user_namespaces() -> None:
         )
 
 
-def _restart(prefix: tuple[str, ...], added: Mapping[str, str]) -> None:
-    environment = {**os.environ, USER_NAMESPACE_ENV: "1", WORKING_FOLDER_ENV: str(Path.cwd()), **added}
+def _replace_process_by_prefixed_bench(prefix: tuple[str, ...], added_environment: Mapping[str, str]) -> None:
+    environment = {
+        **os.environ,
+        USER_NAMESPACE_ENV: "1",
+        WORKING_FOLDER_ENV: str(Path.cwd()),
+        **added_environment,
+    }
     # -P: Python must not import modules from the user's folder.
     command = [*prefix, sys.executable, "-P", "-m", "vnetbench", *sys.argv[1:]]
     sys.stdout.flush()

@@ -16,7 +16,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.lab import control_groups, netlink
 from vnetbench.lab.netns.topology import namespace_name
-from vnetbench.process import is_process_alive, read_own_process_identity
+from vnetbench.process import is_process_alive, read_own_process_identity, run_folder
 
 REGISTRY_FOLDER = Path("/run/vnetbench")
 NAMESPACE_PREFIX = "vnb."
@@ -168,13 +168,16 @@ def _terminate_processes(name: str) -> None:
 
 
 def testbed_pids(testbed_name: str) -> list[int]:
-    """Return the ids of a testbed's processes: those with its label in our user namespace.
+    """Return the ids of a testbed's processes: those with its label, our user namespace and our `/run`.
 
-    Another user's testbed may have the same name in another user namespace.
+    Another user's testbed may have the same name in another user namespace. So may one whose registry is
+    in another `/run`, such as that of another test run.
     """
-    here = _user_namespace(os.getpid())
+    here = _user_namespace(os.getpid()), run_folder(os.getpid())
     return [
-        pid for pid, label in _labelled_processes() if label == testbed_name and _user_namespace(pid) == here
+        pid
+        for pid, label in _labelled_processes()
+        if label == testbed_name and (_user_namespace(pid), run_folder(pid)) == here
     ]
 
 

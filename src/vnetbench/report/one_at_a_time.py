@@ -13,7 +13,7 @@ from vnetbench.study.model import ALL_COMBINATIONS, ONE_AT_A_TIME, FactorLevels,
 from vnetbench.wording.estimate_text import format_compact_ratio_with_interval
 from vnetbench.wording.factor_text import CHANGE_FACTOR, TREATMENT_FACTOR, treatment_phrase
 
-BASELINE = "baseline"
+BASELINE_LEVEL = "baseline"
 """The level of the treatment that changes no factor."""
 _MIN_FACTORS_OF_SPARSE_DESIGN = 3
 """Two factors fit on a chart even if most of their combinations are missing."""
@@ -60,7 +60,9 @@ def merge_varying_factors(
     varying = _names_of_varying_factors(factors)
     merged = [_levels_with_change_factor(factors, varying, levels) for levels in treatments]
     changes = dict.fromkeys(levels[CHANGE_FACTOR] for levels in merged)
-    changed = FactorLevels(CHANGE_FACTOR, (BASELINE, *(change for change in changes if change != BASELINE)))
+    changed = FactorLevels(
+        CHANGE_FACTOR, (BASELINE_LEVEL, *(change for change in changes if change != BASELINE_LEVEL))
+    )
     constant = [factor for factor in factors if factor.name not in varying]
     return (*constant, changed), merged
 
@@ -76,7 +78,7 @@ def baseline_ratio_column(summary: CampaignSummary) -> Column | None:
         if ratio is not None:
             cells.append((format_compact_ratio_with_interval(ratio),))
             sort_keys.append(ratio.value)
-        elif treatment.factors[CHANGE_FACTOR] == BASELINE:
+        elif treatment.factors[CHANGE_FACTOR] == BASELINE_LEVEL:
             cells.append(("1",))
             sort_keys.append(1.0)
         else:
@@ -122,4 +124,4 @@ def _levels_with_change_factor(
         if factor.name in varying and levels[factor.name] != factor.levels[0]
     ]
     constant = {name: level for name, level in levels.items() if name not in varying}
-    return {**constant, CHANGE_FACTOR: treatment_phrase(levels, changed) if changed else BASELINE}
+    return {**constant, CHANGE_FACTOR: treatment_phrase(levels, changed) if changed else BASELINE_LEVEL}

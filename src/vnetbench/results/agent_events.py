@@ -7,7 +7,7 @@ from typing import Any
 
 from vnetbench.results.records import Histogram, Observation, StreamSample
 
-_STREAM_SAMPLE_COLUMN_KEYS = ("rtt_us", "cwnd", "retransmits", "id", "role", "part", "bytes")
+_STREAM_SAMPLE_COLUMN_KEYS = frozenset(("rtt_us", "cwnd", "retransmits", "id", "role", "part", "bytes"))
 """Keys of a stream's sample that have a column of their own in the results file."""
 
 
@@ -32,14 +32,19 @@ def parse_observation(raw: Mapping[str, Any]) -> Observation | None:
 def parse_stream_sample(raw: Mapping[str, object]) -> StreamSample:
     """Return an element of `streams` in a trial.sample event."""
     details = {key: value for key, value in raw.items() if key not in _STREAM_SAMPLE_COLUMN_KEYS}
-    rtt, cwnd, retransmits = (raw.get(key) for key in ("rtt_us", "cwnd", "retransmits"))
+    rtt, cwnd, retransmits = raw.get("rtt_us"), raw.get("cwnd"), raw.get("retransmits")
     return StreamSample(
-        stream_id=int(str(raw["id"])),
+        stream_id=_to_int(raw["id"]),
         role=str(raw["role"]),
-        bytes=int(str(raw["bytes"])),
+        bytes=_to_int(raw["bytes"]),
         rtt_us=None if rtt is None else float(str(rtt)),
-        cwnd=None if cwnd is None else int(str(cwnd)),
-        retransmits=None if retransmits is None else int(str(retransmits)),
+        cwnd=None if cwnd is None else _to_int(cwnd),
+        retransmits=None if retransmits is None else _to_int(retransmits),
         details=details,
         load_part=str(raw.get("part", "")),
     )
+
+
+def _to_int(value: object) -> int:
+    """Return an integer of an event, also one that is a text."""
+    return value if type(value) is int else int(str(value))

@@ -15,7 +15,7 @@ _KEY_BYTES = 32
 _KEY_FILE_NAME = "cache.key"
 
 
-def seal(key: bytes, *parts: str | int | bytes) -> bytes:
+def compute_authentication_code(key: bytes, *parts: str | int | bytes) -> bytes:
     """Return the authentication code of these parts (HMAC-SHA-256, RFC 2104)."""
     code = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:

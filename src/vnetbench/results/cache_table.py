@@ -11,18 +11,18 @@ import hmac
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from vnetbench.process import is_process_alive
-from vnetbench.results.cache_key import read_or_create_key, seal
+from vnetbench.results.cache_key import compute_authentication_code, read_or_create_key
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.sample_columns import (
     MAX_JSON_BYTES,
     MalformedColumns,
-    compress_json,
+    compress_json_with_length,
     decompress_json,
 )
 from vnetbench.results.writer_lock import is_locked_by_writer
@@ -59,7 +59,32 @@ def _change_counter(descriptor: int) -> int | None:
     return int.from_bytes(header[_CHANGE_COUNTER_AT:], "big")
 
 
-def read_cached_values(path: Path, method: str, name_pattern: str = "*") -> dict[str, Any]:
+class CachedValues(Mapping[str, Any]):
+    """Valid cached values by name. Each is decompressed on access, because all of them may not fit in memory.
+
+    A value that cannot be decompressed raises KeyError.
+    """
+
+    def __init__(self, stored: _StoredValues) -> None:
+        self._stored = stored
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a new copy of a value; raises KeyError."""
+        try:
+            return decompress_json(*self._stored[name])
+        except MalformedColumns as error:
+            raise KeyError(name) from error
+
+    def __iter__(self) -> Iterator[str]:
+        """Return an iterator over the names."""
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        """Return the number of values."""
+        return len(self._stored)
+
+
+def read_cached_values(path: Path, method: str, name_pattern: str = "*") -> CachedValues:
     """Return the valid cached values of a file by name; empty if there are none or they cannot be read.
 
     Args:
@@ -68,23 +93,25 @@ def read_cached_values(path: Path, method: str, name_pattern: str = "*") -> dict
         name_pattern: The names of the values, as a pattern of SQLite's GLOB.
     """
     key = read_or_create_key()
-    with suppress(sqlite3.Error, OSError, MalformedColumns):
+    with suppress(sqlite3.Error, OSError):
         if key is not None:
             with _connect(path, "ro") as (db, descriptor):
                 db.execute("BEGIN")  # from the first read on, no other process writes
                 db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-                stored = _select_valid(db, key, method, _change_counter(descriptor), name_pattern)
-            return {name: decompress_json(*value) for name, value in stored.items()}
-    return {}
+                return CachedValues(_select_valid(db, key, method, _change_counter(descriptor), name_pattern))
+    return CachedValues({})
 
 
-def store_cached_values(path: Path, method: str, counter: int, values: Mapping[str, object]) -> bool:
+def store_cached_values(path: Path, method: str, counter: int, values: Iterable[tuple[str, object]]) -> bool:
     """Store values that were computed from the file, and drop invalid ones; return whether they are stored.
+
+    `values` are names and values. An iterator can make one after the other, so that only one is in memory.
 
     Nothing is written to a read-only file, to one that a campaign writes, or to one that has changed since
     its change counter was `counter`. Values that are too long to be read are not written either.
     """
-    key, new = read_or_create_key(), {name: compress_json(value) for name, value in values.items()}
+    key = read_or_create_key()
+    new = {name: compress_json_with_length(value) for name, value in values}
     if any(length > MAX_JSON_BYTES for length, _ in new.values()):
         return False
     with suppress(sqlite3.Error, OSError):
@@ -105,7 +132,13 @@ def store_cached_values(path: Path, method: str, counter: int, values: Mapping[s
             db.executemany(
                 "INSERT INTO cache VALUES (?, ?, ?, ?, ?, ?)",
                 [
-                    (name, method, counter + 1, *value, seal(key, name, method, counter + 1, *value))
+                    (
+                        name,
+                        method,
+                        counter + 1,
+                        *value,
+                        compute_authentication_code(key, name, method, counter + 1, *value),
+                    )
                     for name, value in (kept | new).items()
                 ],
             )
@@ -136,5 +169,7 @@ def _select_valid(
         name: (length, data)
         for name, length, data, stored_seal in rows
         if isinstance(stored_seal, bytes)
-        and hmac.compare_digest(stored_seal, seal(key, name, method, int(counter or 0), length, data))
+        and hmac.compare_digest(
+            stored_seal, compute_authentication_code(key, name, method, int(counter or 0), length, data)
+        )
     }

@@ -24,7 +24,7 @@ _MAX_CELL_BYTES = 1 << 28
 """Maximum length of a text or blob: a crafted expression cannot make a longer one."""
 _MAX_STATEMENT_BYTES = 1 << 16
 """Maximum length of a statement, also of one in the schema: SQLite parses constraints in quadratic time."""
-_CHECK_TIME_LIMIT_S = 120.0
+_OPENING_CHECKS_TIME_LIMIT_S = 120.0
 """Time limit of the checks at opening, which read the whole file once."""
 _INSTRUCTIONS_BETWEEN_LIMIT_CHECKS = 100_000
 
@@ -100,8 +100,8 @@ def open_checked_database(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _limit_time(db: sqlite3.Connection) -> None:
-    """Interrupt statements after _CHECK_TIME_LIMIT_S; until the schema is checked, one may never end."""
-    deadline = time.monotonic() + _CHECK_TIME_LIMIT_S
+    """Interrupt statements after a time limit; until the schema is checked, one may never end."""
+    deadline = time.monotonic() + _OPENING_CHECKS_TIME_LIMIT_S
     db.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS_BETWEEN_LIMIT_CHECKS)
 
 

@@ -11,7 +11,7 @@ from vnetbench.results.sample_columns import (
     MAX_JSON_BYTES,
     MalformedColumns,
     columns_to_samples,
-    compress_json,
+    compress_json_with_length,
     decompress_json,
     samples_to_columns,
 )
@@ -79,7 +79,7 @@ def _check_json_length(trial_id: int, parts: Sequence[tuple[int, bytes]]) -> Non
 
 def _data_parts(samples: Sequence[Sample], totals: JsonObject) -> Iterator[tuple[int, bytes]]:
     """Yield the totals and the columns of the samples, in as many parts as their maximum length requires."""
-    length, data = compress_json({**totals, **samples_to_columns(samples)})
+    length, data = compress_json_with_length({**totals, **samples_to_columns(samples)})
     if length <= MAX_JSON_BYTES or len(samples) < 2:
         yield length, data
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -262,18 +262,25 @@ class ResultsFile:
                 for i, f, state, reason in rows
             )
 
-    def trials(self, *, with_counters: bool = True) -> Iterator[TrialRecord]:
-        """Yield all trials in the order in which they ran, one in memory at a time.
+    def trials(
+        self, *, with_counters: bool = True, only_ids: Container[int] | None = None
+    ) -> Iterator[TrialRecord]:
+        """Yield all trials, or those with `only_ids`, in the order in which they ran, one at a time.
 
         Without `with_counters`, samples have no counters and no CPUs, which are most of a file.
         """
         with translate_errors(self.path):
-            rows = self._db.execute(
-                "SELECT id, treatment_id, block, testbed_shape, started_s, duration_s, setup_s, failure,"
-                " effective, notes, idle_s FROM trial ORDER BY id"
-            ).fetchall()
+            ids = self._db.execute("SELECT id FROM trial ORDER BY id").fetchall()
             treatment_ids = {row[0] for row in self._db.execute("SELECT id FROM treatment")}
-            for i, treatment, block, shape, started, duration, setup, failure, effective, notes, idle in rows:
+            for (i,) in ids:
+                if only_ids is not None and i not in only_ids:
+                    continue
+                row = self._db.execute(
+                    "SELECT treatment_id, block, testbed_shape, started_s, duration_s, setup_s, failure,"
+                    " effective, notes, idle_s FROM trial WHERE id = ?",
+                    (i,),
+                )
+                treatment, block, shape, started, duration, setup, failure, effective, notes, idle = next(row)
                 with translate_value_errors(self.path, f"trial {i}"):
                     trial = TrialRecord(
                         treatment, block, shape, started, duration, setup, json.loads(effective),

@@ -14,7 +14,7 @@ _ALLOWED_STATEMENTS = {"table": ("CREATE TABLE ",), "index": ("CREATE INDEX ", "
 _ORDINARY_COLUMN = 0
 """Value of `hidden` in PRAGMA table_xinfo for a column that is not generated and not of a virtual table."""
 
-Column = tuple[str, str, int, int]
+ColumnNameTypeNotNullKeyPosition = tuple[str, str, int, int]
 """Name, type, NOT NULL and position in the primary key, as PRAGMA table_xinfo returns them."""
 
 
@@ -32,7 +32,7 @@ def check_for_code(path: Path, db: sqlite3.Connection) -> None:
     ]
     # The list of tables resolves views, in a time that doubles with each view of a view, and loads virtual
     # tables. So nothing of the kind may be left.
-    _refuse_found(path, found)
+    _raise_if_any_found(path, found)
     for schema, name, kind, *_ in db.execute("PRAGMA table_list").fetchall():
         if schema != "main" or kind == "view":
             continue
@@ -40,7 +40,7 @@ def check_for_code(path: Path, db: sqlite3.Connection) -> None:
             found.append(f"a {kind} table ({name})")
         elif any(row[6] != _ORDINARY_COLUMN for row in _table_rows(db, name)):
             found.append(f"generated columns (table {name})")
-    _refuse_found(path, found)
+    _raise_if_any_found(path, found)
 
 
 def _is_stored_data(kind: object, statement: object) -> bool:
@@ -56,7 +56,7 @@ def _describe_object(kind: object, statement: object) -> str:
     return str(kind)
 
 
-def _refuse_found(path: Path, found: list[str]) -> None:
+def _raise_if_any_found(path: Path, found: list[str]) -> None:
     if found:
         raise BenchError(
             f"the file contains {found[0]}, which vnetbench never writes and does not run",
@@ -72,7 +72,7 @@ def check_tables(path: Path, db: sqlite3.Connection) -> None:
     """
     strict_tables = _strict_tables(db)
     for table, expected in _expected_columns().items():
-        missing = expected - _columns(db, table)
+        missing = expected - _read_table_columns(db, table)
         problem = ""
         if missing:
             name, kind, *_ = sorted(missing)[0]
@@ -88,16 +88,16 @@ def check_tables(path: Path, db: sqlite3.Connection) -> None:
 
 
 @lru_cache(maxsize=1)
-def _expected_columns() -> dict[str, frozenset[Column]]:
+def _expected_columns() -> dict[str, frozenset[ColumnNameTypeNotNullKeyPosition]]:
     db = sqlite3.connect(":memory:")
     try:
         db.executescript(resources.files("vnetbench.results").joinpath("schema.sql").read_text())
-        return {table: _columns(db, table) for table in _strict_tables(db)}
+        return {table: _read_table_columns(db, table) for table in _strict_tables(db)}
     finally:
         db.close()
 
 
-def _columns(db: sqlite3.Connection, table: str) -> frozenset[Column]:
+def _read_table_columns(db: sqlite3.Connection, table: str) -> frozenset[ColumnNameTypeNotNullKeyPosition]:
     return frozenset((row[1], row[2], row[3], row[5]) for row in _table_rows(db, table))
 
 

@@ -64,7 +64,7 @@ def translate_value_errors(path: Path, what: str = "") -> Iterator[None]:
     except VALUE_ERRORS as error:
         where = f"{path}, {what}" if what else str(path)
         raise BenchError(
-            f"the file contains a value that no version of vnetbench writes ({_describe(error)})",
+            f"the file contains a value that no version of vnetbench writes ({_describe_error(error)})",
             where=where,
             fix="get the file again from its author. If vnetbench wrote the value, report this as a defect",
         ) from error
@@ -218,7 +218,7 @@ def _check_text(*texts: str) -> None:
             text.encode()  # raises ValueError for half a surrogate pair, which cannot be printed
 
 
-def _describe(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Return the text of an error, with the line of code that raised it unless this module raised it."""
     if isinstance(error, _InvalidValue):
         return str(error)

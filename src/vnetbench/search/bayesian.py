@@ -82,19 +82,19 @@ class BayesianSearch:
             return parameters.max_load_fps, self._durations_s[0]
         if check.unconfirmed_load is not None:
             return check.unconfirmed_load.load_fps, check.unconfirmed_load.next_duration_s
-        if (load_fps := self._next_checked_load_fps()) is not None:
-            return self._round_load(load_fps), self._durations_s[0]
+        if (load_fps := self._next_load_of_monotonicity_check_fps()) is not None:
+            return self._round_and_limit_load(load_fps), self._durations_s[0]
         if waiting := self.open_estimators():
             beside_s = time_beside_load_s(self.steps, parameters.settle_s)
             load_fps, duration_s = _most_informative_step(waiting, parameters, beside_s, self._random)
-            return self._round_load(load_fps), duration_s
+            return self._round_and_limit_load(load_fps), duration_s
         return None
 
     def add_step(self, step: SearchStep) -> None:
         """Update the estimates with the next measured step."""
         check = self._monotonicity_check
         is_confirmation = check.unconfirmed_load is not None
-        if not is_confirmation and self._are_intervals_within_check():
+        if not is_confirmation and self._are_intervals_narrow_enough_to_check():
             check.examine_steps([step], self.estimators)
         self.steps.append(step)
         for estimator in self.estimators:
@@ -108,7 +108,7 @@ class BayesianSearch:
                 else estimator
                 for estimator in self.estimators
             ]
-        if check.unconfirmed_load is None and self._are_intervals_within_check():
+        if check.unconfirmed_load is None and self._are_intervals_narrow_enough_to_check():
             check.examine_steps(self.steps, self.estimators)
 
     def open_estimators(self) -> list[GoalEstimator]:
@@ -153,31 +153,31 @@ class BayesianSearch:
             [
                 widen_if_changed(
                     result,
-                    [step for step in self.steps if estimator.considers(step)],
+                    [step for step in self.steps if estimator.is_load_low_enough(step)],
                     parameters.confidence,
                 )
                 for result, estimator in zip(self.goal_results(), self.estimators, strict=True)
             ]
         )
 
-    def _next_checked_load_fps(self) -> float | None:
+    def _next_load_of_monotonicity_check_fps(self) -> float | None:
         """Return the next load of the monotonicity check, which needs intervals as narrow as its loads.
 
         Returns:
             None if the check is complete, or an interval is too wide.
         """
-        if not self._are_intervals_within_check():
+        if not self._are_intervals_narrow_enough_to_check():
             return None
         return self._monotonicity_check.next_load_fps(self.estimators, self.steps)
 
-    def _are_intervals_within_check(self) -> bool:
+    def _are_intervals_narrow_enough_to_check(self) -> bool:
         """Return whether each interval is narrow enough to check the loads below."""
         return all(
             _is_interval_narrow_or_outside(each, self._parameters, MAX_NEIGHBOUR_LOAD_RATIO - 1)
             for each in self.estimators
         )
 
-    def _round_load(self, load_fps: float) -> float:
+    def _round_and_limit_load(self, load_fps: float) -> float:
         """Return the load within the limits and rounded.
 
         The last bit of a sum, which depends on the number of threads, must change no step.

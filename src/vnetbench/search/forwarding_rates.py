@@ -19,7 +19,7 @@ _MAX_SLOPE = 0.3
 """Maximum additional uncertainty per unit of log load by which the device was overloaded beyond the goal."""
 _OTHER_DURATION_SLOPE = 0.02
 """Additional slope if only steps of another duration show it."""
-_NEIGHBOURS = 6
+_NEIGHBOUR_STEP_COUNT = 6
 """Number of steps with the most similar loss whose forwarding rates show how much these differ."""
 _DISPERSION_FACTOR = 2.0
 """Uncertainty of a guess relative to the mean distance of these forwarding rates. A mean absolute difference
@@ -43,8 +43,8 @@ def guess_throughputs(
     sorted_steps = [
         sorted(steps, key=lambda step: abs(step.log_overload - wanted)) for steps in steps_by_duration
     ]
-    slopes = [_slope(steps, wanted) for steps in sorted_steps]
-    dispersions = [_dispersion(steps) for steps in sorted_steps]
+    slopes = [_forwarding_rate_slope(steps, wanted) for steps in sorted_steps]
+    dispersions = [_mean_forwarding_rate_distance(steps) for steps in sorted_steps]
     known_slopes = [slope for slope in slopes if slope is not None]
     other_slope = min([_MAX_SLOPE, *(slope + _OTHER_DURATION_SLOPE for slope in known_slopes)])
     guesses: list[ThroughputGuess | None] = []
@@ -68,17 +68,17 @@ def guess_throughputs(
     return tuple(guesses)
 
 
-def _slope(steps: Sequence[OverloadedStep], wanted: float) -> float | None:
+def _forwarding_rate_slope(steps: Sequence[OverloadedStep], goal_log_overload: float) -> float | None:
     """Return how much the forwarding rate changes with the overload; None if the overloads are too similar.
 
     Args:
         steps: Steps of one duration, those with a loss close to the goal first.
-        wanted: The log overload at which the loss equals the goal.
+        goal_log_overload: The log overload at which the loss equals the goal.
     """
     if not steps:
         return None
     overload, rate = steps[0]
-    away = abs(overload - wanted)
+    away = abs(overload - goal_log_overload)
     return next(
         (
             min(_MAX_SLOPE, abs((step.log_forwarding_rate - rate) / (step.log_overload - overload)))
@@ -89,8 +89,8 @@ def _slope(steps: Sequence[OverloadedStep], wanted: float) -> float | None:
     )
 
 
-def _dispersion(steps: Sequence[OverloadedStep]) -> float:
+def _mean_forwarding_rate_distance(steps: Sequence[OverloadedStep]) -> float:
     """Return the mean distance of the forwarding rates of similar steps from the first."""
     nearest = [abs(step.log_forwarding_rate - steps[0].log_forwarding_rate) for step in steps[1:]]
-    nearest = nearest[:_NEIGHBOURS]
+    nearest = nearest[:_NEIGHBOUR_STEP_COUNT]
     return sum(nearest) / max(1, len(nearest))

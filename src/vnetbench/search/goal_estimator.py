@@ -64,15 +64,17 @@ class GoalEstimator:
     def add_steps(self, steps: Iterable[SearchStep]) -> None:
         """Add steps of any duration. Each counts as a step of the nearest standard duration."""
         for step in steps:
-            if not self.considers(step):
+            if not self.is_load_low_enough(step):
                 continue
             ratios = [abs(math.log(step.duration_s / length)) for length in self.step_durations_s]
             outcome = StepOutcome(
                 int(np.argmin(ratios)), math.log(step.load_fps), step.loss_ratio <= self.goal
             )
             self._outcomes.append(outcome)
-            self._log_likelihoods[outcome.duration_index] += posterior.step_log_likelihood_by_side_shape(
-                self.throughput_posterior.grid, outcome
+            self._log_likelihoods[outcome.duration_index] += (
+                posterior.step_log_likelihood_by_throughput_side_and_shape(
+                    self.throughput_posterior.grid, outcome
+                )
             )
             if step.loss_ratio > 0:
                 passed = math.log(max(1 - step.loss_ratio, 1e-9))
@@ -86,7 +88,7 @@ class GoalEstimator:
             self._set_grid(posterior.refine_grid(self.throughput_posterior))
         self._interval_by_confidence.clear()
 
-    def considers(self, step: SearchStep) -> bool:
+    def is_load_low_enough(self, step: SearchStep) -> bool:
         """Return whether the step's load is not too high for this estimator."""
         return step.load_fps <= self._max_considered_load_fps
 
@@ -145,7 +147,8 @@ class GoalEstimator:
     def _set_grid(self, grid: posterior.LogLoadGrid) -> None:
         levels = range(len(self.step_durations_s))
         self._log_likelihoods = [
-            posterior.log_likelihood_by_side_shape(grid, self._outcomes, level) for level in levels
+            posterior.log_likelihood_by_throughput_side_and_shape(grid, self._outcomes, level)
+            for level in levels
         ]
         self.throughput_posterior = self._compute_posterior(grid)
 

@@ -58,7 +58,7 @@ class MonotonicityCheck:
             return None
         loads = self._checked_loads_fps(estimators, steps)
         ratio, low = max(((high / low, low) for low, high in itertools.pairwise(loads)), default=(1.0, 0.0))
-        parts = self._count_parts(ratio, steps)
+        parts = self._count_parts_of_load_gap(ratio, steps)
         return float(low * ratio ** (parts // 2 / parts)) if parts > 1 else None
 
     def expected_step_count(self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]) -> int:
@@ -66,7 +66,7 @@ class MonotonicityCheck:
         if self._false_alarms >= _MAX_FALSE_ALARMS:
             return 0
         return sum(
-            self._count_parts(high / low, steps) - 1
+            self._count_parts_of_load_gap(high / low, steps) - 1
             for low, high in itertools.pairwise(self._checked_loads_fps(estimators, steps))
         )
 
@@ -110,7 +110,7 @@ class MonotonicityCheck:
             return ()
         return tuple(goal for goal in load.missed_goals if step.loss_ratio > goal)
 
-    def _count_parts(self, load_ratio: float, steps: Sequence[SearchStep]) -> int:
+    def _count_parts_of_load_gap(self, load_ratio: float, steps: Sequence[SearchStep]) -> int:
         """Return into how many equal parts short steps must divide a gap between measured loads."""
         parameters = self._parameters
         beside_s = time_beside_load_s(steps, parameters.settle_s)
@@ -139,7 +139,7 @@ class MonotonicityCheck:
         low, _ = estimator.log_load_interval(self._parameters.confidence)
         log_load = math.log(step.load_fps)
         return (
-            estimator.considers(step)
+            estimator.is_load_low_enough(step)
             and estimator.chance_below_min_load() < 0.5
             and log_load < low - self._parameters.relative_width
             and estimator.full_step_pass_probability(log_load) >= _MIN_EXPECTED_PASS_SHARE

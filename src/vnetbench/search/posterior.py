@@ -41,7 +41,7 @@ _DEVICE_NOISE_PRIOR = 0.8 ** np.arange(len(_CURVE_SPREADS))
 """Prior of a device's noise, one of `_CURVE_SPREADS`, up to a factor: wider ones are less likely."""
 _CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY = 0.7
 """Probability that a side's spread is near the device's own; otherwise it may have any value."""
-_FINAL_DISTANCE_FROM_HALF = np.tile(0.5 - _LAPSE_PROBABILITIES, len(_CURVE_SPREADS))[:, None]
+_LIMIT_DISTANCE_FROM_HALF_BY_SHAPE = np.tile(0.5 - _LAPSE_PROBABILITIES, len(_CURVE_SPREADS))[:, None]
 """Final distance of the probability from one half, for each shape."""
 
 
@@ -162,7 +162,7 @@ def refine_grid(posterior: ThroughputPosterior) -> LogLoadGrid:
     )
 
 
-def log_likelihood_by_side_shape(
+def log_likelihood_by_throughput_side_and_shape(
     grid: LogLoadGrid, steps: Sequence[StepOutcome], duration_index: int
 ) -> Floats:
     """Return the log likelihood of the steps of one duration as an array (2, shapes, cells).
@@ -172,21 +172,23 @@ def log_likelihood_by_side_shape(
     total = np.zeros((2, _SHAPE_COUNT, len(grid.centres)))
     for step in steps:
         if step.duration_index == duration_index:
-            total += step_log_likelihood_by_side_shape(grid, step)
+            total += step_log_likelihood_by_throughput_side_and_shape(grid, step)
     return total
 
 
-def step_log_likelihood_by_side_shape(grid: LogLoadGrid, step: StepOutcome) -> Floats:
-    """Return the contribution of one step to `log_likelihood_by_side_shape`."""
+def step_log_likelihood_by_throughput_side_and_shape(grid: LogLoadGrid, step: StepOutcome) -> Floats:
+    """Return the contribution of one step to `log_likelihood_by_throughput_side_and_shape`."""
     distance = grid.centres - step.log_load
     below = distance >= 0
     progress = erf(np.abs(distance) / (_CURVE_SPREADS[:, None] * np.sqrt(2)))
-    lean = _FINAL_DISTANCE_FROM_HALF * np.repeat(progress, len(_LAPSE_PROBABILITIES), axis=0)
+    lean = _LIMIT_DISTANCE_FROM_HALF_BY_SHAPE * np.repeat(progress, len(_LAPSE_PROBABILITIES), axis=0)
     probability = np.log(0.5 + np.where(below == step.has_kept_goal, lean, -lean))
     return np.stack([np.where(below, probability, 0.0), np.where(below, 0.0, probability)])
 
 
-def log_likelihood_by_side_spread(grid: LogLoadGrid, log_load: float, has_kept_goal: bool) -> Floats:
+def log_likelihood_by_throughput_side_and_spread(
+    grid: LogLoadGrid, log_load: float, has_kept_goal: bool
+) -> Floats:
     """Return the log likelihood of a step as an array (2, spreads, cells), averaged over the lapses."""
     distance = grid.centres - log_load
     below = distance >= 0
@@ -197,7 +199,11 @@ def log_likelihood_by_side_spread(grid: LogLoadGrid, log_load: float, has_kept_g
 
 
 def marginal_log_likelihood(by_side_spread: Floats) -> Floats:
-    """Return the log likelihood of each cell over all spreads; see `log_likelihood_by_side_spread`."""
+    """Return the log likelihood of each cell over all spreads.
+
+    Args:
+        by_side_spread: Of `log_likelihood_by_throughput_side_and_spread`.
+    """
     peak = by_side_spread.max(axis=1, keepdims=True)
     below, above = (_SPREAD_PRIOR @ half for half in np.exp(by_side_spread - peak))
     weights = _DEVICE_NOISE_PRIOR / _DEVICE_NOISE_PRIOR.sum()
@@ -246,7 +252,7 @@ def pass_probabilities_by_throughput(
     leans = []
     for half in posterior.shape_probabilities_by_duration[duration_index]:
         by_spread = (
-            (half * _FINAL_DISTANCE_FROM_HALF)
+            (half * _LIMIT_DISTANCE_FROM_HALF_BY_SHAPE)
             .reshape(len(_CURVE_SPREADS), len(_LAPSE_PROBABILITIES), -1)
             .sum(axis=1)
         )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from vnetbench.search import posterior
 from vnetbench.search.goal_estimator import GoalEstimator
 
-_FULL_STEPS = 6.5
+_FULL_STEPS_AT_REQUESTED_WIDTH = 6.5
 """Full steps left if the curve's spread equals the requested width, at the start and with nothing unknown."""
 _SPREAD_EXPONENT = 1.9
 """Exponent of the spread relative to the requested width."""
@@ -22,7 +22,7 @@ _ELAPSED_EXPONENT = 0.5
 """Exponent of the elapsed time in full steps, plus one."""
 _UNKNOWN_NATS_EXPONENT = 0.3
 """Exponent of the missing information in nats, plus one."""
-_OUTSIDE_LOG_FACTOR = -2.0
+_LOG_FACTOR_IF_OUTSIDE_LOADS = -2.0
 """Logarithm of the factor if the throughput is outside the loads that can be offered: few steps show that."""
 _MAX_FULL_STEPS = 1e4
 
@@ -50,10 +50,10 @@ def expected_full_steps(
         estimator.chance_above_max_load() + estimator.chance_below_min_load() for estimator in open_estimators
     )
     log_steps = (
-        math.log(_FULL_STEPS)
+        math.log(_FULL_STEPS_AT_REQUESTED_WIDTH)
         + _SPREAD_EXPONENT * (log_spread - math.log(width))
         + _ELAPSED_EXPONENT * math.log1p(elapsed_full_steps)
         + _UNKNOWN_NATS_EXPONENT * math.log1p(unknown_nats)
-        + _OUTSIDE_LOG_FACTOR * outside
+        + _LOG_FACTOR_IF_OUTSIDE_LOADS * outside
     )
     return min(_MAX_FULL_STEPS, math.exp(log_steps))

@@ -13,11 +13,11 @@ from vnetbench.search.step_log import OutOfTimeError, SearchStepLog
 def search(device: Device, parameters: SearchParameters, seed: int) -> SearchResult:
     """Search the throughput for each goal. The method draws no random numbers, so `seed` is not used."""
     log = SearchStepLog(device, parameters)
-    answers = tuple(_bisect(log, parameters, goal) for goal in parameters.goals)
+    answers = tuple(_bisect_load_for_goal(log, parameters, goal) for goal in parameters.goals)
     return SearchResult(answers, tuple(log.steps))
 
 
-def _bisect(log: SearchStepLog, parameters: SearchParameters, goal: float) -> GoalResult:
+def _bisect_load_for_goal(log: SearchStepLog, parameters: SearchParameters, goal: float) -> GoalResult:
     low, high = 0.0, parameters.max_load_fps
     try:
         if log.measure(high, parameters.step_s).loss_ratio <= goal:

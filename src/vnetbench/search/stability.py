@@ -28,7 +28,9 @@ _MIN_STEPS_TO_TEST = 6
 """Fewer steps cannot show a change."""
 _MAX_CHANGE_TIMES = 6
 """Number of steps at which a change may begin or end, spread over the search."""
-_SHIFTS = tuple(sign * float(size) for size in np.geomspace(0.006, 0.36, 14) for sign in (-1, 1))
+_TESTED_LOG_LOAD_SHIFTS = tuple(
+    sign * float(size) for size in np.geomspace(0.006, 0.36, 14) for sign in (-1, 1)
+)
 """Changes of the throughput that are tested, in log load."""
 _HALF_RANGE_LOG_LOAD, _CELLS = 0.5, 120
 """Range and number of the throughputs that are tested, around the estimate."""
@@ -79,7 +81,9 @@ def find_throughput_range(
     """
     middle = math.log(throughput_fps)
     near = [
-        step for step in steps if abs(math.log(step.load_fps) - middle) < _HALF_RANGE_LOG_LOAD + max(_SHIFTS)
+        step
+        for step in steps
+        if abs(math.log(step.load_fps) - middle) < _HALF_RANGE_LOG_LOAD + max(_TESTED_LOG_LOAD_SHIFTS)
     ]
     if len(near) < _MIN_STEPS_TO_TEST:
         return None
@@ -87,7 +91,7 @@ def find_throughput_range(
     durations_s = sorted({step.duration_s for step in near})
     tests = [_ChangeTest(near, goal, middle, duration_s, changes) for duration_s in durations_s]
     log_constant = sum(_log_sum(test.log_likelihoods(None, 0.0)) for test in tests)
-    candidates = [(change, shift) for change in changes for shift in _SHIFTS]
+    candidates = [(change, shift) for change in changes for shift in _TESTED_LOG_LOAD_SHIFTS]
     evidence = np.array(
         [sum(_log_sum(test.log_likelihoods(*candidate)) for test in tests) for candidate in candidates]
     )
@@ -159,7 +163,7 @@ class _ChangeTest:
         ]
         self._last_number = len(steps) - 1
         times = {0, len(steps), *(each for change in changes for each in (change.start, change.end or 0))}
-        self._sums = {shift: self._sums_until(times, shift) for shift in (0.0, *_SHIFTS)}
+        self._sums = {shift: self._sums_until(times, shift) for shift in (0.0, *_TESTED_LOG_LOAD_SHIFTS)}
 
     def log_likelihoods(self, change: _Change | None, shift: float) -> Floats:
         """Return the log of likelihood times prior of each throughput before the change."""
@@ -177,14 +181,16 @@ class _ChangeTest:
 
     def _sums_until(self, times: Set[int], shift: float, growth_per_step: float = 0.0) -> dict[int, Floats]:
         """Return the log likelihood of all steps before each of these step numbers."""
-        total = posterior.log_likelihood_by_side_spread(self.grid, 0.0, True) * 0
+        total = posterior.log_likelihood_by_throughput_side_and_spread(self.grid, 0.0, True) * 0
         sums, steps = {}, iter(self._steps)
         upcoming = next(steps, None)
         for time in sorted(times):
             while upcoming is not None and upcoming[0] < time:
                 number, load, kept = upcoming
                 shifted = load - shift - growth_per_step * number
-                total = total + posterior.log_likelihood_by_side_spread(self.grid, shifted, kept)
+                total = total + posterior.log_likelihood_by_throughput_side_and_spread(
+                    self.grid, shifted, kept
+                )
                 upcoming = next(steps, None)
             sums[time] = total
         return sums

@@ -31,7 +31,7 @@ class StatementCheck:
     """The functions that check a statement."""
 
     workloads: Sequence[str]
-    parts: Callable[[TreatmentSelection], tuple[StatementPart, ...]]
+    evaluate_parts: Callable[[TreatmentSelection], tuple[StatementPart, ...]]
     find_values_for_comparison: Callable[[TreatmentSelection], Iterator[StatementEvidence]] = field(
         default=_no_values_for_comparison
     )
@@ -39,7 +39,9 @@ class StatementCheck:
 
 
 CHECK_BY_STATEMENT_ID: Mapping[str, StatementCheck] = {
-    "S01": StatementCheck(_STREAM_WORKLOADS, streams.check_peak_at_8_streams, streams.goodput_at_8_streams),
+    "S01": StatementCheck(
+        _STREAM_WORKLOADS, streams.check_peak_at_8_streams, streams.evidence_of_goodput_at_8_streams
+    ),
     "S02": StatementCheck(_STREAM_WORKLOADS, streams.check_reverse_jumbo_two_modes),
     "S03": StatementCheck(_STREAM_WORKLOADS, streams.check_even_cpu_single_mode),
     "S04": StatementCheck(_STREAM_WORKLOADS, warm_up.check_most_trials_warm_up),
@@ -48,12 +50,14 @@ CHECK_BY_STATEMENT_ID: Mapping[str, StatementCheck] = {
     "S07": StatementCheck(_STREAM_WORKLOADS, sockets.check_both_directions_full),
     "S08": StatementCheck(_STREAM_WORKLOADS, sockets.check_packet_rate_at_9gbps),
     "S09": StatementCheck(
-        _STREAM_WORKLOADS, sockets.check_vcpu_independence, sockets.goodput_with_8_kb_buffers
+        _STREAM_WORKLOADS, sockets.check_vcpu_independence, sockets.evidence_of_goodput_with_8_kb_buffers
     ),
     "S10": StatementCheck(_STREAM_WORKLOADS, sockets.check_connections_add_goodput),
     "S11": StatementCheck(_STREAM_WORKLOADS, sockets.check_vms_together_fill_link),
     "S12": StatementCheck(_STREAM_WORKLOADS, sockets.check_segments_exceed_25_kb),
-    "S13": StatementCheck(_FRAME_WORKLOADS, forwarding.check_adapter_order, forwarding.adapter_throughputs),
+    "S13": StatementCheck(
+        _FRAME_WORKLOADS, forwarding.check_adapter_order, forwarding.evidence_of_adapter_throughputs
+    ),
     "S14": StatementCheck(_FRAME_WORKLOADS, forwarding.check_loss_with_idle_cpus),
     "S15": StatementCheck(_FRAME_WORKLOADS, forwarding.check_core_sharing_lowers_throughput),
     "S16": StatementCheck(_FRAME_WORKLOADS, forwarding.check_best_queue_count_varies),
@@ -103,7 +107,7 @@ def _build_verdict(statement: Statement, summary: CampaignSummary, selection: Tr
     return Verdict(
         statement,
         summary.path,
-        check.parts(selection),
+        check.evaluate_parts(selection),
         selection.varying_factors,
         tuple(check.find_values_for_comparison(selection)),
     )

@@ -38,7 +38,11 @@ from vnetbench.study.problems import WrongValue
 
 _THROUGHPUT, _BUSY = "throughput_fps", "forwarder_busy_percent"
 _ADAPTERS_FASTEST_FIRST = ("vf", "macvtap", "virtio-net-vhost", "virtio-net", "e1000")
-_ADAPTER_PAIRS_WITH_LARGE_STEP = {("vf", "macvtap"), ("macvtap", "virtio-net-vhost"), ("virtio-net", "e1000")}
+_ADAPTER_PAIRS_WITH_LARGE_THROUGHPUT_STEP = {
+    ("vf", "macvtap"),
+    ("macvtap", "virtio-net-vhost"),
+    ("virtio-net", "e1000"),
+}
 """Steps of the order that are published as `>>`. The other step is `>`."""
 _MIN_LARGE_STEP_RATIO = 2.0
 """Smallest ratio that counts as `>>`."""
@@ -133,7 +137,7 @@ def check_best_queue_count_varies(selection: TreatmentSelection) -> tuple[Statem
     )
 
 
-def adapter_throughputs(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
+def evidence_of_adapter_throughputs(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     """Yield the throughputs for S13."""
     for each in _keep_goals_within_published_loss(
         selection.keep_treatments_with_metrics(_THROUGHPUT).keep_treatments_meeting(_HAS_64_BYTE_FRAMES)
@@ -162,7 +166,7 @@ def _keep_goals_within_published_loss(selected: TreatmentSelection) -> Treatment
 def _adapter_pair_part(
     selected: TreatmentSelection, groups: list[dict[Level, MeasuredTreatment]], better: str, worse: str
 ) -> StatementPart:
-    is_large = (better, worse) in _ADAPTER_PAIRS_WITH_LARGE_STEP
+    is_large = (better, worse) in _ADAPTER_PAIRS_WITH_LARGE_THROUGHPUT_STEP
     pairs = [(group[worse], group[better]) for group in groups if {better, worse} <= group.keys()]
     comparison = f"at least {_MIN_LARGE_STEP_RATIO:g} times as much as" if is_large else "more than"
     claim_text = f"{better} forwards {comparison} {worse}"

@@ -149,7 +149,7 @@ def level_is_one_of(factor: str, *levels: Level, phrase: str) -> LevelCondition:
     return LevelCondition(factor, lambda level: level in levels, phrase)
 
 
-def level_between(factor: str, minimum: float, maximum: float, phrase: str) -> LevelCondition:
+def level_is_between(factor: str, minimum: float, maximum: float, phrase: str) -> LevelCondition:
     """Return the condition that the factor's level is a number from `minimum` to `maximum`."""
     return LevelCondition(
         factor, lambda level: not isinstance(level, str) and minimum <= level <= maximum, phrase

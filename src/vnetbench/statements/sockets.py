@@ -22,7 +22,7 @@ from vnetbench.statements.selection import (
     LevelCondition,
     MeasuredTreatment,
     TreatmentSelection,
-    level_between,
+    level_is_between,
     level_is_one_of,
     numeric_levels_with_treatments,
 )
@@ -47,9 +47,9 @@ _HAS_LARGE_BUFFERS = LevelCondition(
     "large socket buffers",
 )
 _HAS_8_KB_BUFFERS = level_is_one_of("socket_buffer", 8000, 8192, phrase="socket buffers of 8 kB")
-_HAS_SMALL_BUFFERS = level_between("socket_buffer", 1, 32_768, "small socket buffers (32 KiB at most)")
-_HAS_MODERATE_MESSAGES = level_between("message_size", 1024, 16_384, "moderate messages (1 to 16 KiB)")
-_HAS_LONG_MESSAGES = level_between("message_size", 65_536, 1e9, "messages of 64 KiB or more")
+_HAS_SMALL_BUFFERS = level_is_between("socket_buffer", 1, 32_768, "small socket buffers (32 KiB at most)")
+_HAS_MODERATE_MESSAGES = level_is_between("message_size", 1024, 16_384, "moderate messages (1 to 16 KiB)")
+_HAS_LONG_MESSAGES = level_is_between("message_size", 65_536, 1e9, "messages of 64 KiB or more")
 
 
 def check_both_directions_full(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
@@ -95,7 +95,7 @@ def check_vcpu_independence(selection: TreatmentSelection) -> tuple[StatementPar
     return (build_statement_part("more vCPUs change goodput by less than 10 %", evidence, missing),)
 
 
-def goodput_with_8_kb_buffers(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
+def evidence_of_goodput_with_8_kb_buffers(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     """Yield the values to show next to the reported value of S09."""
     yield from (
         value_evidence(each, _GOODPUT)

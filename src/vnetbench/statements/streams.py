@@ -17,7 +17,7 @@ from vnetbench.statements.claims import (
 from vnetbench.statements.selection import (
     MeasuredTreatment,
     TreatmentSelection,
-    level_between,
+    level_is_between,
     level_is_one_of,
     numeric_levels_with_treatments,
 )
@@ -43,7 +43,7 @@ HAS_JUMBO_MTU = level_is_one_of("mtu", 9000, phrase="MTU 9000")
 _MISSING_TRIALS_FOR_MODES = (
     f"at least {MIN_TRIALS_FOR_MODES} trials of each treatment, which are needed to detect modes"
 )
-_HAS_9_OR_MORE_STREAMS = level_between("streams", 9, 1e9, "9 streams or more")
+_HAS_9_OR_MORE_STREAMS = level_is_between("streams", 9, 1e9, "9 streams or more")
 
 
 def check_peak_at_8_streams(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
@@ -88,7 +88,7 @@ def check_peak_at_8_streams(selection: TreatmentSelection) -> tuple[StatementPar
     )
 
 
-def goodput_at_8_streams(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
+def evidence_of_goodput_at_8_streams(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     """Yield the values to show next to the reported value of S01."""
     selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).keep_treatments_meeting(
         HAS_STANDARD_MTU,

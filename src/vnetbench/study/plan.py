@@ -27,13 +27,13 @@ def make_plan(study: Study, seed: int | None) -> Plan:
 def generate_treatment_levels(study: Study) -> Iterator[dict[str, Level]]:
     """Yield the levels of each treatment: those that no exclusion matches; the last factor varies fastest."""
     for combination in (
-        _change_base_levels(study) if study.combine == ONE_AT_A_TIME else _combine_all_levels(study)
+        _change_one_factor_at_a_time(study) if study.combine == ONE_AT_A_TIME else _combine_all_levels(study)
     ):
         if not any(_is_excluded(combination, exclusion) for exclusion in study.exclude):
             yield combination
 
 
-def first_levels(study: Study) -> dict[str, Level]:
+def first_level_of_each_factor(study: Study) -> dict[str, Level]:
     """Return the first level of every factor."""
     return {factor.name: factor.levels[0] for factor in study.factors}
 
@@ -44,9 +44,9 @@ def _combine_all_levels(study: Study) -> Iterator[dict[str, Level]]:
         yield dict(zip(names, levels, strict=True))
 
 
-def _change_base_levels(study: Study) -> Iterator[dict[str, Level]]:
+def _change_one_factor_at_a_time(study: Study) -> Iterator[dict[str, Level]]:
     """Yield the base, each single change to it, and the changes made together, without duplicates."""
-    base = first_levels(study)
+    base = first_level_of_each_factor(study)
     changes: list[Mapping[str, Level]] = [{}]
     changes += [{factor.name: level} for factor in study.factors for level in factor.levels[1:]]
     treatments = [{**base, **change} for change in (*changes, *study.together)]

@@ -132,7 +132,7 @@ class Workload:
         return self.has_frame_load_factor and self.search_use is SearchUse.ALWAYS
 
 
-_frame_workload = partial(
+_make_frame_workload = partial(
     Workload,
     size_factor="frame_size",
     count_factor="flows",
@@ -210,7 +210,7 @@ _WORKLOADS = (
         has_idle_phase=True,
         agent_defaults=_BULK_AGENT_PARAMETERS,
     ),
-    _frame_workload(
+    _make_frame_workload(
         FRAMES,
         "frames generated and counted at the interfaces, at one load, or with `[search]` to find the "
         "throughput",
@@ -222,7 +222,7 @@ _WORKLOADS = (
         has_frame_load_factor=True,
         additional_chart_names=("search_steps",),
     ),
-    _frame_workload(
+    _make_frame_workload(
         FRAME_LATENCY,
         "delay of frames at one load (RFC 2544, 26.2)",
         ("delay_p99_us", "delay_p50_us", *THROUGHPUT_METRIC_NAMES),
@@ -231,7 +231,7 @@ _WORKLOADS = (
         has_frame_load_factor=True,
         additional_chart_names=("search_steps",),
     ),
-    _frame_workload(
+    _make_frame_workload(
         FRAME_LOSS,
         "loss of frames in steps from the highest load down (RFC 2544, 26.3)",
         ("max_forwarding_rate_fps", *THROUGHPUT_METRIC_NAMES),
@@ -240,7 +240,7 @@ _WORKLOADS = (
         has_loss_curve=True,
         additional_chart_names=("loss_curve",),
     ),
-    _frame_workload(
+    _make_frame_workload(
         BACK_TO_BACK,
         "the longest burst of frames without loss (RFC 2544, 26.4, updated by RFC 9004)",
         ("back_to_back_frames", "buffer_s"),
@@ -249,7 +249,7 @@ _WORKLOADS = (
         has_burst_search=True,
         additional_chart_names=("bursts",),
     ),
-    _frame_workload(
+    _make_frame_workload(
         SOAK,
         "frames at one load for a long time",
         ("forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),

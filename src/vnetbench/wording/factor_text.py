@@ -37,7 +37,7 @@ def capitalize_sentence(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:] if is_word else sentence
 
 
-def factor_label(name: str) -> str:
+def factor_title(name: str) -> str:
     """Return the title of a factor: `MTU`, `Message size`."""
     factor = find_factor_or_label(name)
     return factor.title if factor else name.replace("_", " ").capitalize()
@@ -45,7 +45,7 @@ def factor_label(name: str) -> str:
 
 def factor_noun(name: str) -> str:
     """Return the name of a factor inside a sentence: `message size`, `MTU`, `vCPUs`."""
-    label = factor_label(name)
+    label = factor_title(name)
     return label if any(map(str.isupper, label.split()[0][1:])) else label[:1].lower() + label[1:]
 
 
@@ -61,7 +61,7 @@ def level_phrase(name: str, level: Level) -> str:
     if name in (CHANGE_FACTOR, TREATMENT_FACTOR):
         return str(level)
     factor = find_factor_or_label(name)
-    return factor.format_phrase(level) if factor else f"{factor_label(name)} {level}"
+    return factor.format_phrase(level) if factor else f"{factor_title(name)} {level}"
 
 
 def treatment_phrase(factors: Mapping[str, Level], names: Sequence[str]) -> str:

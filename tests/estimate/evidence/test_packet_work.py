@@ -5,16 +5,22 @@ from __future__ import annotations
 import pytest
 
 from tests.estimate.evidence.fixtures import (
+    trial_data,
     trial_evidence,
     uniform_trial,
     with_counters,
+    with_cpus,
     with_observation,
     with_stream_details,
     with_totals,
 )
 from tests.estimate.evidence.test_links import port
+from tests.estimate.evidence.test_path_interfaces import VLAN_OVER_BOND
 from tests.estimate.evidence.test_path_state import state
 from tests.estimate.evidence.test_time_accounting import busy_cpu, trial_with_threads
+from vnetbench.estimate.evidence.packet_work import packet_work_places
+from vnetbench.estimate.evidence.path_state import path_state_places
+from vnetbench.results.records import HOST, TrialRecord
 
 
 def test_packets_that_a_port_splits_are_counted_by_their_size() -> None:
@@ -60,3 +66,63 @@ def test_segments_are_compared_with_what_the_mtu_permits(mss_bytes: int, percent
 def test_segments_that_a_small_receive_window_halves_are_not_small_for_the_mtu() -> None:
     trial = with_stream_details(uniform_trial(mtu=1500), "a1", mss_bytes=768, snd_wnd_bytes=1536, busy_s=0.05)
     assert trial_evidence(trial)["segment_share_of_mtu_percent"] == pytest.approx(100)
+
+
+def working_trial() -> TrialRecord:
+    """Return a trial that uses 1.5 CPUs, with 20,000 packets per second at a1 and 10,000 at b1."""
+    trial = trial_with_threads((1.0, 0.0), (0.5, 0.0), busy_cpu(1.0), busy_cpu(0.5))
+    trial = with_counters(trial, "a1", tx_packets=1000, rx_packets=0)
+    return with_counters(trial, "b1", tx_packets=0, rx_packets=500)
+
+
+def filter_work_percent(**states: dict[str, object]) -> float:
+    trial = working_trial()
+    for endpoint, path_state in states.items():
+        trial = with_totals(trial, endpoint, path_state=path_state)
+    return trial_evidence(trial)["filter_work_percent"]
+
+
+def test_rules_that_no_packet_passes_are_no_work() -> None:
+    """A host of containers has many rules in chains that the load's packets never enter."""
+    assert filter_work_percent(a1=state(netfilter_rules=2000, netfilter_rules_per_packet=0.0)) == 0
+    work = filter_work_percent(a1=state(netfilter_rules=2000, netfilter_rules_per_packet=50.0))
+    assert work == pytest.approx(filter_work_percent(a1=state(netfilter_rules=50)))
+
+
+def test_the_work_is_that_of_one_hop_with_the_packets_of_that_hop() -> None:
+    few, many = (state(netfilter_rules_per_packet=count, netfilter_rules=count) for count in (100.0, 150.0))
+    # b1 has more rules, but a1 has more work: it carries twice as many packets.
+    assert filter_work_percent(a1=few, b1=many) == pytest.approx(100 * 20_000 * 100 * 10e-9 / 1.5)
+    trial = with_totals(with_totals(working_trial(), "a1", path_state=few), "b1", path_state=many)
+    assert packet_work_places(trial_data(trial)) == {"filter_work_percent": "a1"}
+    assert path_state_places(trial_data(trial)) == {"netfilter_rules": "b1"}
+    assert packet_work_places(trial_data(working_trial())) == {}
+
+
+def test_filters_cost_only_what_crosses_their_queueing_discipline() -> None:
+    def work(sent_packets: int, filters: int = 100) -> float:
+        qdisc = {"interface": "eth0", "kind": "clsact", "sent_packets": sent_packets, "filters": filters}
+        return filter_work_percent(a1=state(qdiscs=[qdisc], tc_filters=filters, interfaces=[]))
+
+    assert work(0) == 0
+    assert work(5000) == pytest.approx(100 * 5000 * 100 * 30e-9 / 1.5)
+    # It counts segments, but each packet passes a filter once: 20,000 packets in this second.
+    assert work(900_000) == pytest.approx(work(20_000))
+
+
+def test_captures_on_interfaces_that_the_load_does_not_pass_do_not_count() -> None:
+    listed = [{**each, "packet_sockets": int(each["name"] == "eth9")} for each in VLAN_OVER_BOND]
+    trial = with_totals(uniform_trial(), "b1", path_state=state(packet_sockets=3, interfaces=listed))
+    testbed = {"lab": "hosts", "endpoints": [{"name": "b1", "interface": "bond0.7"}]}
+    assert trial_evidence(trial, testbed=testbed)["foreign_packet_sockets"] == 2
+    assert trial_evidence(trial)["foreign_packet_sockets"] == 3
+
+
+def test_interrupt_time_per_packet_is_that_of_the_kernel_with_the_most() -> None:
+    trial = with_cpus(
+        uniform_trial(), HOST, {"softirq_s": 0.01, "idle_s": 0.04}, {"irq_s": 0.01, "idle_s": 0.04}
+    )
+    trial = with_counters(trial, HOST, softnet_processed=10_000)
+    assert trial_evidence(trial)["interrupt_us_per_packet"] == pytest.approx(2)
+    assert packet_work_places(trial_data(trial))["interrupt_us_per_packet"] == HOST
+    assert "interrupt_us_per_packet" not in trial_evidence(uniform_trial())

@@ -16,8 +16,9 @@ from tests.estimate.evidence.fixtures import (
     with_totals,
 )
 from tests.estimate.evidence.test_links import port
+from tests.estimate.evidence.test_path_interfaces import VLAN_OVER_BOND, interface
 from tests.estimate.evidence.test_path_state import state
-from vnetbench.estimate.evidence.queue_directions import queue_places
+from vnetbench.estimate.evidence.queue_directions import queue_place_by_metric
 from vnetbench.estimate.evidence.time_accounting.network_time import split_network_time
 from vnetbench.results.records import HOST, TrialRecord
 
@@ -99,9 +100,9 @@ def test_drops_that_samples_also_count_are_not_counted_twice() -> None:
 
 
 def test_the_shaper_is_named_with_its_interface_and_its_namespace() -> None:
-    places = queue_places(trial_data(with_qdiscs(qdisc(90_000_000, GIGABIT)), testbed=TESTBED))
+    places = queue_place_by_metric(trial_data(with_qdiscs(qdisc(90_000_000, GIGABIT)), testbed=TESTBED))
     assert places["shaper_rate_share_percent"] == "interface ifb0 of b1, tbf"
-    assert queue_places(trial_data(uniform_trial(), testbed=TESTBED)) == {}
+    assert queue_place_by_metric(trial_data(uniform_trial(), testbed=TESTBED)) == {}
 
 
 def test_time_goes_to_the_queue_of_a_full_link_that_no_sample_reads() -> None:
@@ -124,3 +125,57 @@ def test_a_sampled_queue_decides_by_its_samples() -> None:
     busy = with_qdiscs(qdisc(100_000_000, GIGABIT, overlimits=50, interface="eth0"))
     sampled = with_counters(busy, "b1", qdisc_overlimits=1, qdisc_backlog_bytes=0, qdisc_drops=0)
     assert split_network_time(trial_data(sampled, testbed=TESTBED))["link_queue"] == 0
+
+
+HOSTS = {
+    "lab": "hosts",
+    "endpoints": [{"name": "a1", "interface": "eth0"}, {"name": "b1", "interface": "bond0.7"}],
+}
+
+
+def host_evidence(*qdiscs: dict[str, object]) -> dict[str, Any]:
+    path_state = state(qdiscs=list(qdiscs), interfaces=[*VLAN_OVER_BOND, interface("ifb0", "ifb")])
+    return trial_evidence(with_totals(uniform_trial(), "b1", path_state=path_state), testbed=HOSTS)
+
+
+def test_shapers_of_interfaces_that_the_load_does_not_pass_do_not_count() -> None:
+    other = qdisc(120_000_000, GIGABIT, interface="eth9", drops=50)
+    own = qdisc(60_000_000, GIGABIT, interface="eth1", drops=3)
+    assert "shaper_rate_share_percent" not in host_evidence(other)
+    evidence = host_evidence(other, own, qdisc(120_000_000, GIGABIT, interface="ifb0"))
+    assert evidence["shaper_rate_share_percent"] == pytest.approx(48)
+    assert evidence["shaper_drops_per_s"] == 3
+    assert host_evidence(other)["unsampled_queue_drops_per_s"] == 0
+
+
+def test_all_shapers_count_if_the_machine_does_not_show_its_interfaces() -> None:
+    other = qdisc(120_000_000, GIGABIT, interface="eth9")
+    trial = with_totals(uniform_trial(), "b1", path_state=state(qdiscs=[other]))
+    assert trial_evidence(trial, testbed=HOSTS)["shaper_rate_share_percent"] == pytest.approx(96)
+
+
+def delays_per_packet(tx_packets: int, segment_bytes: int = 1448, **effective: object) -> float:
+    """Return the delays per packet of a shaper that delayed 200 of some packets with 9,000 segments.
+
+    Args:
+        tx_packets: Packets of each of 20 samples that the sender's adapter counted; TCP sent 450 segments.
+        segment_bytes: Mean payload of a segment.
+        effective: Settings of the sender.
+    """
+    shaper = qdisc(90_000_000, GIGABIT, overlimits=200, sent_packets=9000)
+    trial = with_totals(uniform_trial(**effective), "b1", path_state=state(qdiscs=[shaper]))
+    trial = with_counters(trial, "a1", tx_packets=tx_packets)
+    details = {"segments_out": 450, "mss_bytes": 1448, "bytes": 450 * segment_bytes}
+    trial = with_stream_details(trial, "a1", busy_s=0.05, **details)
+    return trial_evidence(trial, testbed=TESTBED)["shaper_delays_per_packet"]
+
+
+def test_an_adapter_that_counts_wire_packets_does_not_make_delays_look_rare() -> None:
+    # Packets of 45 segments, each delayed once. Both counters describe the same traffic.
+    assert delays_per_packet(tx_packets=10) == pytest.approx(1)
+    assert delays_per_packet(tx_packets=450) == pytest.approx(200 / 9000 * 65536 / 1448)
+
+
+def test_without_large_packets_each_segment_is_a_packet() -> None:
+    assert delays_per_packet(tx_packets=450, gso=False) == pytest.approx(200 / 9000)
+    assert delays_per_packet(tx_packets=450, segment_bytes=100) == pytest.approx(200 / 9000)

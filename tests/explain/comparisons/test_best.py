@@ -33,7 +33,7 @@ def test_a_treatment_worse_by_the_margin_is_accepted_in_at_most_3_of_100_campaig
     for seed in range(CAMPAIGNS):
         result = compare_with_best(simulated(np.random.default_rng(seed), STREAMS, truth, half_width=0.05))
         assert result is not None
-        wrong += result.best.index == 2 and 1 in result.not_worse_treatments
+        wrong += result.best.index == 2 and 1 in result.treatments_within_margin
 
     assert wrong <= 0.03 * CAMPAIGNS
 
@@ -44,8 +44,8 @@ def test_an_equal_treatment_is_accepted_with_precise_trials_and_inconclusive_oth
         near = compare_with_best(simulated(np.random.default_rng([1, seed]), STREAMS, equal, noise=0.01))
         wide = compare_with_best(simulated(np.random.default_rng([2, seed]), STREAMS, equal, noise=0.2))
         assert near is not None and wide is not None
-        precise += len(near.not_worse_treatments) == 1 and near.worse_treatments == (0,)
-        unsure += len(wide.inconclusive_treatments) == 1 and wide.not_worse_treatments == ()
+        precise += len(near.treatments_within_margin) == 1 and near.worse_treatments == (0,)
+        unsure += len(wide.inconclusive_treatments) == 1 and wide.treatments_within_margin == ()
 
     assert precise >= 0.95 * CAMPAIGNS
     assert unsure >= 0.9 * CAMPAIGNS
@@ -81,7 +81,7 @@ def test_the_lowest_value_of_a_lower_is_better_metric_is_best() -> None:
     )
 
     assert result is not None
-    assert (result.best.index, result.not_worse_treatments, result.worse_treatments) == (0, (1,), (2,))
+    assert (result.best.index, result.treatments_within_margin, result.worse_treatments) == (0, (1,), (2,))
 
 
 @pytest.mark.parametrize(

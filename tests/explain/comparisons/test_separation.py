@@ -50,14 +50,14 @@ def test_nominal_values_are_ordered_by_group_share_not_by_size() -> None:
         1.0,
         0.0,
     )
-    assert by_size.separation_degree < 0.5 < by_name.separation_degree
+    assert by_size.separation_0_to_1 < 0.5 < by_name.separation_0_to_1
 
 
 def test_many_nominal_values_that_separate_by_chance_are_not_significant() -> None:
     upper = [True] * 6 + [False] * 6
     (result,) = rank_separations({"order": [float(n) for n in range(12)]}, upper, frozenset({"order"}))
 
-    assert (result.separation_degree, result.p_value) == (1.0, 1.0)
+    assert (result.separation_0_to_1, result.p_value) == (1.0, 1.0)
 
 
 def test_a_constant_metric_has_no_separation() -> None:

@@ -11,7 +11,7 @@ from vnetbench.explain.interventions import elasticity
 from vnetbench.explain.interventions.elasticity import (
     estimate_elasticity,
     intervention_verdict,
-    verdict_on_resource,
+    strongest_verdict,
 )
 
 pytestmark = pytest.mark.pure
@@ -64,6 +64,6 @@ def test_a_verdict_follows_from_the_interval(
 
 
 def test_less_of_a_resource_decides_if_more_of_it_is_undecided() -> None:
-    assert verdict_on_resource([elasticity.UNDECIDED, elasticity.NO_LIMIT]) == elasticity.NO_LIMIT
-    assert verdict_on_resource([elasticity.NO_LIMIT, elasticity.LIMITS]) == elasticity.LIMITS
-    assert verdict_on_resource([]) == elasticity.UNDECIDED
+    assert strongest_verdict([elasticity.UNDECIDED, elasticity.NO_LIMIT]) == elasticity.NO_LIMIT
+    assert strongest_verdict([elasticity.NO_LIMIT, elasticity.LIMITS]) == elasticity.LIMITS
+    assert strongest_verdict([]) == elasticity.UNDECIDED

@@ -15,8 +15,8 @@ from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.model import Experiment, Ratio
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
-from vnetbench.explain.interventions.findings import INTERVENTIONS_KEY, intervention_findings
-from vnetbench.explain.interventions.measured_cpu_ratios import with_measured_cpu_ratios
+from vnetbench.explain.interventions.findings import INTERVENTIONS_DETAIL_KEY, intervention_findings
+from vnetbench.explain.interventions.measured_cpu_ratios import replace_cpu_ratios_with_measured
 from vnetbench.explain.interventions.verdicts import apply_resource_verdicts
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, ExperimentResult
 from vnetbench.report.charts.evidence_charts import evidence_chart
@@ -84,10 +84,10 @@ def test_the_series_itself_shows_how_much_cpu_time_a_quota_left() -> None:
     evidence = {**SENDER_SATURATED, "sender_thread_runnable_percent": 100.0}
     proof = campaign(STUDY, SimulatedTreatment(evidence, values=values))
     taken = intervention("sender_cpu_time", FALLS, 0.9)
-    (measured_one,) = with_measured_cpu_ratios([taken], proof)
+    (measured_one,) = replace_cpu_ratios_with_measured([taken], proof)
     assert measured_one.resource_ratio == pytest.approx(0.7)
     without_effect = intervention("sender_cpu_time", FLAT, 0.9, cpu_quota="none/100 %")
-    (unused,) = with_measured_cpu_ratios([without_effect], proof)
+    (unused,) = replace_cpu_ratios_with_measured([without_effect], proof)
     assert unused.resource == "" and unused.resource_ratio is None
 
 
@@ -207,10 +207,10 @@ def test_the_terminal_has_a_line_for_each_change() -> None:
 def test_the_json_has_the_elasticities() -> None:
     fields = json.loads(json.dumps(explanation_fields(explain(measured()))))
     (finding,) = [each for each in fields["findings"] if each["kind"] == "interventions"]
-    first = finding["details"][INTERVENTIONS_KEY][0]
+    first = finding["details"][INTERVENTIONS_DETAIL_KEY][0]
     assert first["changed_levels"] == {"streams": 2} and first["verdict"] == "limits"
     assert first["elasticity"] == pytest.approx(0.926, abs=0.001)
-    assert finding["details"][INTERVENTIONS_KEY][1]["elasticity"] is None
+    assert finding["details"][INTERVENTIONS_DETAIL_KEY][1]["elasticity"] is None
 
 
 def test_an_advice_says_whether_it_was_tried() -> None:

@@ -18,7 +18,10 @@ from vnetbench.explain.interventions.elasticity import (
     MIDDLE_ELASTICITY,
     experiment_elasticity,
 )
-from vnetbench.explain.interventions.measured_cpu_ratios import CPU_RESOURCES, with_measured_cpu_ratios
+from vnetbench.explain.interventions.measured_cpu_ratios import (
+    CPU_RESOURCES,
+    replace_cpu_ratios_with_measured,
+)
 from vnetbench.explain.interventions.series import plan_series
 from vnetbench.study.file.load import parse_study
 
@@ -59,7 +62,7 @@ def measure_cpu_interventions(folder: Path, link_rate: str) -> tuple[list[Experi
     assert run_plan(planned.study, planned.plan, lambda: proof, console, series) == "finished"
     recorded = read_summary_without_experiments(proof)
     experiments = list(estimate_experiments(recorded))
-    return experiments, list(with_measured_cpu_ratios(experiments, recorded))
+    return experiments, list(replace_cpu_ratios_with_measured(experiments, recorded))
 
 
 @pytest.mark.lab

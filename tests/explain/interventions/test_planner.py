@@ -11,7 +11,7 @@ import pytest
 from vnetbench.estimate.paired_ratios import combine_paired_ratios, estimate_paired_ratio
 from vnetbench.explain.interventions.elasticity import LIMITS, intervention_verdict
 from vnetbench.explain.interventions.planner import (
-    BASE_TREATMENT,
+    BASE_TREATMENT_INDEX,
     InterventionSeries,
     PlannedIntervention,
     analysis_block_counts,
@@ -31,7 +31,7 @@ def make_series(time_shares: Mapping[str, float]) -> InterventionSeries:
     planned = [
         PlannedIntervention(number, name, RATIO_BY_RESOURCE[name], share)
         for number, (name, share) in enumerate(
-            sorted(time_shares.items(), key=lambda each: -each[1]), BASE_TREATMENT + 1
+            sorted(time_shares.items(), key=lambda each: -each[1]), BASE_TREATMENT_INDEX + 1
         )
     ]
     return InterventionSeries(tuple(planned), "goodput_bps", confidence_of_one_analysis(0.95))
@@ -59,7 +59,7 @@ class SimulatedSeries:
                 if self.spent_s + TRIAL_S > BUDGET_S:
                     return
                 amounts = {**dict.fromkeys(NAMES, self.slack), self.limiting: 1.0}
-                if index != BASE_TREATMENT:
+                if index != BASE_TREATMENT_INDEX:
                     amounts[changes[index].resource] *= changes[index].resource_ratio or 1.0
                 goodput = min(amounts.values()) * drift * np.exp(self.noise * random.standard_normal())
                 self.values.setdefault(index, {})[block] = 1e9 * goodput
@@ -70,7 +70,7 @@ class SimulatedSeries:
         named = []
         for each in self.series.interventions:
             pair = estimate_paired_ratio(
-                self.values[BASE_TREATMENT], self.values.get(each.treatment) or {-1: 1.0}
+                self.values[BASE_TREATMENT_INDEX], self.values.get(each.treatment) or {-1: 1.0}
             )
             if pair is None:
                 continue

@@ -18,9 +18,9 @@ from tests.report.explanations import QUOTA, RECEIVER
 from vnetbench.campaign import progress
 from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import CampaignSession
-from vnetbench.estimate.experiments import INTERVENTIONS_SUBJECT, estimate_experiments
+from vnetbench.estimate.experiments import INTERVENTION_FACTS_SUBJECT, estimate_experiments
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.interventions.planner import BASE_TREATMENT, InterventionSeries
+from vnetbench.explain.interventions.planner import BASE_TREATMENT_INDEX, InterventionSeries
 from vnetbench.explain.interventions.series import TIME_LIMIT_S, SeriesPlan, plan_series
 from vnetbench.explain.model import CandidateCause, Finding
 from vnetbench.results.file import ResultsFile
@@ -66,7 +66,9 @@ def changed_levels(planned: SeriesPlan) -> list[dict[str, Level]]:
 
 def test_each_treatment_changes_one_thing_of_the_unchanged_one() -> None:
     planned = plan(measured(), finding({"streams": 4}))
-    assert planned.plan.treatments[BASE_TREATMENT].factors.items() >= {"streams": 1, "mtu": 1500}.items()
+    assert (
+        planned.plan.treatments[BASE_TREATMENT_INDEX].factors.items() >= {"streams": 1, "mtu": 1500}.items()
+    )
     changes = changed_levels(planned)
     assert all(len(each) == 1 for each in changes)
     assert {"streams": 4} in changes and {"streams": 2} in changes and {"mtu": 9000} in changes
@@ -135,7 +137,7 @@ def run_series(path: Path, planned: SeriesPlan, interrupt_at: int | None = None,
     instrument = SimulatedInstrument(before=before)
     if path.exists():
         file = ResultsFile.open_to_write(path)
-        series = InterventionSeries.from_facts(file.facts()[INTERVENTIONS_SUBJECT])
+        series = InterventionSeries.from_facts(file.facts()[INTERVENTION_FACTS_SUBJECT])
         run_plan = Plan(tuple(Treatment(t.index, t.factors) for t in file.treatments()), planned.plan.seed)
         for trial in file.trials():
             factors = run_plan.treatments[trial.treatment].factors
@@ -146,7 +148,7 @@ def run_series(path: Path, planned: SeriesPlan, interrupt_at: int | None = None,
             planned.series,
             planned.plan,
         )
-        file.add_facts(INTERVENTIONS_SUBJECT, series.to_facts())
+        file.add_facts(INTERVENTION_FACTS_SUBJECT, series.to_facts())
     with pytest.MonkeyPatch.context() as patch, Interrupts() as interrupts:
         patch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
         session = CampaignSession(

@@ -13,7 +13,8 @@
 //! - of a socket: [`tcp_info`], [`mptcp_info`], [`socket_memory`];
 //! - of threads: [`load_thread`] (threads that carry the load), [`thread_time`] and `thread_cpu`, `kvm_exits`;
 //! - of other programs: [`processes`] and `process_table`, which the agent also reads only at the start and the end;
-//! - of a network namespace: [`path_state`] with `netfilter`, `rate_limits`, `traffic_control` and `packet_taps`, read like those;
+//! - of a network namespace: [`path_state`] with `netfilter`, `rate_limits`, `rule_passes`, `traffic_control`, `traffic_filters`,
+//!   `packet_taps` and `path_interfaces`, read like those;
 //! - [`observer`]: what an observer reads in addition to the system.
 //!
 //! `reading` has the types that the sources fill, `sources` opens the sources, `namespace` enters another network
@@ -39,6 +40,7 @@ mod namespace;
 mod netfilter;
 pub mod observer;
 mod packet_taps;
+mod path_interfaces;
 pub mod path_state;
 mod perf;
 mod pressure;
@@ -50,6 +52,7 @@ mod qdisc;
 mod queues;
 mod rate_limits;
 mod reading;
+mod rule_passes;
 mod snmp;
 pub mod socket_memory;
 mod softirq;
@@ -61,6 +64,7 @@ mod test_attributes;
 mod thread_cpu;
 pub mod thread_time;
 mod traffic_control;
+mod traffic_filters;
 mod unwrapped_counter;
 
 pub use cpu::read_mean_clock_hz;

@@ -1,6 +1,7 @@
 //! CPU time and wait time of the threads that carry a trial's load: their sum, and the busiest thread.
 
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use crate::reading::{CounterValue, Counters};
 use crate::thread_time::{ThreadTimeReader, ThreadTimes};
@@ -65,12 +66,65 @@ impl Drop for ThreadEndGuard {
     }
 }
 
+/// The last reading of a load thread. With many threads, it can be older than the sample that contains it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThreadReading {
+    /// The times since the thread began; `None` if they are unknown.
+    times: Option<ThreadTimes>,
+    at: Option<Instant>,
+    /// The time between this reading and the one before, and what the thread used in it.
+    last_window: Option<(Duration, ThreadTimes)>,
+}
+
+impl ThreadReading {
+    /// Returns the reading of `times` at a moment after this one.
+    pub fn followed_by(&self, times: Option<ThreadTimes>, at: Instant) -> Self {
+        let next = Self {
+            times,
+            at: Some(at),
+            last_window: None,
+        };
+        Self {
+            last_window: next.window_since(self),
+            ..next
+        }
+    }
+
+    /// Returns the time since `earlier`, and what the thread used in it; `None` if a time is unknown.
+    fn window_since(&self, earlier: &Self) -> Option<(Duration, ThreadTimes)> {
+        let window = self.at?.saturating_duration_since(earlier.at?);
+        Some((window, self.times?.since(&earlier.times?)))
+    }
+
+    /// Returns what the thread used in an interval since `earlier`, at the rate of its last window if that is older.
+    fn use_in(&self, interval: Duration, earlier: &Self) -> Option<ThreadTimes> {
+        let is_new = self.at > earlier.at;
+        let (window, used) = if is_new {
+            self.window_since(earlier)?
+        } else {
+            self.last_window?
+        };
+        let scale = |nanos: u64| {
+            let scaled = u128::from(nanos) * interval.as_nanos() / window.as_nanos().max(1);
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        Some(ThreadTimes {
+            cpu_nanos: scale(used.cpu_nanos),
+            waited_nanos: used.waited_nanos.map(scale),
+        })
+    }
+}
+
 /// Adds the counters of all load threads between two readings in the same order. A value unknown for any thread is omitted.
+///
+/// A thread that was not read since `earlier` adds nothing to the sums: its next reading covers the time. The busiest thread
+/// is that with the highest rate in the `interval`, or else in its last window.
 ///
 /// `last_cpu` gets the index of the busiest thread only, because it is the most expensive reading.
 pub fn push_thread_counters(
-    earlier: &[Option<ThreadTimes>],
-    now: &[Option<ThreadTimes>],
+    earlier: &[ThreadReading],
+    now: &[ThreadReading],
+    interval: Duration,
     last_cpu: impl FnOnce(usize) -> Option<u32>,
     into: &mut Counters,
 ) {
@@ -81,26 +135,33 @@ pub fn push_thread_counters(
     let spent = now
         .iter()
         .zip(earlier)
-        .map(|(now, earlier)| Some(now.as_ref()?.since(earlier.as_ref()?)));
+        .map(|(now, earlier)| Some(now.times?.since(&earlier.times?)));
     let Some(spent) = spent.collect::<Option<Vec<ThreadTimes>>>() else {
         return;
     };
     let waited: Option<u64> = spent.iter().map(|thread| thread.waited_nanos).sum();
     let cpu = spent.iter().map(|thread| thread.cpu_nanos).sum();
-    let busiest = (0..spent.len()).max_by_key(|index| spent[*index].runnable_nanos());
-    let index = busiest.expect("a load has at least one thread");
-    let busiest = spent[index];
+    let uses = now.iter().zip(earlier).enumerate();
+    let uses =
+        uses.filter_map(|(index, (now, earlier))| Some((index, now.use_in(interval, earlier)?)));
+    let busiest = uses.max_by_key(|(_, thread)| thread.runnable_nanos());
     for (name, nanos) in [
         ("threads_cpu_s", Some(cpu)),
         ("threads_waited_s", waited),
-        ("busiest_thread_cpu_s", Some(busiest.cpu_nanos)),
-        ("busiest_thread_waited_s", busiest.waited_nanos),
+        (
+            "busiest_thread_cpu_s",
+            busiest.map(|(_, thread)| thread.cpu_nanos),
+        ),
+        (
+            "busiest_thread_waited_s",
+            busiest.and_then(|(_, thread)| thread.waited_nanos),
+        ),
     ] {
         if let Some(nanos) = nanos {
             into.push(name, CounterValue::Nanos(nanos));
         }
     }
-    if let Some(cpu) = last_cpu(index) {
+    if let Some(cpu) = busiest.and_then(|(index, _)| last_cpu(index)) {
         into.push("busiest_thread_cpu", CounterValue::Flag(u64::from(cpu)));
     }
 }
@@ -115,9 +176,19 @@ mod tests {
         cpus: &[u32],
     ) -> String {
         let mut counters = Counters::default();
+        let start = Instant::now();
+        let interval = Duration::from_secs(2);
+        let read = |times: &[Option<ThreadTimes>], at| {
+            let unread = ThreadReading::default();
+            times
+                .iter()
+                .map(|times| unread.followed_by(*times, at))
+                .collect::<Vec<_>>()
+        };
         push_thread_counters(
-            earlier,
-            now,
+            &read(earlier, start),
+            &read(now, start + interval),
+            interval,
             |index| cpus.get(index).copied(),
             &mut counters,
         );
@@ -139,6 +210,41 @@ mod tests {
             counters_json(&earlier, &now, &[0, 3, 1]),
             r#"{"load_threads":3,"threads_cpu_s":1.0,"threads_waited_s":0.5,"busiest_thread_cpu_s":0.25,"busiest_thread_waited_s":0.5,"busiest_thread_cpu":3}"#
         );
+    }
+
+    #[test]
+    fn threads_that_are_read_in_turn_count_once_and_keep_their_rate() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let unread = ThreadReading::default();
+        let first = [unread.followed_by(time(5.0, 0.0), start); 2];
+        // Thread 0 is read after 1 s and 3 s, thread 1 after 2 s.
+        let second = [first[0].followed_by(time(5.25, 0.25), after(1)), first[1]];
+        let third = [second[0], first[1].followed_by(time(6.5, 0.0), after(2))];
+        let fourth = [third[0].followed_by(time(6.25, 0.25), after(3)), third[1]];
+        let counters = |earlier: &[ThreadReading], now: &[ThreadReading]| {
+            let mut counters = Counters::default();
+            let second = Duration::from_secs(1);
+            push_thread_counters(
+                earlier,
+                now,
+                second,
+                |index| Some(index as u32),
+                &mut counters,
+            );
+            serde_json::to_value(&counters).expect("serializes")
+        };
+        let samples = [
+            (counters(&first, &second), 0.25, 0.25, 0.25, 0),
+            (counters(&second, &third), 1.5, 0.0, 0.75, 1),
+            (counters(&third, &fourth), 1.0, 0.0, 0.75, 1),
+        ];
+        for (sample, cpu_s, waited_s, busiest_cpu_s, busiest) in samples {
+            assert_eq!(sample["threads_cpu_s"], cpu_s);
+            assert_eq!(sample["threads_waited_s"], waited_s);
+            assert_eq!(sample["busiest_thread_cpu_s"], busiest_cpu_s);
+            assert_eq!(sample["busiest_thread_cpu"], busiest);
+        }
     }
 
     #[test]

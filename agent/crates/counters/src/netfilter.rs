@@ -12,11 +12,14 @@ use netlink_packet_core::NLM_F_DUMP;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use crate::rate_limits::{RateLimit, parse_rate_limit};
+use crate::rule_passes::RuleSet;
 use vnetbench_interfaces::netlink::{NetlinkSocket, RawRequest};
 use vnetbench_system::socket_option::{self, PlainOldData};
 
 /// NFT_MSG_GETRULE of NFNL_SUBSYS_NFTABLES (include/uapi/linux/netfilter/nfnetlink.h, nf_tables.h).
 const GET_NFTABLES_RULES: u16 = (10 << 8) | 7;
+/// NFT_MSG_GETCHAIN.
+const GET_NFTABLES_CHAINS: u16 = (10 << 8) | 4;
 /// `struct nfgenmsg` of all address families.
 const ALL_FAMILIES: [u8; 4] = [0; 4];
 /// IPT_SO_GET_INFO and IP6T_SO_GET_INFO (include/uapi/linux/netfilter_ipv4/ip_tables.h).
@@ -53,22 +56,26 @@ struct TableInfo {
 unsafe impl PlainOldData for TableInfo {}
 
 /// The rules of a namespace.
-#[derive(Debug, Default, PartialEq)]
-pub struct Rules {
+#[derive(Debug, Default)]
+pub struct NetfilterRules {
     pub count: u64,
+    /// The rules by their chains.
+    pub set: RuleSet,
     /// Those of nftables that limit a rate.
     pub rate_limits: Vec<RateLimit>,
 }
 
 /// Returns the rules; `None` if the kernel does not permit the question.
-pub fn read_rules() -> Option<Rules> {
+pub fn read_rules() -> Option<NetfilterRules> {
     let mut rules = read_nftables_rules()?;
-    rules.count += count_iptables_rules()?;
+    let older = count_iptables_rules()?;
+    rules.count += older.all;
+    rules.set.rules_without_chains = older.each_packet;
     Some(rules)
 }
 
 /// Returns the number of tracked connections; 0 if the kernel has no connection tracking.
-pub fn count_connections() -> Option<u64> {
+pub fn count_tracked_connections() -> Option<u64> {
     match fs::read_to_string(CONNECTION_COUNT_FILE) {
         Ok(text) => text.trim().parse().ok(),
         Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(0),
@@ -76,28 +83,38 @@ pub fn count_connections() -> Option<u64> {
 }
 
 /// Returns whether bridges pass their packets to iptables.
-pub fn has_bridge_calls() -> Option<bool> {
+pub fn passes_bridged_packets_to_iptables() -> Option<bool> {
     match fs::read_to_string(BRIDGE_CALLS_FILE) {
         Ok(text) => Some(text.trim() != "0"),
         Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(false),
     }
 }
 
-fn read_nftables_rules() -> Option<Rules> {
+fn read_nftables_rules() -> Option<NetfilterRules> {
     if !has_nftables() {
-        return Some(Rules::default());
+        return Some(NetfilterRules::default());
     }
     let mut socket = NetlinkSocket::open_netfilter().ok()?;
     let request = RawRequest(ALL_FAMILIES.into());
-    let mut rules = Rules::default();
+    let mut rules = NetfilterRules::default();
     let result = socket.request(GET_NFTABLES_RULES, NLM_F_DUMP, &request, |message| {
         rules.count += 1;
+        rules.set.add_rule(message);
         if rules.rate_limits.len() < MAX_RATE_LIMITS {
             rules.rate_limits.extend(parse_rate_limit(message));
         }
         Ok(())
     });
-    result.ok().map(|()| rules)
+    result.ok()?;
+    if rules.count > 0 {
+        let request = RawRequest(ALL_FAMILIES.into());
+        let result = socket.request(GET_NFTABLES_CHAINS, NLM_F_DUMP, &request, |message| {
+            rules.set.add_chain(message);
+            Ok(())
+        });
+        result.ok()?;
+    }
+    Some(rules)
 }
 
 /// Returns whether the kernel has nf_tables now. It may load the module later, but cannot lose a part of itself.
@@ -125,8 +142,16 @@ fn is_kernel_symbol(symbol: &str) -> bool {
     lines.any(|line| line.is_ok_and(|line| line.split_ascii_whitespace().nth(2) == Some(symbol)))
 }
 
-fn count_iptables_rules() -> Option<u64> {
-    let mut rules = 0;
+/// Numbers of rules of the older iptables.
+#[derive(Default)]
+struct OlderRules {
+    all: u64,
+    /// Those of the tables that each packet passes: of a connection, only the first packet passes `nat`.
+    each_packet: u64,
+}
+
+fn count_iptables_rules() -> Option<OlderRules> {
+    let mut rules = OlderRules::default();
     for (names_file, family, level) in IPTABLES_VERSIONS {
         let names = match fs::read_to_string(format!("/proc/thread-self/net/{names_file}")) {
             Ok(names) => names,
@@ -134,7 +159,9 @@ fn count_iptables_rules() -> Option<u64> {
             Err(_) => return None,
         };
         for name in names.lines() {
-            rules += read_table_info(family, level, name).ok()?.rules();
+            let count = read_table_info(family, level, name).ok()?.rules();
+            rules.all += count;
+            rules.each_packet += if name == "nat" { 0 } else { count };
         }
     }
     Some(rules)
@@ -148,7 +175,7 @@ fn read_table_info(family: AddressFamily, level: i32, name: &str) -> io::Result<
     // The last byte stays 0.
     let length = name.len().min(TABLE_NAME_BYTES - 1);
     request.name[..length].copy_from_slice(&name[..length]);
-    Ok(socket_option::query(&socket, level, GET_TABLE_INFO, request)?.value)
+    Ok(socket_option::get_with_argument(&socket, level, GET_TABLE_INFO, request)?.value)
 }
 
 impl TableInfo {

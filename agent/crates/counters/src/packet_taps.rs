@@ -12,7 +12,7 @@ use vnetbench_interfaces::netlink::{NetlinkSocket, RawRequest, find_attribute};
 /// `struct ifinfomsg`.
 const LINK_HEADER_BYTES: usize = 16;
 /// The attribute IFLA_EXT_MASK with RTEXT_FILTER_SKIP_STATS.
-const WITHOUT_STATISTICS: [u8; 8] = {
+const SKIP_STATISTICS_ATTRIBUTE: [u8; 8] = {
     let [l, m] = 8u16.to_ne_bytes();
     let [t, u] = 29u16.to_ne_bytes();
     let [a, b, c, d] = 8u32.to_ne_bytes();
@@ -20,14 +20,25 @@ const WITHOUT_STATISTICS: [u8; 8] = {
 };
 /// IFLA_XDP and its elements (include/uapi/linux/if_link.h).
 const IFLA_XDP: u16 = 43;
+const LINK_KIND: u16 = 1;
+/// IFLA_LINK_NETNSID: the interface of IFLA_LINK is in another namespace.
+const LINK_NAMESPACE: u16 = 37;
 const XDP_ATTACHED: u16 = 2;
 const XDP_PROGRAM_ID: u16 = 4;
 
-/// An interface, and its XDP program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An interface with its place among the others, its XDP program, and its counters since it was created.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Link {
     pub index: u32,
     pub name: String,
+    /// The type of a virtual interface, such as `vlan`; empty for hardware.
+    pub kind: String,
+    /// The bridge, bond or team that this interface is a part of.
+    pub master: Option<u32>,
+    /// The interface below a VLAN, macvlan or tunnel, if it is in the same namespace.
+    pub lower: Option<u32>,
+    pub rx_packets: u64,
+    pub tx_packets: u64,
     /// The program's id, or 0 if the kernel does not report a single one.
     pub xdp_program: Option<u32>,
 }
@@ -42,13 +53,13 @@ pub struct AgentHandles {
 pub fn make_link_request(interface_index: u32) -> RawRequest {
     let mut request = vec![0; LINK_HEADER_BYTES];
     request[4..8].copy_from_slice(&interface_index.to_ne_bytes());
-    request.extend(WITHOUT_STATISTICS);
+    request.extend(SKIP_STATISTICS_ATTRIBUTE);
     RawRequest(request)
 }
 
 /// Reads all interfaces.
 pub fn read_links(socket: &mut NetlinkSocket) -> io::Result<Vec<Link>> {
-    let request = make_link_request(0);
+    let request = RawRequest(vec![0; LINK_HEADER_BYTES]);
     let mut links = Vec::new();
     socket.request(libc::RTM_GETLINK, NLM_F_DUMP, &request, |body| {
         links.extend(parse_link(body));
@@ -57,16 +68,37 @@ pub fn read_links(socket: &mut NetlinkSocket) -> io::Result<Vec<Link>> {
     Ok(links)
 }
 
-/// Reads the inodes of all packet sockets.
-pub fn read_packet_sockets() -> Option<Vec<u64>> {
+/// A packet socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketSocket {
+    pub inode: u64,
+    /// The interface whose packets it gets; 0 for all.
+    pub interface_index: u32,
+}
+
+/// Reads all packet sockets.
+pub fn read_packet_sockets() -> Option<Vec<PacketSocket>> {
     let text = match fs::read_to_string("/proc/thread-self/net/packet") {
         Ok(text) => text,
         // The kernel has no packet sockets.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),
         Err(_) => return None,
     };
-    let inode = |line: &str| line.split_ascii_whitespace().next_back()?.parse().ok();
-    Some(text.lines().skip(1).filter_map(inode).collect())
+    Some(
+        text.lines()
+            .skip(1)
+            .filter_map(parse_packet_socket)
+            .collect(),
+    )
+}
+
+/// Parses a line of /proc/net/packet: address, references, type, protocol, interface, state, memory, user and inode.
+fn parse_packet_socket(line: &str) -> Option<PacketSocket> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    Some(PacketSocket {
+        inode: words.last()?.parse().ok()?,
+        interface_index: words.get(4)?.parse().ok()?,
+    })
 }
 
 impl AgentHandles {
@@ -125,9 +157,24 @@ fn parse_link(body: &[u8]) -> Option<Link> {
             *find_attribute(xdp, XDP_PROGRAM_ID)?.first_chunk()?,
         ))
     };
+    let information = find_attribute(attributes, libc::IFLA_LINKINFO).unwrap_or_default();
+    let kind = find_attribute(information, LINK_KIND).and_then(|kind| parse_string(kind).ok());
+    let index = |attribute| {
+        Some(u32::from_ne_bytes(
+            *find_attribute(attributes, attribute)?.first_chunk()?,
+        ))
+    };
+    let is_elsewhere = find_attribute(attributes, LINK_NAMESPACE).is_some();
+    let counters = find_attribute(attributes, libc::IFLA_STATS64).unwrap_or_default();
+    let count = |offset: usize| Some(u64::from_ne_bytes(*counters.get(offset..)?.first_chunk()?));
     Some(Link {
         index: u32::from_ne_bytes(*body.get(4..)?.first_chunk()?),
         name,
+        kind: kind.unwrap_or_default(),
+        master: index(libc::IFLA_MASTER),
+        lower: index(libc::IFLA_LINK).filter(|_| !is_elsewhere),
+        rx_packets: count(0).unwrap_or(0),
+        tx_packets: count(8).unwrap_or(0),
         xdp_program: is_attached.then(|| id().unwrap_or(0)),
     })
 }
@@ -147,6 +194,10 @@ mod tests {
         let loopback = links.iter().find(|link| link.name == "lo").expect("exists");
         assert_eq!(loopback.xdp_program, None);
         assert_eq!(loopback.index, 1);
+        assert_eq!(
+            (loopback.master, loopback.lower, loopback.kind.as_str()),
+            (None, None, "")
+        );
     }
 
     #[test]
@@ -158,8 +209,12 @@ mod tests {
             return;
         };
         let inode = rustix::fs::fstat(socket.as_fd()).expect("a socket").st_ino;
-        assert!(!before.contains(&inode));
-        assert!(read_packet_sockets().expect("readable").contains(&inode));
+        assert!(before.iter().all(|socket| socket.inode != inode));
+        let own = PacketSocket {
+            inode,
+            interface_index: 0,
+        };
+        assert!(read_packet_sockets().expect("readable").contains(&own));
         assert!(AgentHandles::find().has_socket(inode));
     }
 }

@@ -8,12 +8,13 @@ use std::io;
 use serde::Serialize;
 
 use crate::namespace::run_in_namespace;
-use crate::netfilter;
-use crate::packet_taps::{AgentHandles, Link, read_links, read_packet_sockets};
+use crate::netfilter::{self, NetfilterRules};
+use crate::packet_taps::{AgentHandles, Link, PacketSocket, read_links, read_packet_sockets};
+use crate::path_interfaces::{InterfaceChange, describe_interfaces};
 use crate::rate_limits::RateLimit;
-use crate::traffic_control::{
-    EntryKey, FilterCounts, TrafficControlEntry, format_handle, read_entries, read_filters,
-};
+use crate::rule_passes::PacketCounts;
+use crate::traffic_control::{EntryKey, TrafficControlEntry, format_handle, read_entries};
+use crate::traffic_filters::{Filters, read_filters};
 use vnetbench_interfaces::netlink::NetlinkSocket;
 use vnetbench_system::error::{Error, Result};
 
@@ -28,14 +29,17 @@ pub struct PathStateReader {
 /// The state of a namespace at one moment.
 pub struct PathStateReading {
     counts: StateCounts,
-    rate_limits: Option<Vec<RateLimit>>,
+    rules: Option<NetfilterRules>,
+    packets: Option<PacketCounts>,
+    /// Packet sockets of other programs.
+    sockets: Vec<PacketSocket>,
     traffic_control: Option<TrafficControl>,
 }
 
 struct TrafficControl {
-    names_by_index: HashMap<u32, String>,
+    links: Vec<Link>,
     entries: Vec<TrafficControlEntry>,
-    filters: FilterCounts,
+    filters: Filters,
 }
 
 /// Counts without history. An unknown one is null.
@@ -56,8 +60,11 @@ pub struct PathState {
     counts: StateCounts,
     /// The rate limits of the firewall at the end; those of the start if there are none at the end.
     rate_limits: Option<Vec<RateLimit>>,
+    /// Rules that a packet of this namespace passes, mean of all packets.
+    netfilter_rules_per_packet: Option<f64>,
     policer_drops: Option<u64>,
     qdiscs: Option<Vec<QdiscChange>>,
+    interfaces: Option<Vec<InterfaceChange>>,
 }
 
 /// The counters of a qdisc, or of a class of htb, over a trial.
@@ -73,6 +80,9 @@ struct QdiscChange {
     sent_packets: u64,
     backlog_bytes: u32,
     rate_bps: Option<u64>,
+    /// Number of its filters.
+    #[serde(skip_serializing_if = "is_zero")]
+    filters: u64,
     /// Whether it existed at the start and not at the end; its counters are then unknown, and 0.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_gone: bool,
@@ -115,16 +125,29 @@ impl PathStateReader {
         let now = self.read()?;
         let traffic_control = earlier.traffic_control.as_ref().zip(now.traffic_control);
         let (policer_drops, qdiscs) = traffic_control
+            .as_ref()
             .map(|(earlier, now)| (now.policer_drops_since(earlier), now.changes_since(earlier)))
             .unzip();
+        let interfaces = traffic_control
+            .as_ref()
+            .map(|(earlier, control)| control.describe_interfaces(&earlier.links, &now.sockets));
+        let rules = now.rules.as_ref().zip(earlier.rules.as_ref());
+        let packets = now.packets.zip(earlier.packets);
+        let rules_per_packet = rules.zip(packets).map(|((now, before), packets)| {
+            let bridged = earlier.counts.bridge_netfilter.unwrap_or(false);
+            now.set
+                .rules_per_packet(&before.set, &packets.0.since(&packets.1, bridged))
+        });
+        let limits = |rules: Option<&NetfilterRules>| rules.map(|rules| rules.rate_limits.clone());
         Ok(PathState {
-            counts: now.counts.or_larger(&earlier.counts),
-            rate_limits: now
-                .rate_limits
+            counts: now.counts.larger_or_known_counts(&earlier.counts),
+            rate_limits: limits(now.rules.as_ref())
                 .filter(|limits| !limits.is_empty())
-                .or_else(|| earlier.rate_limits.clone()),
+                .or_else(|| limits(earlier.rules.as_ref())),
+            netfilter_rules_per_packet: rules_per_packet,
             policer_drops,
             qdiscs,
+            interfaces,
         })
     }
 }
@@ -136,6 +159,7 @@ fn read_state() -> PathStateReading {
         .as_mut()
         .zip(links.as_ref())
         .and_then(|(socket, links)| TrafficControl::read(socket, links).ok());
+    let packets = links.as_deref().map(PacketCounts::read);
     let sockets = read_packet_sockets();
     let has_programs = links
         .iter()
@@ -144,7 +168,13 @@ fn read_state() -> PathStateReading {
     let has_sockets = sockets.as_ref().is_some_and(|sockets| !sockets.is_empty());
     // The search through all processes takes longest, so it runs only if there is something to look for.
     let own = (has_programs || has_sockets).then(AgentHandles::find);
-    let is_own_socket = |inode: &u64| own.as_ref().is_some_and(|own| own.has_socket(*inode));
+    let is_own_socket =
+        |socket: &PacketSocket| own.as_ref().is_some_and(|own| own.has_socket(socket.inode));
+    let sockets: Option<Vec<PacketSocket>> = sockets.map(|all| {
+        all.into_iter()
+            .filter(|socket| !is_own_socket(socket))
+            .collect()
+    });
     let is_own_program = |id: &u32| own.as_ref().is_some_and(|own| own.has_program(*id));
     let programs = |links: &Vec<Link>| {
         let ids = links.iter().filter_map(|link| link.xdp_program);
@@ -154,25 +184,24 @@ fn read_state() -> PathStateReading {
     PathStateReading {
         counts: StateCounts {
             netfilter_rules: rules.as_ref().map(|rules| rules.count),
-            conntrack_entries: netfilter::count_connections(),
-            bridge_netfilter: netfilter::has_bridge_calls(),
-            packet_sockets: sockets.map(|sockets| {
-                let foreign = sockets.iter().filter(|inode| !is_own_socket(inode));
-                foreign.count() as u64
-            }),
+            conntrack_entries: netfilter::count_tracked_connections(),
+            bridge_netfilter: netfilter::passes_bridged_packets_to_iptables(),
+            packet_sockets: sockets.as_ref().map(|sockets| sockets.len() as u64),
             xdp_programs: links.as_ref().map(programs),
             tc_filters: traffic_control
                 .as_ref()
-                .map(|control| control.filters.filters),
+                .map(|control| control.filters.count()),
         },
-        rate_limits: rules.map(|rules| rules.rate_limits),
+        rules,
+        packets,
+        sockets: sockets.unwrap_or_default(),
         traffic_control,
     }
 }
 
 impl StateCounts {
     /// Returns the larger count of both moments, and the known one if one is unknown.
-    fn or_larger(&self, earlier: &Self) -> Self {
+    fn larger_or_known_counts(&self, earlier: &Self) -> Self {
         Self {
             netfilter_rules: self.netfilter_rules.max(earlier.netfilter_rules),
             conntrack_entries: self.conntrack_entries.max(earlier.conntrack_entries),
@@ -188,22 +217,21 @@ impl TrafficControl {
     fn read(socket: &mut NetlinkSocket, links: &[Link]) -> io::Result<Self> {
         let entries = read_entries(socket)?;
         let filters = read_filters(socket, &entries)?;
-        let names = links.iter().map(|link| (link.index, link.name.clone()));
         Ok(Self {
-            names_by_index: names.collect(),
+            links: links.to_vec(),
             entries,
             filters,
         })
     }
 
-    fn by_key(&self) -> HashMap<EntryKey, &TrafficControlEntry> {
+    fn entries_by_key(&self) -> HashMap<EntryKey, &TrafficControlEntry> {
         let entries = self.entries.iter();
         entries.map(|entry| (entry.key(), entry)).collect()
     }
 
     /// Returns the packets that filters dropped: at ingress and clsact qdiscs all drops, elsewhere those of policers.
     fn policer_drops_since(&self, earlier: &Self) -> u64 {
-        let before = earlier.by_key();
+        let before = earlier.entries_by_key();
         let hooks = self.entries.iter().filter(|entry| entry.is_filter_hook());
         let drops = hooks.map(|now| now.since(before.get(&now.key()).copied()).drops);
         let policers = self.filters.police_drops;
@@ -211,7 +239,7 @@ impl TrafficControl {
     }
 
     fn changes_since(&self, earlier: &Self) -> Vec<QdiscChange> {
-        let before = earlier.by_key();
+        let before = earlier.entries_by_key();
         let now_present: HashSet<EntryKey> =
             self.entries.iter().map(TrafficControlEntry::key).collect();
         let present = self.entries.iter().map(|now| {
@@ -240,7 +268,9 @@ impl TrafficControl {
         change: &EntryChange,
         is_gone: bool,
     ) -> QdiscChange {
-        let name = self.names_by_index.get(&entry.interface_index).cloned();
+        let mut links = self.links.iter();
+        let link = links.find(|link| link.index == entry.interface_index);
+        let name = link.map(|link| link.name.clone());
         QdiscChange {
             interface: name.unwrap_or_else(|| entry.interface_index.to_string()),
             kind: match entry.is_class {
@@ -255,9 +285,28 @@ impl TrafficControl {
             sent_packets: change.sent_packets,
             backlog_bytes: if is_gone { 0 } else { entry.backlog_bytes },
             rate_bps: entry.rate_bps,
+            filters: self
+                .filters
+                .by_qdisc
+                .get(&entry.key())
+                .copied()
+                .unwrap_or(0),
             is_gone,
         }
     }
+
+    /// Returns all interfaces, with what they carried since `earlier`.
+    fn describe_interfaces(
+        &self,
+        earlier: &[Link],
+        sockets: &[PacketSocket],
+    ) -> Vec<InterfaceChange> {
+        describe_interfaces(&self.links, earlier, &self.filters.redirects, sockets)
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What an entry counted between two moments.
@@ -317,9 +366,13 @@ mod tests {
     #[test]
     fn a_qdisc_that_was_removed_is_marked_gone() {
         let control = |entries| TrafficControl {
-            names_by_index: HashMap::from([(1, "eth0".to_owned())]),
+            links: vec![Link {
+                index: 1,
+                name: "eth0".to_owned(),
+                ..Link::default()
+            }],
             entries,
-            filters: FilterCounts::default(),
+            filters: Filters::default(),
         };
         let changes = control(vec![]).changes_since(&control(vec![entry(7, 9)]));
         let [gone] = &changes[..] else {
@@ -341,7 +394,7 @@ mod tests {
             xdp_programs: None,
             tc_filters: filters,
         };
-        let merged = counts(None).or_larger(&counts(Some(2)));
+        let merged = counts(None).larger_or_known_counts(&counts(Some(2)));
         assert_eq!((merged.tc_filters, merged.packet_sockets), (Some(2), None));
     }
 }

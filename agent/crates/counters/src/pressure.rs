@@ -3,11 +3,11 @@
 use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
 
-pub struct PressureReader {
+pub struct CpuPressureReader {
     file: ProcFile,
 }
 
-impl PressureReader {
+impl CpuPressureReader {
     pub fn open() -> Option<Self> {
         Some(Self {
             file: ProcFile::open("/proc/pressure/cpu")?,
@@ -15,7 +15,7 @@ impl PressureReader {
     }
 }
 
-impl CounterSource for PressureReader {
+impl CounterSource for CpuPressureReader {
     fn read(&mut self, into: &mut Reading) {
         // With psi=0 the file exists, but reading it fails.
         if let Some(micros) = parse_some_stall_total_us(self.file.read_text()) {

@@ -27,33 +27,34 @@ pub struct ProcessStat {
 /// The processes of the bench itself.
 pub struct BenchProcesses {
     /// The agent and the processes that started it.
-    chain: HashSet<ProcessId>,
+    agent_and_its_ancestors: HashSet<ProcessId>,
     /// Device and inode of the agent's executable, which all agents on this machine share.
-    executable: Option<(u64, u64)>,
+    executable_device_and_inode: Option<(u64, u64)>,
 }
 
 impl BenchProcesses {
     /// Finds the bench's processes. The machine's first process is none of them, unless it is the agent.
     pub fn find() -> Self {
         let own = std::process::id();
-        let mut chain = HashSet::from([own]);
+        let mut agent_and_its_ancestors = HashSet::from([own]);
         let parent_of = |pid: &ProcessId| Some(read_process_stat(*pid)?.parent);
         let parents = std::iter::successors(parent_of(&own), parent_of);
-        chain.extend(parents.take_while(|parent| *parent > 1));
+        agent_and_its_ancestors.extend(parents.take_while(|parent| *parent > 1));
         Self {
-            chain,
-            executable: read_executable(own),
+            agent_and_its_ancestors,
+            executable_device_and_inode: read_executable(own),
         }
     }
 
     /// Returns whether a process belongs to the bench.
     pub fn contains(&self, pid: ProcessId) -> bool {
-        self.chain.contains(&pid) || self.is_agent(pid)
+        self.agent_and_its_ancestors.contains(&pid) || self.is_agent(pid)
     }
 
     /// Returns whether a process is an agent: it has the executable of this one.
     pub fn is_agent(&self, pid: ProcessId) -> bool {
-        self.executable.is_some() && read_executable(pid) == self.executable
+        self.executable_device_and_inode.is_some()
+            && read_executable(pid) == self.executable_device_and_inode
     }
 }
 

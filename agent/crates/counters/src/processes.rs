@@ -100,7 +100,7 @@ impl ProcessScanner {
             .cpu_nanos_by_process
             .iter()
             .filter(|(pid, _)| !self.testbed_processes.contains(pid))
-            .map(|(pid, nanos)| (nanos_since(*nanos, *pid, earlier), *pid))
+            .map(|(pid, nanos)| (cpu_nanos_since(*nanos, *pid, earlier), *pid))
             .filter(|(nanos, _)| *nanos >= MIN_CPU_NANOS)
             .collect();
         used.sort_unstable_by(|a, b| b.cmp(a));
@@ -132,7 +132,7 @@ impl ProcessesReading {
 }
 
 /// Returns the CPU time of a process since an earlier reading. A process without an earlier time is new.
-fn nanos_since(now: u64, pid: ProcessId, earlier: &ProcessesReading) -> u64 {
+fn cpu_nanos_since(now: u64, pid: ProcessId, earlier: &ProcessesReading) -> u64 {
     match earlier.cpu_nanos_by_process.get(&pid) {
         Some(before) if *before <= now => now - before,
         _ => now,
@@ -153,7 +153,7 @@ fn describe_process(
     // The process id may have belonged to another process at the earlier reading.
     let nanos = match stat.started > earlier.since_boot {
         true => cpu_nanos,
-        false => nanos_since(cpu_nanos, pid, earlier),
+        false => cpu_nanos_since(cpu_nanos, pid, earlier),
     };
     Some(ProcessUse {
         name: stat.name,
@@ -234,8 +234,8 @@ mod tests {
             since_boot: Duration::ZERO,
             cpu_nanos_by_process: HashMap::from([(7, 500), (8, 500)]),
         };
-        assert_eq!(nanos_since(800, 7, &reading), 300);
-        assert_eq!(nanos_since(100, 8, &reading), 100);
-        assert_eq!(nanos_since(100, 9, &reading), 100);
+        assert_eq!(cpu_nanos_since(800, 7, &reading), 300);
+        assert_eq!(cpu_nanos_since(100, 8, &reading), 100);
+        assert_eq!(cpu_nanos_since(100, 9, &reading), 100);
     }
 }

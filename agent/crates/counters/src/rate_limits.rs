@@ -15,14 +15,14 @@ const LIMIT_UNIT: u16 = 2;
 const LIMIT_TYPE: u16 = 4;
 const LIMIT_FLAGS: u16 = 5;
 /// NFT_LIMIT_F_INV: the rule matches what exceeds the rate.
-const MATCHES_EXCESS: u32 = 1;
+const LIMIT_FLAG_MATCHES_EXCESS: u32 = 1;
 /// NFT_LIMIT_PKT_BYTES.
-const IN_BYTES: u32 = 1;
+const LIMIT_TYPE_BYTES: u32 = 1;
 /// NFTA_IMMEDIATE_DATA, NFTA_DATA_VERDICT, NFTA_VERDICT_CODE.
-const IMMEDIATE_VERDICT: [u16; 3] = [2, 2, 1];
+const IMMEDIATE_VERDICT_ATTRIBUTE_PATH: [u16; 3] = [2, 2, 1];
 /// NF_DROP and NF_ACCEPT.
-const DROP: u32 = 0;
-const ACCEPT: u32 = 1;
+const VERDICT_DROP: u32 = 0;
+const VERDICT_ACCEPT: u32 = 1;
 
 /// A rate above which a rule does not let packets pass.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -55,13 +55,13 @@ pub fn parse_rate_limit(message: &[u8]) -> Option<RateLimit> {
     let limit = limit?;
     let flags = find_attribute(limit, LIMIT_FLAGS).and_then(parse_u32)?;
     // A rule that only logs or counts at a limited rate lets all packets pass.
-    let blocking = match flags & MATCHES_EXCESS {
-        0 => ACCEPT,
-        _ => DROP,
+    let blocking = match flags & LIMIT_FLAG_MATCHES_EXCESS {
+        0 => VERDICT_ACCEPT,
+        _ => VERDICT_DROP,
     };
     (verdict == Some(blocking)).then_some(())?;
     let unit = match find_attribute(limit, LIMIT_TYPE).and_then(parse_u32)? {
-        IN_BYTES => LimitedUnit::Bytes,
+        LIMIT_TYPE_BYTES => LimitedUnit::Bytes,
         _ => LimitedUnit::Packets,
     };
     let rate = find_attribute(limit, LIMIT_RATE).and_then(parse_u64)?;
@@ -73,7 +73,7 @@ pub fn parse_rate_limit(message: &[u8]) -> Option<RateLimit> {
 }
 
 fn parse_verdict(data: &[u8]) -> Option<u32> {
-    let code = IMMEDIATE_VERDICT
+    let code = IMMEDIATE_VERDICT_ATTRIBUTE_PATH
         .iter()
         .try_fold(data, |nested, attribute| find_attribute(nested, *attribute))?;
     parse_u32(code)
@@ -124,13 +124,16 @@ mod tests {
 
     #[test]
     fn a_rule_that_drops_the_excess_and_one_that_accepts_the_rest_limit() {
-        let dropping = rule(&[limit(6000, IN_BYTES, MATCHES_EXCESS), verdict(DROP)]);
+        let dropping = rule(&[
+            limit(6000, LIMIT_TYPE_BYTES, LIMIT_FLAG_MATCHES_EXCESS),
+            verdict(VERDICT_DROP),
+        ]);
         let expected = RateLimit {
             unit: LimitedUnit::Bytes,
             per_s: 100.0,
         };
         assert_eq!(parse_rate_limit(&dropping), Some(expected));
-        let accepting = rule(&[limit(30, 0, 0), verdict(ACCEPT)]);
+        let accepting = rule(&[limit(30, 0, 0), verdict(VERDICT_ACCEPT)]);
         let expected = RateLimit {
             unit: LimitedUnit::Packets,
             per_s: 0.5,
@@ -142,9 +145,12 @@ mod tests {
     fn rules_that_only_log_or_accept_the_excess_limit_nothing() {
         let log = expression(b"log\0", &[]);
         assert_eq!(parse_rate_limit(&rule(&[limit(30, 0, 0), log])), None);
-        let accepted = rule(&[limit(30, 0, MATCHES_EXCESS), verdict(ACCEPT)]);
+        let accepted = rule(&[
+            limit(30, 0, LIMIT_FLAG_MATCHES_EXCESS),
+            verdict(VERDICT_ACCEPT),
+        ]);
         assert_eq!(parse_rate_limit(&accepted), None);
-        assert_eq!(parse_rate_limit(&rule(&[verdict(DROP)])), None);
+        assert_eq!(parse_rate_limit(&rule(&[verdict(VERDICT_DROP)])), None);
         assert_eq!(parse_rate_limit(&[0; 3]), None);
     }
 }

@@ -49,28 +49,31 @@ const IPV6_COUNTERS: [(&str, &str); 8] = [
 ];
 
 pub struct ProtocolCounterReader {
-    paired_files: Vec<PairedFile>,
+    paired_files: Vec<NameAndValueLinesFile>,
     snmp6_file: Option<ProcFile>,
 }
 
 /// A file of line pairs: a line of names and a line of values.
-struct PairedFile {
+struct NameAndValueLinesFile {
     file: ProcFile,
     layouts: ColumnCache,
 }
 
 /// The kept columns of each line of names, with their counter names.
 #[derive(Default)]
-struct ColumnCache(Vec<(String, KeptColumns)>);
+struct ColumnCache(Vec<(String, IndicesAndNamesOfKeptColumns)>);
 
-type KeptColumns = Vec<(usize, &'static str)>;
+type IndicesAndNamesOfKeptColumns = Vec<(usize, &'static str)>;
 
 impl ProtocolCounterReader {
     /// Opens the files. With `without_ipv6`, snmp6 is left out, which takes half as long to read as the other files.
     pub fn open(without_ipv6: bool) -> Self {
         let paired = ["/proc/net/snmp", "/proc/net/netstat"];
         Self {
-            paired_files: paired.into_iter().filter_map(PairedFile::open).collect(),
+            paired_files: paired
+                .into_iter()
+                .filter_map(NameAndValueLinesFile::open)
+                .collect(),
             snmp6_file: ProcFile::open("/proc/net/snmp6").filter(|_| !without_ipv6),
         }
     }
@@ -79,7 +82,7 @@ impl ProtocolCounterReader {
 impl ProtocolCounterReader {
     pub fn read(&mut self) -> Counters {
         let mut sums = CounterSums::default();
-        for PairedFile { file, layouts } in &mut self.paired_files {
+        for NameAndValueLinesFile { file, layouts } in &mut self.paired_files {
             add_paired_lines(file.read_text(), layouts, &mut sums);
         }
         if let Some(file) = &mut self.snmp6_file {
@@ -110,7 +113,7 @@ impl CounterSums {
     }
 }
 
-impl PairedFile {
+impl NameAndValueLinesFile {
     fn open(path: &str) -> Option<Self> {
         Some(Self {
             file: ProcFile::open(path)?,
@@ -132,7 +135,7 @@ impl ColumnCache {
 }
 
 /// Finds the kept columns of a line of names, which starts with the protocol and a colon.
-fn find_kept_columns(names: &str) -> KeptColumns {
+fn find_kept_columns(names: &str) -> IndicesAndNamesOfKeptColumns {
     let mut words = names.split(' ');
     let protocol = words.next().and_then(|word| word.strip_suffix(':'));
     let candidates: Vec<_> = PROTOCOL_COUNTERS

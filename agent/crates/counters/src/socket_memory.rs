@@ -24,9 +24,9 @@ pub struct SocketMemory {
 
 /// Counts the drops of one socket.
 #[derive(Default)]
-pub struct DropMeter(UnwrappedCounter);
+pub struct SocketDropMeter(UnwrappedCounter);
 
-impl DropMeter {
+impl SocketDropMeter {
     /// Returns the drops since the first reading. An aggregate of datagrams (UDP_GRO) counts once.
     pub fn update_total_drops(&mut self, memory: Option<&SocketMemory>) -> u64 {
         match memory {
@@ -88,7 +88,7 @@ mod tests {
         let before = read_socket_memory(sink.as_fd()).expect("the kernel reports it");
         assert_eq!((before.rmem_bytes, before.drops), (0, 0));
         assert!(before.rcvbuf_bytes > 0 && before.sndbuf_bytes > 0);
-        let mut meter = DropMeter::default();
+        let mut meter = SocketDropMeter::default();
         assert_eq!(meter.update_total_drops(Some(&before)), 0);
         let mut now = before;
         for _ in 0..before.rcvbuf_bytes {

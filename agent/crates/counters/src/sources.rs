@@ -60,7 +60,7 @@ impl CounterReader {
         if system {
             push_available_source(&mut sources, softirq::SoftirqReader::open());
             push_available_source(&mut sources, softnet::SoftnetReader::open());
-            push_available_source(&mut sources, pressure::PressureReader::open());
+            push_available_source(&mut sources, pressure::CpuPressureReader::open());
         }
         push_available_source(&mut sources, cgroup::CpuThrottlingReader::open());
         if let Some(name) = scope.interface {

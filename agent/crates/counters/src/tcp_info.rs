@@ -108,8 +108,10 @@ pub struct TcpReading {
     pub rwnd_limited_us: u64,
     /// Busy time limited by the send buffer.
     pub sndbuf_limited_us: u64,
-    /// Further values; `None` if not requested or not available.
+    /// Further values, from the last reading that requested them; `None` before the first one.
     pub detail: Option<TcpDetail>,
+    /// Whether this reading requested them.
+    pub has_new_detail: bool,
 }
 
 /// Further values of a connection. A value is `None` if this kernel does not report it. Totals count from the start of the
@@ -153,7 +155,6 @@ pub struct TcpDetail {
 /// Reads one connection repeatedly.
 #[derive(Default)]
 pub struct TcpMeter {
-    reads_detail: bool,
     retransmits: UnwrappedCounter,
     segments_out: UnwrappedCounter,
     segments_in: UnwrappedCounter,
@@ -162,27 +163,34 @@ pub struct TcpMeter {
 }
 
 impl TcpMeter {
-    /// Creates a meter; `reads_detail` adds [`TcpDetail`] to each reading.
-    pub fn new(reads_detail: bool) -> Self {
-        Self {
-            reads_detail,
-            ..Self::default()
-        }
-    }
-
     /// Reads the connection; returns the last reading if that fails.
     pub fn read_or_keep_last(&mut self, socket: BorrowedFd<'_>) -> TcpReading {
+        self.read(socket, false)
+    }
+
+    /// Reads the connection with [`TcpDetail`]; returns the last reading if that fails.
+    pub fn read_with_detail(&mut self, socket: BorrowedFd<'_>) -> TcpReading {
+        self.read(socket, true)
+    }
+
+    fn read(&mut self, socket: BorrowedFd<'_>, reads_detail: bool) -> TcpReading {
         let info = socket_option::get_with_length(&socket, libc::IPPROTO_TCP, libc::TCP_INFO);
         if let Ok(FilledOption {
             value: raw,
             length_bytes,
         }) = info
         {
+            let last_detail = self.last.detail;
             self.last = self.make_reading(&raw);
-            self.last.detail = self.reads_detail.then(|| TcpDetail {
-                memory: socket_memory::read_socket_memory(socket),
-                ..TcpDetail::from_raw(&raw, length_bytes)
-            });
+            self.last.has_new_detail = reads_detail;
+            self.last.detail = if reads_detail {
+                Some(TcpDetail {
+                    memory: socket_memory::read_socket_memory(socket),
+                    ..TcpDetail::from_raw(&raw, length_bytes)
+                })
+            } else {
+                last_detail
+            };
         }
         self.last
     }
@@ -208,6 +216,7 @@ impl TcpMeter {
             rwnd_limited_us: raw.rwnd_limited,
             sndbuf_limited_us: raw.sndbuf_limited,
             detail: None,
+            has_new_detail: false,
         }
     }
 }

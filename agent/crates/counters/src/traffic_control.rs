@@ -1,29 +1,19 @@
-//! Traffic control of the calling thread's network namespace: all queueing disciplines (qdiscs), classes of htb, and filters
-//! (RTM_GETQDISC, RTM_GETTCLASS, RTM_GETTFILTER; include/uapi/linux/pkt_sched.h, pkt_cls.h).
+//! Traffic control of the calling thread's network namespace: all queueing disciplines (qdiscs) and classes of htb
+//! (RTM_GETQDISC, RTM_GETTCLASS; include/uapi/linux/pkt_sched.h). `traffic_filters` has their filters.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 
 use netlink_packet_core::{NLM_F_DUMP, parse_string};
 
-use vnetbench_interfaces::netlink::{
-    NetlinkSocket, RawRequest, find_attribute, iterate_attributes,
-};
+use vnetbench_interfaces::netlink::{NetlinkSocket, RawRequest, find_attribute};
 
 /// `struct tcmsg`.
-const TC_HEADER_BYTES: usize = 20;
+pub const TC_HEADER_BYTES: usize = 20;
 const TCA_STATS_BASIC: u16 = 1;
-const TCA_STATS_QUEUE: u16 = 3;
-/// Elements of an action in a filter (TCA_ACT_KIND, TCA_ACT_STATS).
-const ACTION_KIND: u16 = 1;
-const ACTION_STATISTICS: u16 = 4;
-/// Marks a hash table of the filter u32, which is no filter.
-const TCA_U32_DIVISOR: u16 = 4;
-/// The parents of filters at an ingress qdisc, and at both sides of a clsact qdisc.
-const INGRESS_FILTERS: u32 = 0xffff_0000;
-const CLSACT_FILTERS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
+pub const TCA_STATS_QUEUE: u16 = 3;
 /// The parent of a qdisc or class at the top.
-const ROOT: u32 = u32::MAX;
+const TOP_LEVEL_PARENT: u32 = u32::MAX;
 
 /// Where the options of a qdisc or class have its rate.
 struct RateOption {
@@ -81,15 +71,6 @@ pub struct TrafficControlEntry {
 /// Identifies an entry as long as nothing replaces it.
 pub type EntryKey = (u32, bool, u32, String);
 
-/// The filters of a namespace.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct FilterCounts {
-    /// Number of filters.
-    pub filters: u64,
-    /// Packets that `police` actions dropped, except for those at ingress and clsact qdiscs, which count them.
-    pub police_drops: u64,
-}
-
 impl TrafficControlEntry {
     pub fn key(&self) -> EntryKey {
         (
@@ -126,7 +107,10 @@ pub fn read_entries(socket: &mut NetlinkSocket) -> io::Result<Vec<TrafficControl
 /// Sets the rate of each htb qdisc: the sum of the ceilings of its top classes.
 fn set_total_rates(qdiscs: &mut [TrafficControlEntry], classes: &[TrafficControlEntry]) {
     let mut totals: HashMap<(u32, u32), u64> = HashMap::new();
-    for class in classes.iter().filter(|class| class.parent == ROOT) {
+    for class in classes
+        .iter()
+        .filter(|class| class.parent == TOP_LEVEL_PARENT)
+    {
         let major = (class.interface_index, class.handle >> 16);
         *totals.entry(major).or_default() += class.rate_bps.unwrap_or(0);
     }
@@ -137,33 +121,8 @@ fn set_total_rates(qdiscs: &mut [TrafficControlEntry], classes: &[TrafficControl
     }
 }
 
-/// Counts the filters of these qdiscs.
-pub fn read_filters(
-    socket: &mut NetlinkSocket,
-    qdiscs: &[TrafficControlEntry],
-) -> io::Result<FilterCounts> {
-    let mut counts = FilterCounts::default();
-    for qdisc in qdiscs.iter().filter(|entry| !entry.is_class) {
-        let parents = match qdisc.kind.as_str() {
-            "ingress" => &[INGRESS_FILTERS][..],
-            "clsact" => &CLSACT_FILTERS[..],
-            _ => &[qdisc.handle][..],
-        };
-        for parent in parents {
-            let request = make_request(qdisc.interface_index, *parent);
-            socket.request(libc::RTM_GETTFILTER, NLM_F_DUMP, &request, |body| {
-                if let Some(drops) = parse_filter(body) {
-                    counts.filters += 1;
-                    counts.police_drops += if qdisc.is_filter_hook() { 0 } else { drops };
-                }
-                Ok(())
-            })?;
-        }
-    }
-    Ok(counts)
-}
-
-fn make_request(interface_index: u32, parent: u32) -> RawRequest {
+/// Returns a request for what a qdisc or an interface has.
+pub fn make_request(interface_index: u32, parent: u32) -> RawRequest {
     let mut header = vec![0; TC_HEADER_BYTES];
     header[4..8].copy_from_slice(&interface_index.to_ne_bytes());
     header[12..16].copy_from_slice(&parent.to_ne_bytes());
@@ -222,42 +181,18 @@ impl RateOption {
     }
 }
 
-/// Returns the drops of a filter's `police` actions; `None` for a message that describes no single filter.
-fn parse_filter(body: &[u8]) -> Option<u64> {
-    let handle = parse_u32(body, 8)?;
-    let options = find_attribute(body.get(TC_HEADER_BYTES..)?, libc::TCA_OPTIONS)?;
-    let attributes = body.get(TC_HEADER_BYTES..)?;
-    let is_u32 = find_attribute(attributes, libc::TCA_KIND).is_some_and(|kind| kind == b"u32\0");
-    if handle == 0 || is_u32 && find_attribute(options, TCA_U32_DIVISOR).is_some() {
-        return None;
-    }
-    // Each classifier has another attribute with the list of actions; only such a list has elements with these kinds.
-    let actions = iterate_attributes(options).flat_map(|(_, list)| iterate_attributes(list));
-    Some(
-        actions
-            .filter_map(|(_, action)| parse_police_drops(action))
-            .sum(),
-    )
-}
-
-fn parse_police_drops(action: &[u8]) -> Option<u64> {
-    find_attribute(action, ACTION_KIND).filter(|kind| *kind == b"police\0")?;
-    let statistics = find_attribute(action, ACTION_STATISTICS)?;
-    parse_u32(find_attribute(statistics, TCA_STATS_QUEUE)?, 8).map(u64::from)
-}
-
 /// Formats a handle as tc(8) does.
 pub fn format_handle(handle: u32) -> String {
     let (major, minor) = (handle >> 16, handle & 0xffff);
     match (handle, minor) {
-        (ROOT, _) => "root".into(),
+        (TOP_LEVEL_PARENT, _) => "root".into(),
         (0xffff_fff1, _) => "ingress".into(),
         (_, 0) => format!("{major:x}:"),
         _ => format!("{major:x}:{minor:x}"),
     }
 }
 
-fn parse_u32(bytes: &[u8], offset: usize) -> Option<u32> {
+pub fn parse_u32(bytes: &[u8], offset: usize) -> Option<u32> {
     let word = bytes.get(offset..)?.first_chunk()?;
     Some(u32::from_ne_bytes(*word))
 }
@@ -271,43 +206,7 @@ mod tests {
     use netlink_packet_core::DefaultNla;
 
     use super::*;
-    use crate::test_attributes::{bytes, nest};
-
-    /// Returns a message about a filter of the classifier flower with one action.
-    fn filter_with_action(kind: &str, drops: u32) -> Vec<u8> {
-        let words = [0, 0, drops, 0, 0].map(u32::to_ne_bytes);
-        let queue = DefaultNla::new(TCA_STATS_QUEUE, words.concat());
-        let action = [
-            DefaultNla::new(ACTION_KIND, [kind.as_bytes(), b"\0"].concat()),
-            nest(ACTION_STATISTICS, &[queue]),
-        ];
-        let options = [
-            // TCA_FLOWER_CLASSID and TCA_FLOWER_ACT.
-            DefaultNla::new(1, 1u32.to_ne_bytes().into()),
-            nest(3, &[nest(1, &action)]),
-        ];
-        let mut message = vec![0; TC_HEADER_BYTES];
-        message[8] = 1;
-        message.extend(bytes(&[
-            DefaultNla::new(libc::TCA_KIND, b"flower\0".to_vec()),
-            nest(libc::TCA_OPTIONS, &options),
-        ]));
-        message
-    }
-
-    #[test]
-    fn drops_of_police_actions_are_counted_for_every_classifier() {
-        assert_eq!(parse_filter(&filter_with_action("police", 7)), Some(7));
-        assert_eq!(parse_filter(&filter_with_action("gact", 7)), Some(0));
-    }
-
-    #[test]
-    fn a_message_about_the_classifier_itself_is_no_filter() {
-        let mut message = filter_with_action("police", 7);
-        message[8] = 0;
-        assert_eq!(parse_filter(&message), None);
-        assert_eq!(parse_filter(&message[..10]), None);
-    }
+    use crate::test_attributes::bytes;
 
     #[test]
     fn a_rate_of_64_bits_has_precedence() {
@@ -330,7 +229,7 @@ mod tests {
 
     #[test]
     fn handles_are_formatted_as_tc_does() {
-        let of = [ROOT, 0xffff_fff1, 0x8001_0000, 0x0001_0020].map(format_handle);
+        let of = [TOP_LEVEL_PARENT, 0xffff_fff1, 0x8001_0000, 0x0001_0020].map(format_handle);
         assert_eq!(of, ["root", "ingress", "8001:", "1:20"]);
     }
 }

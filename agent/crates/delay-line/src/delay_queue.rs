@@ -92,7 +92,7 @@ impl DelayQueue {
     }
 
     /// Removes the next frame that is due. Call [`Self::record_delivery`] afterwards.
-    pub fn take_due(&mut self, now: Instant) -> Option<QueuedFrame> {
+    pub fn take_due_frame(&mut self, now: Instant) -> Option<QueuedFrame> {
         self.queue.next_due().filter(|due| *due <= now)?;
         self.queue.pop()
     }
@@ -133,14 +133,17 @@ impl DelayQueue {
             first_segment = segments.end;
             match run[0] {
                 SegmentOutcome::Lost => {}
-                SegmentOutcome::Passed => {
-                    self.push(due, Frame::new(layout.extract_segments(frame, segments)))
-                }
+                SegmentOutcome::Passed => self.push(
+                    due,
+                    Frame::from_bytes_with_virtio_header(layout.extract_segments(frame, segments)),
+                ),
                 SegmentOutcome::Reordered => {
                     let reordered_due = due + self.sampler.extra_reorder_delay();
                     self.push(
                         reordered_due,
-                        Frame::new(layout.extract_segments(frame, segments)),
+                        Frame::from_bytes_with_virtio_header(
+                            layout.extract_segments(frame, segments),
+                        ),
                     );
                 }
             }
@@ -189,14 +192,14 @@ mod tests {
     }
 
     fn frame(byte: u8) -> Frame {
-        Frame::new(vec![byte; BYTES])
+        Frame::from_bytes_with_virtio_header(vec![byte; BYTES])
     }
 
     /// Delivers all queued frames and returns them with their due times.
     fn drain_queue(queue: &mut DelayQueue) -> Vec<(Instant, Vec<u8>)> {
         let at_last = Instant::now() + Duration::from_secs(3600);
         let mut delivered = Vec::new();
-        while let Some(queued) = queue.take_due(at_last) {
+        while let Some(queued) = queue.take_due_frame(at_last) {
             let due = queued.due;
             delivered.push((due, queued.frame.bytes_with_virtio_header().to_vec()));
             queue.record_delivery(queued, true, due);
@@ -214,8 +217,12 @@ mod tests {
         let due = now + Duration::from_millis(1);
         queue.impair_and_enqueue(now, frame(1));
         assert_eq!(queue.next_due(), Some(due));
-        assert!(queue.take_due(due - Duration::from_nanos(1)).is_none());
-        let taken = queue.take_due(due).expect("it is due");
+        assert!(
+            queue
+                .take_due_frame(due - Duration::from_nanos(1))
+                .is_none()
+        );
+        let taken = queue.take_due_frame(due).expect("it is due");
         queue.record_delivery(taken, true, due + Duration::from_micros(5));
         let json = counts.to_json();
         assert_eq!((&json["frames"], &json["segments"]), (&json!(1), &json!(1)));
@@ -256,7 +263,10 @@ mod tests {
     fn lost_frames_are_not_queued_and_count_by_segments() {
         let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"loss": 1}));
         queue.impair_and_enqueue(now, frame(1));
-        queue.impair_and_enqueue(now, Frame::new(tcp_frame(true, 0)));
+        queue.impair_and_enqueue(
+            now,
+            Frame::from_bytes_with_virtio_header(tcp_frame(true, 0)),
+        );
         assert_eq!(queue.next_due(), None);
         let json = counts.to_json();
         assert_eq!(json["lost"], 1 + SEGMENTS);
@@ -270,7 +280,10 @@ mod tests {
         let some = json!({"loss": 0.3, "reorder": 0.2, "reorder_us": 300});
         let (mut queue, counts, now) = queue(QUEUE_BYTES, some);
         for _ in 0..FRAMES {
-            queue.impair_and_enqueue(now, Frame::new(tcp_frame(true, 0)));
+            queue.impair_and_enqueue(
+                now,
+                Frame::from_bytes_with_virtio_header(tcp_frame(true, 0)),
+            );
         }
         let json = counts.to_json();
         let [lost, reordered] = ["lost", "reordered"].map(|name| json[name].as_u64().unwrap_or(0));
@@ -301,7 +314,10 @@ mod tests {
     #[test]
     fn a_frame_without_losses_passes_unchanged() {
         let (mut queue, _, now) = queue(QUEUE_BYTES, json!({}));
-        queue.impair_and_enqueue(now, Frame::new(tcp_frame(false, 1)));
+        queue.impair_and_enqueue(
+            now,
+            Frame::from_bytes_with_virtio_header(tcp_frame(false, 1)),
+        );
         assert_eq!(drain_queue(&mut queue), [(now, tcp_frame(false, 1))]);
     }
 
@@ -311,7 +327,7 @@ mod tests {
         for byte in 0..5 {
             queue.impair_and_enqueue(now, frame(byte));
         }
-        let first = queue.take_due(now).expect("it is due");
+        let first = queue.take_due_frame(now).expect("it is due");
         queue.record_delivery(first, false, now);
         assert_eq!(first_bytes(&drain_queue(&mut queue)), [1]);
         let json = counts.to_json();

@@ -249,7 +249,7 @@ impl ForwardingLoop {
     fn deliver_due_frames(&mut self) {
         for _ in 0..MAX_DELIVERY_BATCH {
             let now = Instant::now();
-            let Some(queued) = self.queue.take_due(now) else {
+            let Some(queued) = self.queue.take_due_frame(now) else {
                 return;
             };
             let is_accepted = self.to.write_frame(queued.frame.bytes_with_virtio_header());
@@ -261,7 +261,7 @@ impl ForwardingLoop {
     fn receive_frame_if_available(&mut self) -> io::Result<bool> {
         let mut buffer = self.queue.buffers.acquire();
         let Some(length) = self.from.read_frame(&mut buffer)? else {
-            self.queue.buffers.release(buffer);
+            self.queue.buffers.release_buffer(buffer);
             return Ok(false);
         };
         let now = Instant::now();

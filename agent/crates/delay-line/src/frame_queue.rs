@@ -19,8 +19,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Creates a frame from its bytes.
-    pub fn new(bytes: Vec<u8>) -> Self {
+    /// Creates a frame from its bytes, which begin with the virtio header.
+    pub fn from_bytes_with_virtio_header(bytes: Vec<u8>) -> Self {
         Self {
             length: bytes.len(),
             buffer: bytes,
@@ -53,18 +53,18 @@ impl BufferPool {
         if length > MAX_COPIED_FRAME_BYTES {
             return Frame { buffer, length };
         }
-        let fitted = Frame::new(buffer[..length].to_vec());
-        self.release(buffer);
+        let fitted = Frame::from_bytes_with_virtio_header(buffer[..length].to_vec());
+        self.release_buffer(buffer);
         fitted
     }
 
     /// Returns a frame's buffer to the pool.
     pub fn release_frame(&mut self, frame: Frame) {
-        self.release(frame.buffer);
+        self.release_buffer(frame.buffer);
     }
 
     /// Returns a receive buffer to the pool.
-    pub fn release(&mut self, buffer: Vec<u8>) {
+    pub fn release_buffer(&mut self, buffer: Vec<u8>) {
         if buffer.len() == FRAME_BUFFER_BYTES && self.0.len() < MAX_POOLED_BUFFERS {
             self.0.push(buffer);
         }
@@ -113,7 +113,7 @@ pub struct Backlog {
 /// Queued frames in order of their due times.
 pub struct FrameQueue {
     frames: BinaryHeap<Reverse<QueuedFrame>>,
-    enqueued: u64,
+    enqueued_frame_count: u64,
     bytes: usize,
     max_bytes: usize,
 }
@@ -123,7 +123,7 @@ impl FrameQueue {
     pub fn new(max_bytes: usize) -> Self {
         Self {
             frames: BinaryHeap::new(),
-            enqueued: 0,
+            enqueued_frame_count: 0,
             bytes: 0,
             max_bytes,
         }
@@ -135,10 +135,10 @@ impl FrameQueue {
             return Err(frame);
         }
         self.bytes += frame.length;
-        self.enqueued += 1;
+        self.enqueued_frame_count += 1;
         self.frames.push(Reverse(QueuedFrame {
             due,
-            number: self.enqueued,
+            number: self.enqueued_frame_count,
             frame,
         }));
         Ok(())
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn frame(byte: u8) -> Frame {
-        Frame::new(vec![byte; 100])
+        Frame::from_bytes_with_virtio_header(vec![byte; 100])
     }
 
     #[test]

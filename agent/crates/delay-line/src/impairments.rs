@@ -8,7 +8,7 @@ use crate::random::RandomSource;
 use vnetbench_system::error::{Error, Result};
 
 const MAX_DELAY_US: f64 = 60e6;
-const MAX_LOSS_BURST: f64 = 1e6;
+const MAX_MEAN_LOSS_BURST_SEGMENTS: f64 = 1e6;
 
 /// Distribution of the jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl Impairments {
         check_range("loss", self.loss, 0.0, 1.0)?;
         check_range("reorder", self.reorder, 0.0, 1.0)?;
         if let Some(burst) = self.loss_burst {
-            check_range("loss_burst", burst, 1.0, MAX_LOSS_BURST)?;
+            check_range("loss_burst", burst, 1.0, MAX_MEAN_LOSS_BURST_SEGMENTS)?;
             let entry_probability = self.loss / (1.0 - self.loss) / burst;
             if entry_probability > 1.0 || self.loss == 1.0 {
                 return reject_parameter(format!(

@@ -25,24 +25,24 @@ use vnetbench_streams::timing::{RequestRate, Schedule};
 use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::histogram;
-use vnetbench_system::priority::{PriorityTurns, RealTimeRank, SHARED_CPU_TURN};
+use vnetbench_system::priority::{PriorityTurns, RealTimeRank, SHARED_CPU_TURN_DURATION};
 
 /// Program runs of one batch: the kernel's default, fewer than a veth's ring holds.
-const UNPACED_BATCH_RUNS: u32 = 64;
+const PROGRAM_RUNS_PER_UNPACED_BATCH: u32 = 64;
 /// Smaller batches of paced frames cost more than they are worth (bench/README.md).
-const MIN_PACED_BATCH_RUNS: u32 = 2;
+const MIN_PROGRAM_RUNS_PER_PACED_BATCH: u32 = 2;
 /// A paced frame waits for the end of its batch, so a batch has no more runs than frames become due in this time.
 const MAX_DUE_TIME_PER_BATCH: Duration = Duration::from_micros(4);
 /// Duration of one call. After a stop, the remaining runs generate nothing and are much faster.
 const TARGET_CALL_DURATION: Duration = Duration::from_millis(20);
 /// Program runs of the first call.
-const RUNS_OF_FIRST_CALL: u32 = 1024;
+const PROGRAM_RUNS_OF_FIRST_CALL: u32 = 1024;
 /// Maximum program runs of one call.
-const MAX_RUNS_PER_CALL: u32 = 1 << 20;
+const MAX_PROGRAM_RUNS_PER_CALL: u32 = 1 << 20;
 /// Maximum sleep while no frame is due.
 const MAX_IDLE_SLEEP: Duration = Duration::from_millis(20);
 /// A thread spins for this time before a frame is due, because a sleep may end that late.
-const SPIN_BEFORE_DUE: Duration = Duration::from_micros(100);
+const SPIN_TIME_BEFORE_DUE: Duration = Duration::from_micros(100);
 /// Bytes available for a live frame in its page (net/bpf/test_run.c), with pages of 4096 bytes.
 const MAX_LIVE_FRAME_BYTES: usize = 3408;
 
@@ -191,9 +191,9 @@ impl XdpSource {
         batch_runs: u32,
         turns: &mut PriorityTurns,
     ) -> io::Result<()> {
-        let mut runs = RUNS_OF_FIRST_CALL;
+        let mut runs = PROGRAM_RUNS_OF_FIRST_CALL;
         let call_duration = if self.shares_cpu {
-            SHARED_CPU_TURN
+            SHARED_CPU_TURN_DURATION
         } else {
             TARGET_CALL_DURATION
         };
@@ -230,12 +230,15 @@ impl XdpSource {
                 .saturating_sub(generated)
                 .min(self.remaining_frames());
             if due > 0 {
-                self.run_program(due.min(MAX_RUNS_PER_CALL.into()) as u32, UNPACED_BATCH_RUNS)?;
+                self.run_program(
+                    due.min(MAX_PROGRAM_RUNS_PER_CALL.into()) as u32,
+                    PROGRAM_RUNS_PER_UNPACED_BATCH,
+                )?;
                 continue;
             }
             let time_left = schedule.due_at(generated).saturating_duration_since(now);
-            if time_left > SPIN_BEFORE_DUE {
-                std::thread::sleep((time_left - SPIN_BEFORE_DUE).min(MAX_IDLE_SLEEP));
+            if time_left > SPIN_TIME_BEFORE_DUE {
+                std::thread::sleep((time_left - SPIN_TIME_BEFORE_DUE).min(MAX_IDLE_SLEEP));
             } else {
                 std::hint::spin_loop();
             }
@@ -288,7 +291,7 @@ impl FrameEndpoint for XdpSource {
         // Without this priority other work delays frames; the lateness is reported.
         let turns = &mut PriorityTurns::new(RealTimeRank::Generator, self.shares_cpu);
         match &self.pacing {
-            None => self.run_continuously(commands, UNPACED_BATCH_RUNS, turns)?,
+            None => self.run_continuously(commands, PROGRAM_RUNS_PER_UNPACED_BATCH, turns)?,
             Some((schedule, PacingMethod::Auto | PacingMethod::Program)) => {
                 self.run_continuously(commands, choose_paced_batch_runs(schedule.gap()), turns)?;
             }
@@ -336,9 +339,10 @@ impl FrameEndpoint for XdpSource {
 
 fn choose_paced_batch_runs(gap: Duration) -> u32 {
     let frames = MAX_DUE_TIME_PER_BATCH.as_nanos() / gap.as_nanos().max(1);
-    (frames as u32)
-        .next_power_of_two()
-        .clamp(MIN_PACED_BATCH_RUNS, UNPACED_BATCH_RUNS)
+    (frames as u32).next_power_of_two().clamp(
+        MIN_PROGRAM_RUNS_PER_PACED_BATCH,
+        PROGRAM_RUNS_PER_UNPACED_BATCH,
+    )
 }
 
 fn pacing_method_name(pacing: PacingMethod) -> &'static str {
@@ -354,7 +358,7 @@ fn choose_next_call_runs(runs: u32, elapsed: Duration, call_duration: Duration) 
     let wanted = (rate * call_duration.as_secs_f64()) as u32;
     wanted
         .clamp(1, runs.saturating_mul(2))
-        .min(MAX_RUNS_PER_CALL)
+        .min(MAX_PROGRAM_RUNS_PER_CALL)
 }
 
 #[cfg(test)]
@@ -377,11 +381,11 @@ mod tests {
         );
         assert_eq!(
             choose_next_call_runs(
-                MAX_RUNS_PER_CALL,
+                MAX_PROGRAM_RUNS_PER_CALL,
                 TARGET_CALL_DURATION / 10,
                 TARGET_CALL_DURATION
             ),
-            MAX_RUNS_PER_CALL
+            MAX_PROGRAM_RUNS_PER_CALL
         );
     }
 
@@ -390,6 +394,6 @@ mod tests {
         let batch =
             |per_s: u64| choose_paced_batch_runs(Duration::from_nanos(1_000_000_000 / per_s));
         assert_eq!([10_000, 1_000_000, 2_000_000].map(batch), [2, 4, 8]);
-        assert_eq!(batch(100_000_000), UNPACED_BATCH_RUNS);
+        assert_eq!(batch(100_000_000), PROGRAM_RUNS_PER_UNPACED_BATCH);
     }
 }

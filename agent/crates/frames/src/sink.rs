@@ -105,7 +105,7 @@ impl FrameCounter {
     }
 
     /// Returns whether a frame carried a time stamp of another clock.
-    pub fn has_other_clock_frame(&self) -> bool {
+    pub fn has_received_other_clock_frame(&self) -> bool {
         (0..self.sink_count)
             .any(|sink_index| self.stream_arrivals(sink_index).impossible_transits > 0)
     }
@@ -251,7 +251,7 @@ impl FrameEndpoint for StreamSink {
     /// The sinks at a port share one histogram, so only the first one reports it. `None` if a frame has the time of
     /// another clock.
     fn port_one_way_delays(&self) -> Option<histogram::HistogramCounts> {
-        (self.sink_index == 0 && !self.counter.has_other_clock_frame())
+        (self.sink_index == 0 && !self.counter.has_received_other_clock_frame())
             .then(|| self.counter.one_way_delays())
     }
 

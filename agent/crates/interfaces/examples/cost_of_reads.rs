@@ -18,7 +18,7 @@ const READS_IN_A_ROUND: u32 = 500;
 const TCA_STATS_QUEUE: u16 = 3;
 
 /// The name of a kind of read, and the function that reads once and returns whether that succeeded.
-type Read<'a> = (&'a str, Box<dyn FnMut() -> bool + 'a>);
+type NamedRead<'a> = (&'a str, Box<dyn FnMut() -> bool + 'a>);
 
 fn main() -> io::Result<()> {
     let name = std::env::args().nth(1).unwrap_or_else(|| "lo".into());
@@ -28,7 +28,7 @@ fn main() -> io::Result<()> {
     let mut qdisc = TcMessage::with_index(interface.index()?.cast_signed());
     qdisc.header.parent = TcHandle::ROOT;
     let (get_link, get_qdisc) = (libc::RTM_GETLINK, libc::RTM_GETQDISC);
-    let mut reads: [Read<'_>; 4] = [
+    let mut reads: [NamedRead<'_>; 4] = [
         ("flags, ioctl", Box::new(|| interface.is_running().is_ok())),
         ("flags, netlink", netlink_read(get_link, &link, |_| true)?),
         (

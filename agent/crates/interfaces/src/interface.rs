@@ -212,7 +212,7 @@ impl Interface {
         let device = self.sysfs_folder()?.join("device").canonicalize();
         let device = device.map_err(|_| unsupported())?;
         // The bus device is the parent of the virtio device.
-        if read_bus_name(&device).as_deref() == Some("virtio") {
+        if read_bus_type(&device).as_deref() == Some("virtio") {
             return device.parent().map(PathBuf::from).ok_or_else(unsupported);
         }
         Ok(device)
@@ -320,7 +320,7 @@ impl Interface {
 }
 
 /// Returns the bus of a device in sysfs, such as `pci`, `virtio` or `vmbus`.
-pub fn read_bus_name(device: &Path) -> Option<String> {
+pub fn read_bus_type(device: &Path) -> Option<String> {
     let bus = device.join("subsystem").canonicalize().ok()?;
     Some(bus.file_name()?.to_string_lossy().into_owned())
 }

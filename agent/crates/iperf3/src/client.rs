@@ -126,7 +126,7 @@ impl Client<'_> {
             true,
             &CpuList::default(),
         )?;
-        interrupt::set_load_to_stop(&running_test.load.shared);
+        interrupt::set_load_that_sigint_stops(&running_test.load.shared);
         self.control.await_start()?;
         let outcome = self
             .run_load(&mut running_test, printer)

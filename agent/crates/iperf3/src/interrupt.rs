@@ -12,7 +12,7 @@ use vnetbench_system::signals::handle_signals;
 static LOAD: Mutex<Option<Arc<SharedLoad>>> = Mutex::new(None);
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// Installs the handler, which stops the load given to `set_load_to_stop`.
+/// Installs the handler, which stops the load given to `set_load_that_sigint_stops`.
 pub fn install_sigint_handler() -> io::Result<()> {
     handle_signals(&[libc::SIGINT], || match lock_load().take() {
         Some(shared) => shared.waker.wake(),
@@ -26,7 +26,7 @@ pub fn exit_interrupted() -> ! {
 }
 
 /// Sets the load that the next Ctrl-C stops.
-pub fn set_load_to_stop(shared: &Arc<SharedLoad>) {
+pub fn set_load_that_sigint_stops(shared: &Arc<SharedLoad>) {
     *lock_load() = Some(Arc::clone(shared));
 }
 

@@ -21,7 +21,7 @@ use crate::wire::Cookie;
 use vnetbench_system::signals::handle_signals;
 use vnetbench_system::waiting::Waker;
 
-const BANNER_RULE: &str = "-----------------------------------------------------------";
+const BANNER_SEPARATOR_LINE: &str = "-----------------------------------------------------------";
 /// Pause after a failed poll; its causes (no memory, no descriptors) are usually temporary.
 const POLL_RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -35,7 +35,7 @@ pub fn serve(options: &ServerOptions) -> Result<bool, TestError> {
     if !options.session.json {
         let address = listener.address();
         write_stdout(&format!(
-            "{BANNER_RULE}\nServer listening on {} ({})\n{BANNER_RULE}\n",
+            "{BANNER_SEPARATOR_LINE}\nServer listening on {} ({})\n{BANNER_SEPARATOR_LINE}\n",
             address.port(),
             address.ip()
         ));
@@ -95,7 +95,7 @@ fn open_listener(options: &ServerOptions) -> Result<Listener, TestError> {
 }
 
 /// Raises the limit of open files: each stream needs a descriptor, and the usual limit of 1,024 equals
-/// `MAX_STREAMS_TOGETHER`.
+/// `MAX_STREAMS_OF_ALL_TESTS`.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     // If this fails, the server refuses the streams beyond the limit.

@@ -19,7 +19,7 @@ use crate::session_options::SessionOptions;
 use crate::sockets::{apply_parameters, open_socket, unmap_ipv4_address};
 use crate::states::{ErrorCode, State, TestError};
 use crate::streams::{LabelledStream, TestStream, label_streams};
-use crate::test_registry::{MAX_STREAMS_PER_CLIENT, MAX_STREAMS_TOGETHER, RegistrationGuard};
+use crate::test_registry::{MAX_STREAMS_OF_ALL_TESTS, MAX_STREAMS_PER_CLIENT, RegistrationGuard};
 use crate::wire::{Cookie, encode_document, encode_server_error};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
@@ -233,7 +233,7 @@ impl<'a> Session<'a> {
             return Err(TestError::refused(
                 ErrorCode::NumberOfStreams,
                 format!(
-                    "the server allows {MAX_STREAMS_PER_CLIENT} streams of one client and {MAX_STREAMS_TOGETHER} of all"
+                    "the server allows {MAX_STREAMS_PER_CLIENT} streams of one client and {MAX_STREAMS_OF_ALL_TESTS} of all"
                 ),
             ));
         }

@@ -15,7 +15,7 @@ pub const MAX_TESTS: usize = 64;
 /// Maximum number of tests of one client at the same time, so that it leaves places for others.
 const MAX_TESTS_PER_CLIENT: usize = 16;
 /// Maximum number of streams of all tests; each takes a thread and up to 1 MiB.
-pub const MAX_STREAMS_TOGETHER: usize = 1_024;
+pub const MAX_STREAMS_OF_ALL_TESTS: usize = 1_024;
 /// Maximum number of streams of one client's tests: those of two tests with the most streams.
 pub const MAX_STREAMS_PER_CLIENT: usize = 512;
 
@@ -146,12 +146,12 @@ pub struct RegistrationGuard<'a> {
 }
 
 impl RegistrationGuard<'_> {
-    /// Reserves streams; returns false if there would be more than `MAX_STREAMS_TOGETHER`, or more than
+    /// Reserves streams; returns false if there would be more than `MAX_STREAMS_OF_ALL_TESTS`, or more than
     /// `MAX_STREAMS_PER_CLIENT` of this client.
     pub fn reserve_streams(&mut self, count: usize) -> bool {
         let mut state = self.registry.lock_state();
         let client = state.tests[&self.cookie].client;
-        if state.count_streams(|_| true) + count > MAX_STREAMS_TOGETHER
+        if state.count_streams(|_| true) + count > MAX_STREAMS_OF_ALL_TESTS
             || state.count_streams(|test| test.client == client) + count > MAX_STREAMS_PER_CLIENT
         {
             return false;
@@ -292,7 +292,7 @@ mod tests {
             .expect("a place");
         assert!(first.reserve_streams(MAX_STREAMS_PER_CLIENT));
         assert!(!again.reserve_streams(1));
-        assert!(second.reserve_streams(MAX_STREAMS_TOGETHER - MAX_STREAMS_PER_CLIENT));
+        assert!(second.reserve_streams(MAX_STREAMS_OF_ALL_TESTS - MAX_STREAMS_PER_CLIENT));
         let mut third = registry
             .register(cookie(4), address("192.0.2.3"))
             .expect("a place");

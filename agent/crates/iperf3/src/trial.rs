@@ -28,7 +28,7 @@ use vnetbench_traffic::route::{Route, require_ip_address};
 /// Time limit for the server to acknowledge all data before the test ends.
 const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for the server to read the data that its kernel acknowledged: it stops counting when the test ends.
-const SERVER_READ_DELAY: Duration = Duration::from_millis(100);
+const SERVER_READ_WAIT: Duration = Duration::from_millis(100);
 /// Time limit, from the end of the load, for the server's data to arrive.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time limit of the whole end phase with the results; shorter than a trial waits for its streams.
@@ -267,7 +267,7 @@ impl ControlThread {
             std::thread::sleep(STREAM_POLL_INTERVAL);
         }
         if self.parameters.direction != Direction::Reverse {
-            std::thread::sleep(SERVER_READ_DELAY);
+            std::thread::sleep(SERVER_READ_WAIT);
         }
     }
 

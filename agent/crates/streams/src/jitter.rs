@@ -17,7 +17,7 @@ impl JitterEstimator {
     }
 
     /// Records packets with the same transit time as the last.
-    pub fn record_equal_transits(&mut self, packets: u64) {
+    pub fn record_packets_with_last_transit(&mut self, packets: u64) {
         self.nanos *= (15.0_f64 / 16.0).powi(packets.try_into().unwrap_or(i32::MAX));
     }
 
@@ -55,7 +55,7 @@ mod tests {
         let mut together = JitterEstimator::default();
         together.record(0);
         together.record(1600);
-        together.record_equal_transits(3);
+        together.record_packets_with_last_transit(3);
         assert!(
             (together.jitter_nanos() - jitter_nanos(&[0, 1600, 1600, 1600, 1600])).abs() < 1e-9
         );

@@ -65,7 +65,7 @@ pub struct StreamBytes {
 
 impl StreamBytes {
     /// Returns the bytes that a stream of this role carries: those sent by a source, those received by a sink.
-    pub fn carried_by(self, role: Role) -> u64 {
+    pub fn bytes_carried_by(self, role: Role) -> u64 {
         match role {
             Role::Source => self.sent,
             Role::Sink => self.received,

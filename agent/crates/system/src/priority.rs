@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const TURNS_PER_ROUND: u32 = 10;
 const REAL_TIME_TURN_DURATION: Duration = Duration::from_millis(20);
 /// Turn length of generators that share a CPU.
-pub const SHARED_CPU_TURN: Duration = Duration::from_millis(1);
+pub const SHARED_CPU_TURN_DURATION: Duration = Duration::from_millis(1);
 const HIGHEST_PRIORITY_NICE: libc::c_int = -20;
 
 /// Real-time priority of a thread, in ascending order.
@@ -74,7 +74,7 @@ impl PriorityTurns {
     pub fn advance(&mut self, now: Instant) {
         let length = match self.mode {
             TurnMode::RealTime(_) => REAL_TIME_TURN_DURATION,
-            TurnMode::SharedCpu => SHARED_CPU_TURN,
+            TurnMode::SharedCpu => SHARED_CPU_TURN_DURATION,
             TurnMode::RealTimeNotPermitted => return,
         };
         if now.saturating_duration_since(self.turn_started) < length {
@@ -138,7 +138,7 @@ mod tests {
         let mut turns = PriorityTurns::new(RealTimeRank::Generator, true);
         let started = turns.turn_started;
         for turn in 0..20 {
-            turns.advance(started + SHARED_CPU_TURN * turn);
+            turns.advance(started + SHARED_CPU_TURN_DURATION * turn);
             assert_eq!(policy(), libc::SCHED_OTHER);
         }
     }

@@ -34,11 +34,11 @@ pub fn get_with_length<T: PlainOldData>(
     level: i32,
     option: i32,
 ) -> io::Result<FilledOption<T>> {
-    query(socket, level, option, T::default())
+    get_with_argument(socket, level, option, T::default())
 }
 
 /// Returns the value of an option whose request has an argument, such as a name.
-pub fn query<T: PlainOldData>(
+pub fn get_with_argument<T: PlainOldData>(
     socket: &impl AsFd,
     level: i32,
     option: i32,

@@ -10,7 +10,7 @@ use socket2::Socket;
 use crate::handshake::{self, HandshakeReader, ReadState};
 use crate::load::Load;
 use crate::route::{Route, format_address};
-use crate::sockets::{SocketOptions, open_socket, reset_on_close};
+use crate::sockets::{SocketOptions, enable_reset_on_close, open_socket};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
@@ -152,7 +152,7 @@ fn start_connecting(route: &Route, options: &SocketOptions) -> Result<Socket> {
     let socket = open_socket(route.destination.domain(), options)?;
     socket
         .set_nonblocking(true)
-        .and_then(|()| reset_on_close(&socket))
+        .and_then(|()| enable_reset_on_close(&socket))
         .map_err(failed)?;
     if let Some(from) = &route.source {
         socket

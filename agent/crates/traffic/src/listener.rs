@@ -12,7 +12,9 @@ use socket2::{SockAddr, Socket};
 use crate::handshake::{self, HandshakeReader, ReadState};
 use crate::load::Load;
 use crate::route::{self, format_address};
-use crate::sockets::{SocketOptions, is_accept_of_gone_connection, open_socket, reset_on_close};
+use crate::sockets::{
+    SocketOptions, enable_reset_on_close, is_accept_of_gone_connection, open_socket,
+};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
@@ -201,7 +203,7 @@ fn accept_unless_lost(listener: &Socket) -> io::Result<Option<Socket>> {
     match listener.accept() {
         Ok((socket, _)) => {
             socket.set_nonblocking(true)?;
-            reset_on_close(&socket)?;
+            enable_reset_on_close(&socket)?;
             Ok(Some(socket))
         }
         Err(error) if is_accept_of_gone_connection(&error) => Ok(None),

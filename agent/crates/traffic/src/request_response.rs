@@ -28,8 +28,8 @@ struct MessageCounter {
 
 impl MessageCounter {
     /// Adds received bytes and returns the number of messages that they complete.
-    fn count_completed(&mut self, count: usize) -> u64 {
-        self.partial_bytes += count;
+    fn count_messages_completed_by(&mut self, received_bytes: usize) -> u64 {
+        self.partial_bytes += received_bytes;
         let completed = self.partial_bytes / self.message_bytes;
         self.partial_bytes %= self.message_bytes;
         completed as u64
@@ -130,7 +130,8 @@ impl Requester {
             Some(0) => Ok(ReadOutcome::Closed),
             Some(count) => {
                 let now = Instant::now();
-                let response_count = self.response_count + self.responses.count_completed(count);
+                let response_count =
+                    self.response_count + self.responses.count_messages_completed_by(count);
                 if response_count > self.request_count {
                     return Err(io::Error::other("received a response without a request"));
                 }
@@ -244,7 +245,9 @@ impl Responder {
             match receive_available(stream, buffer, is_blocking)? {
                 None => return Ok(ReadOutcome::Nothing),
                 Some(0) => return Ok(ReadOutcome::Closed),
-                Some(count) => self.unsent_responses = self.requests.count_completed(count),
+                Some(count) => {
+                    self.unsent_responses = self.requests.count_messages_completed_by(count)
+                }
             }
         }
         while self.unsent_responses > 0 {

@@ -104,7 +104,7 @@ pub(crate) fn defer_port_choice(socket: &Socket) -> io::Result<()> {
 /// Makes closing the socket reset the connection until the stream has drained.
 ///
 /// However the agent ends, neither endpoint continues to send.
-pub(crate) fn reset_on_close(socket: &Socket) -> io::Result<()> {
+pub(crate) fn enable_reset_on_close(socket: &Socket) -> io::Result<()> {
     socket.set_linger(Some(Duration::ZERO))
 }
 

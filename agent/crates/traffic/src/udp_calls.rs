@@ -11,7 +11,7 @@ use vnetbench_streams::datagram_header::{DatagramHeader, HEADER_BYTES, MAX_DATAG
 /// Maximum number of messages per call.
 const MAX_MESSAGES_PER_CALL: usize = 64;
 /// Maximum bytes that one call sends. More would not stay in the processor's cache.
-const MAX_BATCH_BYTES: usize = 256 << 10;
+const MAX_SEND_BATCH_BYTES: usize = 256 << 10;
 /// Maximum number of datagrams that the kernel cuts one message into (UDP_MAX_SEGMENTS).
 const MAX_GSO_SEGMENTS: usize = 128;
 /// UDP_MAX_SEGMENTS of kernels before 6.9.
@@ -19,7 +19,7 @@ const OLD_KERNEL_GSO_SEGMENTS: usize = 64;
 /// Maximum number of messages per call with aggregation.
 const MAX_AGGREGATES_PER_CALL: usize = 16;
 /// Maximum size of an aggregate.
-const AGGREGATE_BYTES: usize = 64 << 10;
+const MAX_AGGREGATE_BYTES: usize = 64 << 10;
 
 /// The memory of datagrams to send, which are consecutive in it. It stays on the thread that created it.
 pub(crate) struct SendBatch {
@@ -40,7 +40,7 @@ impl SendBatch {
             1
         };
         let message_bytes = segments * datagram_bytes;
-        let messages = (MAX_BATCH_BYTES / message_bytes).clamp(1, MAX_MESSAGES_PER_CALL);
+        let messages = (MAX_SEND_BATCH_BYTES / message_bytes).clamp(1, MAX_MESSAGES_PER_CALL);
         let bytes = make_message(messages * message_bytes).to_vec();
         let messages = messages * segments.div_ceil(OLD_KERNEL_GSO_SEGMENTS);
         // SAFETY: an all-zero `mmsghdr` is valid: null pointers with lengths of 0.
@@ -203,7 +203,7 @@ impl ReceiveBatch {
     /// Creates a batch; `uses_udp_gro` if the socket has UDP_GRO.
     pub fn new(uses_udp_gro: bool) -> Self {
         let (messages, message_bytes) = if uses_udp_gro {
-            (MAX_AGGREGATES_PER_CALL, AGGREGATE_BYTES)
+            (MAX_AGGREGATES_PER_CALL, MAX_AGGREGATE_BYTES)
         } else {
             (MAX_MESSAGES_PER_CALL, HEADER_BYTES)
         };

@@ -35,7 +35,7 @@ const SEQUENCE_WINDOW_DATAGRAMS: u64 = 1 << 17;
 /// Below it, the flow is slow. Above it, a delay could overflow the socket's buffer.
 const MESSAGE_COUNTS_DELAYING_NEXT_CALL: Range<usize> = 2..32;
 /// A spinning source stops sleeping this long before a datagram is due, because a sleep can end that late.
-const SPIN_BEFORE_DUE: Duration = Duration::from_micros(100);
+const SPIN_TIME_BEFORE_DUE: Duration = Duration::from_micros(100);
 
 /// How a source waits until a datagram is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -224,7 +224,7 @@ fn send_paced(
 /// Waits until `due` and returns the current time; returns `None` if the load ends first.
 fn wait_until_due_or_end(due: Instant, wait: PacingWait, commands: &Commands) -> Option<Instant> {
     let spin_time = match wait {
-        PacingWait::Spin => SPIN_BEFORE_DUE,
+        PacingWait::Spin => SPIN_TIME_BEFORE_DUE,
         PacingWait::Sleep => Duration::ZERO,
     };
     while commands.current() == Command::Go {
@@ -268,7 +268,8 @@ impl SinkCounters<'_> {
                     }
                     let transit = header.transit_nanos(received_at_nanos);
                     self.jitter.record(transit);
-                    self.jitter.record_equal_transits(run.datagrams - 1);
+                    self.jitter
+                        .record_packets_with_last_transit(run.datagrams - 1);
                     if let (Some(delay), Ok(nanos)) = (&self.datagrams.delay, transit.try_into()) {
                         delay.record_many(Duration::from_nanos(nanos), run.datagrams);
                     }

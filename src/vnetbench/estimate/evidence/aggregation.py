@@ -34,7 +34,7 @@ def counter_rate_per_s(samples: Sequence[Sample], *counters: str) -> float | Non
 
 def percent_of_sampled_time(samples: Sequence[Sample], *counters: str) -> float | None:
     """Return the sum of several counters of seconds as a share of the samples' duration, 0 to 100 %."""
-    return share_percent(total_of_known_counters(samples, *counters), total_duration_s(samples))
+    return percent_at_most_100(total_of_known_counters(samples, *counters), total_duration_s(samples))
 
 
 def sum_known_values(*values: float | None) -> float | None:
@@ -54,7 +54,7 @@ def percent(part: float | None, whole: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def share_percent(part: float | None, whole: float | None) -> float | None:
+def percent_at_most_100(part: float | None, whole: float | None) -> float | None:
     """Return a part of `whole` in percent, at most 100; None if `whole` is zero.
 
     Counters of one sample are read one after another, and the kernel counts some waits only when they end.
@@ -64,7 +64,7 @@ def share_percent(part: float | None, whole: float | None) -> float | None:
     return None if value is None else min(100.0, value)
 
 
-def rest_of_time_percent(waiting: float | None, busy: float | None) -> float | None:
+def limit_waiting_to_time_not_busy_percent(waiting: float | None, busy: float | None) -> float | None:
     """Return the waiting time, limited to the time that is left beside the busy time, in percent."""
     return None if waiting is None else min(waiting, 100.0 - (busy or 0.0))
 

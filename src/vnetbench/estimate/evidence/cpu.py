@@ -9,10 +9,10 @@ from vnetbench.estimate.evidence.aggregation import (
     counter_rate_per_s,
     effective_knob_value,
     largest,
+    limit_waiting_to_time_not_busy_percent,
+    percent_at_most_100,
     percent_of_sampled_time,
     ratio,
-    rest_of_time_percent,
-    share_percent,
     sum_known_values,
     to_number,
     total_duration_s,
@@ -21,7 +21,7 @@ from vnetbench.estimate.evidence.aggregation import (
 from vnetbench.estimate.evidence.kernels import (
     IDLE_TIME_COUNTERS,
     INTERRUPT_TIME_COUNTERS,
-    Kernel,
+    ObservedKernel,
     has_own_kernel,
     max_softirq_percent,
 )
@@ -237,13 +237,15 @@ def cpu_evidence(data: TrialData) -> EvidenceValues:
 
 
 def _endpoint_cpu_values(
-    prefix: str, endpoints: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]
+    prefix: str, endpoints: SteadySamples, part: SteadyPart, kernels: Mapping[str, ObservedKernel]
 ) -> EvidenceValues:
     own_kernels = [kernels[endpoint.name] for endpoint, _ in endpoints if endpoint.name in kernels]
     busy = [_busiest_thread_cpu_percent(endpoint, samples, part) for endpoint, samples in endpoints]
     # In each sample, another thread can be the busiest: its waits can then add up to more than the time.
     waiting = [
-        rest_of_time_percent(percent_of_sampled_time(samples, "busiest_thread_waited_s"), own_busy)
+        limit_waiting_to_time_not_busy_percent(
+            percent_of_sampled_time(samples, "busiest_thread_waited_s"), own_busy
+        )
         for (_, samples), own_busy in zip(endpoints, busy, strict=True)
     ]
     return {
@@ -254,7 +256,7 @@ def _endpoint_cpu_values(
             percent_of_sampled_time(x, "cgroup_throttled_s") for _, x in endpoints
         ),
         f"{prefix}_throttled_periods_percent": largest(
-            share_percent(
+            percent_at_most_100(
                 total_of_counter(x, "cgroup_throttled_periods"), total_of_counter(x, "cgroup_periods")
             )
             for _, x in endpoints
@@ -281,22 +283,25 @@ def _streams_per_thread(
     return ratio(len(streams), threads)
 
 
-def _kernel_cpu_values(kernels: Sequence[Kernel]) -> EvidenceValues:
-    cpus = [(kernel, cpu) for kernel in kernels for cpu in kernel.cpu_times]
+def _kernel_cpu_values(kernels: Sequence[ObservedKernel]) -> EvidenceValues:
+    cpus = [(kernel, cpu) for kernel in kernels for cpu in kernel.cpu_seconds_by_cpu_and_state]
     if not cpus:
         return {}
     kernel, softirq_cpu = max(cpus, key=lambda each: each[0].time_percent(each[1], *INTERRUPT_TIME_COUNTERS))
     others_idle = [
-        kernel.time_percent(cpu, *IDLE_TIME_COUNTERS) for cpu in kernel.cpu_times if cpu != softirq_cpu
+        kernel.time_percent(cpu, *IDLE_TIME_COUNTERS)
+        for cpu in kernel.cpu_seconds_by_cpu_and_state
+        if cpu != softirq_cpu
     ]
     return {
         "busiest_cpu_percent": max(each.busy_percent(cpu) for each, cpu in cpus),
         "busiest_cpu_softirq_percent": kernel.time_percent(softirq_cpu, *INTERRUPT_TIME_COUNTERS),
         "softirq_cpu_busy_percent": kernel.busy_percent(softirq_cpu),
-        "softirq_kernel_cpus": float(len(kernel.cpu_times)),
+        "softirq_kernel_cpus": float(len(kernel.cpu_seconds_by_cpu_and_state)),
         "other_cpus_idle_percent": ratio(sum(others_idle), len(others_idle)),
         "steal_percent": max(
-            sum(each.time_percent(cpu, "steal_s") for cpu in each.cpu_times) / len(each.cpu_times)
+            sum(each.time_percent(cpu, "steal_s") for cpu in each.cpu_seconds_by_cpu_and_state)
+            / len(each.cpu_seconds_by_cpu_and_state)
             for each in kernels
         ),
         "worst_steal_percent": max(each.time_percent(cpu, "steal_s") for each, cpu in cpus),
@@ -306,7 +311,7 @@ def _kernel_cpu_values(kernels: Sequence[Kernel]) -> EvidenceValues:
     }
 
 
-def _other_work_cpus(kernel: Kernel, part: SteadyPart) -> float | None:
+def _other_work_cpus(kernel: ObservedKernel, part: SteadyPart) -> float | None:
     """Return the CPU time of foreign processes as a number of CPUs.
 
     A process's time includes packet processing of the kernel in its context; the CPUs' user and system times
@@ -324,7 +329,7 @@ def _other_work_cpus(kernel: Kernel, part: SteadyPart) -> float | None:
     if kernel.name == HOST:
         own_user_s += sum(sum(x.observation.thread_cpu_s.values()) for x in kernel.samples if x.observation)
         own_user_s += duration_s * _cpus_used_by_bench(part)
-    by_cpu = kernel.cpu_times.values()
+    by_cpu = kernel.cpu_seconds_by_cpu_and_state.values()
     user_s = sum(times.get("user_s", 0.0) + times.get("nice_s", 0.0) for times in by_cpu) - own_user_s
     # Observed threads count as user time here. Their time in the kernel makes `user_s` negative: move it.
     system_s = sum(times.get("system_s", 0.0) for times in by_cpu) - own_system_s + min(0.0, user_s)
@@ -345,7 +350,7 @@ def _busiest_thread_values_by_kind(host_samples: Sequence[Sample]) -> EvidenceVa
         "waiting": sum_values_by_name(each.thread_wait_s for each in observations),
     }
     return {
-        f"{prefix}_{state}_percent": share_percent(
+        f"{prefix}_{state}_percent": percent_at_most_100(
             largest(
                 time_s
                 for thread, time_s in by_thread.items()

@@ -14,7 +14,7 @@ from vnetbench.estimate.evidence.aggregation import (
     smallest,
     to_number,
 )
-from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel, has_own_kernel
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel, has_own_kernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
@@ -78,13 +78,13 @@ def cpu_set_evidence(data: TrialData) -> EvidenceValues:
 
 
 def _endpoint_cpu_set_values(
-    prefix: str, endpoints: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]
+    prefix: str, endpoints: SteadySamples, part: SteadyPart, kernels: Mapping[str, ObservedKernel]
 ) -> EvidenceValues:
     # One entry for each thread: its kernel, its CPUs, and the user time of its process.
     threads = [
         (
             kernel,
-            [cpu for cpu in cpus if cpu in kernel.cpu_times],
+            [cpu for cpu in cpus if cpu in kernel.cpu_seconds_by_cpu_and_state],
             percent_of_sampled_time(samples, "process_cpu_user_s"),
         )
         for endpoint, samples in endpoints
@@ -95,7 +95,7 @@ def _endpoint_cpu_set_values(
         f"{prefix}_cpus_softirq_percent": largest(
             smallest(kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS) for cpu in cpus)
             for kernel, cpus, _ in threads
-            if len(kernel.cpu_times) > 1
+            if len(kernel.cpu_seconds_by_cpu_and_state) > 1
         ),
         f"{prefix}_cpus_other_work_percent": largest(
             smallest(
@@ -105,7 +105,7 @@ def _endpoint_cpu_set_values(
             for kernel, cpus, own_percent in threads
         ),
         f"{prefix}_cpus_percent": smallest(
-            percent(len(cpus), len(kernel.cpu_times)) for kernel, cpus, _ in threads
+            percent(len(cpus), len(kernel.cpu_seconds_by_cpu_and_state)) for kernel, cpus, _ in threads
         ),
     }
 
@@ -119,7 +119,7 @@ def _max_threads_per_allowed_cpu(part: SteadyPart) -> float | None:
 
 def _allowed_host_cpu_sets(part: SteadyPart) -> Iterator[tuple[int, ...]]:
     """Yield the host CPUs that each thread of the load, or each vCPU, may use."""
-    for endpoint, samples in (*part.endpoints, *part.forwarders):
+    for endpoint, samples in (*part.endpoints, *part.forwarding_guest_observers):
         vcpus = effective_knob_value(part.trial, "vcpu_pin", endpoint.name)
         if has_own_kernel(samples) and isinstance(vcpus, list):
             yield from (parse_cpu_list(str(cpus)) for cpus in vcpus)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from vnetbench.estimate.evidence.aggregation import effective_knob_value, median, to_number, total_duration_s
 from vnetbench.estimate.steady_state import SteadyPart
@@ -14,6 +15,7 @@ TRANSFERS_LOAD_PART = "transfers"
 """The part of `mixed` that is its load."""
 _STREAM_SAMPLE_FIELDS = ("bytes", "rtt_us", "cwnd", "retransmits")
 """Values with a field of their own in `StreamSample`; all others are in its `details`."""
+_NUMBER_TYPES = frozenset({int, float})
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,12 @@ class Flow:
         known = self.values(counter)
         return sum(known) if known else None
 
-    def values(self, name: str) -> list[float]:
+    def values(self, name: str) -> Sequence[float]:
         """Return a value of each sample that has it."""
-        return [value for value in self._sample_values(name) if value is not None]
+        if name not in self._known_values_by_name:
+            known = [value for value in self._sample_values(name) if value is not None]
+            self._known_values_by_name[name] = known
+        return self._known_values_by_name[name]
 
     def ratios(self, numerator: str, denominator: str) -> Iterator[float]:
         """Yield the ratio of two values in each sample that has both."""
@@ -47,11 +52,19 @@ class Flow:
     def _sample_values(self, name: str) -> Sequence[float | None]:
         """Return a value of each sample. Values are cached: many metrics use the same few names."""
         if name not in self._sample_values_by_name:
-            self._sample_values_by_name[name] = [
-                to_number(getattr(x, name) if name in _STREAM_SAMPLE_FIELDS else x.details.get(name))
-                for x in self.samples
-            ]
+            stored = (
+                [getattr(x, name) for x in self.samples]
+                if name in _STREAM_SAMPLE_FIELDS
+                else [x.details.get(name) for x in self.samples]
+            )
+            are_numbers = _NUMBER_TYPES.issuperset(map(type, stored))
+            convert: Callable[[Any], float | None] = float if are_numbers else to_number
+            self._sample_values_by_name[name] = list(map(convert, stored))
         return self._sample_values_by_name[name]
+
+    @cached_property
+    def _known_values_by_name(self) -> dict[str, Sequence[float]]:
+        return {}
 
     @cached_property
     def _sample_values_by_name(self) -> dict[str, Sequence[float | None]]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
-    rest_of_time_percent,
-    share_percent,
+    limit_waiting_to_time_not_busy_percent,
+    percent_at_most_100,
     sum_known_values,
     total_duration_s,
 )
@@ -29,7 +29,7 @@ from vnetbench.results.records import Sample
 PERCENT_OF_LOST_FRAMES = "% of lost frames"
 MIN_LOST_FRAMES_FOR_LOCATION = 50
 """Fewer losses are not located: a momentary disturbance is not a limit."""
-_TEXTS_BY_DROP_LOCATION = {
+_LABEL_MEANING_COUNTERS_BY_DROP_LOCATION = {
     AT_SWITCH: (
         "frames lost at the switch",
         "share of the lost frames that a virtual switch or a forwarding guest dropped on arrival, or "
@@ -59,7 +59,7 @@ _TEXTS_BY_DROP_LOCATION = {
     ),
 }
 """Drop location to label, meaning and counters."""
-_THREAD_KINDS_AND_TEXTS = (
+_METRIC_PREFIXES_THREAD_KINDS_AND_TEXTS = (
     ("switch", ("switch", "ovs-vswitchd"), "thread that receives frames for the virtual switch"),
     ("sink", ("sink",), "thread that receives and counts frames for the receivers"),
 )
@@ -89,11 +89,11 @@ FRAME_EVIDENCE_METRICS = (
             f"{meaning}. Absent for fewer than {MIN_LOST_FRAMES_FOR_LOCATION} lost frames",
             counters,
         )
-        for location, (label, meaning, counters) in _TEXTS_BY_DROP_LOCATION.items()
+        for location, (label, meaning, counters) in _LABEL_MEANING_COUNTERS_BY_DROP_LOCATION.items()
     ),
     *(
         metric
-        for prefix, _, thread in _THREAD_KINDS_AND_TEXTS
+        for prefix, _, thread in _METRIC_PREFIXES_THREAD_KINDS_AND_TEXTS
         for metric in (
             EvidenceMetric(
                 f"{prefix}_thread_busy_percent",
@@ -128,19 +128,19 @@ def frame_evidence(data: TrialData) -> EvidenceValues:
         return {}
     values: EvidenceValues = {
         "frames_lost_percent": losses.lost_percent,
-        "frames_unpaced": _is_unpaced(data.steady_part),
+        "frames_unpaced": _one_if_unpaced(data.steady_part),
     }
     if losses.lost_frames >= MIN_LOST_FRAMES_FOR_LOCATION:
         values |= {
             f"lost_{location}_percent": losses.percent_of_lost(location)
-            for location in _TEXTS_BY_DROP_LOCATION
+            for location in _LABEL_MEANING_COUNTERS_BY_DROP_LOCATION
         }
-    for prefix, kinds, _ in _THREAD_KINDS_AND_TEXTS:
+    for prefix, kinds, _ in _METRIC_PREFIXES_THREAD_KINDS_AND_TEXTS:
         values |= _busiest_thread_values(data.steady_part.host_samples, f"{prefix}_thread", kinds)
     return values
 
 
-def _is_unpaced(part: SteadyPart) -> float:
+def _one_if_unpaced(part: SteadyPart) -> float:
     sources = [
         stream
         for endpoint, _ in part.senders
@@ -172,9 +172,9 @@ def _busiest_thread_values(
         return {}
     busiest = max(cpu_s, key=lambda thread: cpu_s[thread] + wait_s[thread])
     duration_s = total_duration_s(observed)
-    busy = share_percent(cpu_s[busiest], duration_s)
-    waiting = share_percent(wait_s[busiest], duration_s) if busiest in wait_s else None
-    waiting = rest_of_time_percent(waiting, busy)
+    busy = percent_at_most_100(cpu_s[busiest], duration_s)
+    waiting = percent_at_most_100(wait_s[busiest], duration_s) if busiest in wait_s else None
+    waiting = limit_waiting_to_time_not_busy_percent(waiting, busy)
     return {
         f"{prefix}_busy_percent": busy,
         f"{prefix}_waiting_percent": waiting,

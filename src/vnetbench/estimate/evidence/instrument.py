@@ -34,7 +34,7 @@ INSTRUMENT_EVIDENCE_METRICS = (
         "sampler_cpu_percent",
         CPU_SUM_UNIT,
         "CPU time of samplers and bench",
-        "CPU time of all agents' samplers and of the bench in the whole trial. In a trial with a search, "
+        "CPU time of all agents' samplers and of the bench while the load runs. In a trial with a search, "
         "the bench's CPU time is not counted",
         ("sampler_cpu_s", "bench_cpu_s"),
     ),

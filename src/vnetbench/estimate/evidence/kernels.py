@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.evidence.aggregation import largest
-from vnetbench.estimate.guests import cpu_seconds_by_work_kind, sum_values_by_name
+from vnetbench.estimate.guests import cpu_seconds_by_state, sum_values_by_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, EndpointRecord, Sample
 
@@ -15,27 +15,27 @@ IDLE_TIME_COUNTERS = ("idle_s", "iowait_s")
 
 
 @dataclass(frozen=True)
-class Kernel:
+class ObservedKernel:
     """A kernel that carries the load."""
 
     name: str
     samples: Sequence[Sample]
-    cpu_times: Mapping[int, Mapping[str, float]]
+    cpu_seconds_by_cpu_and_state: Mapping[int, Mapping[str, float]]
     """CPU number to seconds by kind of work."""
 
-    def runs(self, endpoint: EndpointRecord, samples: Sequence[Sample]) -> bool:
+    def runs_endpoint(self, endpoint: EndpointRecord, samples: Sequence[Sample]) -> bool:
         """Return whether an endpoint with these samples runs on this kernel."""
         return endpoint.name == self.name or (self.name == HOST and not has_own_kernel(samples))
 
     def time_percent(self, cpu: int, *kinds: str) -> float:
         """Return the share of a CPU's time spent on these kinds of work, in percent."""
-        times = self.cpu_times[cpu]
+        times = self.cpu_seconds_by_cpu_and_state[cpu]
         return 100 * sum(times.get(kind, 0.0) for kind in kinds) / (sum(times.values()) or 1.0)
 
     def busy_percent(self, cpu: int) -> float:
         """Return the share of a CPU's time that was not idle, in percent; 0 for a CPU without times."""
         return self.time_percent(
-            cpu, *(kind for kind in self.cpu_times[cpu] if kind not in IDLE_TIME_COUNTERS)
+            cpu, *(kind for kind in self.cpu_seconds_by_cpu_and_state[cpu] if kind not in IDLE_TIME_COUNTERS)
         )
 
 
@@ -44,26 +44,30 @@ def has_own_kernel(samples: Sequence[Sample]) -> bool:
     return any(x.cpu for x in samples)
 
 
-def collect_kernels(part: SteadyPart) -> list[Kernel]:
+def collect_kernels(part: SteadyPart) -> list[ObservedKernel]:
     """Return the endpoints' own kernels, and the host's if it carries the load or its guests."""
-    endpoints = (*part.endpoints, *part.forwarders)
+    endpoints = (*part.endpoints, *part.forwarding_guest_observers)
     by_name = [(endpoint.name, samples) for endpoint, samples in endpoints if has_own_kernel(samples)]
     if len(by_name) < len(endpoints) or any(x.observation for x in part.host_samples):
         by_name.append((HOST, part.host_samples))
-    kernels = [Kernel(name, samples, _cpu_times_by_cpu(samples)) for name, samples in by_name]
-    return [kernel for kernel in kernels if kernel.cpu_times]
+    kernels = [
+        ObservedKernel(name, samples, _sum_cpu_seconds_by_cpu_and_state(samples)) for name, samples in by_name
+    ]
+    return [kernel for kernel in kernels if kernel.cpu_seconds_by_cpu_and_state]
 
 
-def max_softirq_percent(kernels: Iterable[Kernel]) -> float | None:
+def max_softirq_percent(kernels: Iterable[ObservedKernel]) -> float | None:
     """Return the interrupt time of the CPU that has the most of it, over all kernels, in percent."""
     return largest(
-        kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS) for kernel in kernels for cpu in kernel.cpu_times
+        kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS)
+        for kernel in kernels
+        for cpu in kernel.cpu_seconds_by_cpu_and_state
     )
 
 
-def _cpu_times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
+def _sum_cpu_seconds_by_cpu_and_state(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
     parts: dict[int, list[Mapping[str, float]]] = {}
     for sample in samples:
         for cpu in sample.cpu:
-            parts.setdefault(int(cpu["cpu"]), []).append(cpu_seconds_by_work_kind(cpu))
+            parts.setdefault(int(cpu["cpu"]), []).append(cpu_seconds_by_state(cpu))
     return {number: sum_values_by_name(times) for number, times in parts.items()}

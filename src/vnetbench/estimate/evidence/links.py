@@ -169,7 +169,7 @@ def _qdisc_values(ports: Sequence[Port]) -> EvidenceValues:
         "overlimits_per_s": sum_known_values(*(median(port.sample_rates("overlimits")) for port in ports)),
         "qdisc_drops_per_s": sum_known_values(*(port.mean_rate("drops") for port in ports)),
     }
-    backlogs = [(backlog, port) for port in ports if (backlog := port.backlog_bytes) is not None]
+    backlogs = [(backlog, port) for port in ports if (backlog := port.median_backlog_bytes) is not None]
     if backlogs:
         backlog_bytes, port = max(backlogs, key=lambda each: each[0])
         values |= {
@@ -207,7 +207,7 @@ def _foreign_traffic_percent(data: TrialData) -> float | None:
     for port in data.ports:
         crossing = (name for name in test_bytes if not port.pairs or port.pairs & pairs[name])
         sent = sum_known_values(*(test_bytes[name] for name in crossing))
-        by_sample = port.sample_totals(*_INTERFACE_BYTE_COUNTERS)
+        by_sample = port.counter_sum_per_sample(*_INTERFACE_BYTE_COUNTERS)
         carried = sum(by_sample)
         if sent is not None and carried > 0:
             shares.append(100 * max(0.0, carried - max(by_sample) - sent) / carried)
@@ -292,7 +292,7 @@ def _count_drops_on_path(data: TrialData) -> float:
     part = data.steady_part
     rates = [
         counter_rate_per_s(samples, *_PATH_DROP_COUNTERS)
-        for _, samples in (*part.endpoints, *part.forwarders)
+        for _, samples in (*part.endpoints, *part.forwarding_guest_observers)
     ]
     rates += [counter_rate_per_s(kernel.samples, "softnet_dropped") for kernel in data.kernels]
     rates += [port.mean_rate("drops") for port in data.ports[len(part.endpoints) :]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
@@ -12,12 +13,15 @@ from vnetbench.estimate.evidence.aggregation import (
     ratio,
     smallest,
     sum_known_values,
+    to_number,
     total_of_counter,
 )
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.queue_directions import DATA, direction
+from vnetbench.estimate.evidence.queue_directions import DATA, classify_port_direction
+from vnetbench.estimate.evidence.shapers import endpoints_on_path, path_state, qdiscs_on_path
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.results.records import Sample
+from vnetbench.results.records import HOST, EndpointRecord, Sample
 
 _SECONDS_PER_RULE = 10e-9
 """Rough CPU time of one firewall rule that does not match: 5 to 20 ns on CPUs of the last ten years."""
@@ -31,10 +35,26 @@ PACKET_WORK_EVIDENCE_METRICS = (
         "filter_work_percent",
         "% of work",
         "estimated work in firewall rules and filters",
-        "packets per second of the busiest endpoint, times 10 ns for each firewall rule and 30 ns for each "
-        "filter of traffic control, as a share of the CPU time of the load and of its packets. It is an "
-        "upper limit, because a packet that an early rule accepts skips the later rules. At most 100 %",
-        ("rx_packets", "tx_packets", "path_state.netfilter_rules", "path_state.tc_filters", "cpu"),
+        "packets per second of a hop, times 10 ns for each firewall rule and 30 ns for each filter of "
+        "traffic control that a packet passes there, of the hop with the most, as a share of the CPU time "
+        "of the load and of its packets. It is an upper limit where rules have no counters. At most 100 %",
+        (
+            "rx_packets",
+            "tx_packets",
+            "path_state.netfilter_rules_per_packet",
+            "path_state.netfilter_rules",
+            "path_state.qdiscs[].filters",
+            "path_state.qdiscs[].sent_packets",
+            "cpu",
+        ),
+    ),
+    EvidenceMetric(
+        "interrupt_us_per_packet",
+        "µs",
+        "interrupt time per packet",
+        "time that the CPUs spend in interrupts, divided by the packets that the kernel processed, of the "
+        "kernel with the most. It includes rules, filters, captures and the forwarding itself",
+        ("softnet_processed", "cpu[].softirq_s", "cpu[].irq_s"),
     ),
     EvidenceMetric(
         "segment_share_of_mtu_percent",
@@ -63,32 +83,108 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
         data: The data of the trial.
         known: Values of PATH_STATE_, PACKET_, WINDOW_ and TIME_EVIDENCE_METRICS.
     """
-    rules, filters = known.get("netfilter_rules"), known.get("tc_filters")
-    seconds_per_packet = sum_known_values(
-        None if rules is None else rules * _SECONDS_PER_RULE,
-        None if filters is None else filters * _SECONDS_PER_FILTER,
-    )
-    work_percent = sum_known_values(
-        known.get("load_cpus_load_percent"), known.get("load_cpus_packets_percent")
-    )
-    packets_per_s = largest(
-        counter_rate_per_s(samples, "rx_packets", "tx_packets") for _, samples in data.steady_part.endpoints
-    )
-    filter_work_percent = None
-    if (
-        seconds_per_packet is not None
-        and packets_per_s is not None
-        and work_percent
-        and known.get("load_cpus")
-    ):
-        work_cpus = (known["load_cpus"] or 0.0) * work_percent / 100
-        filter_work_percent = min(100.0, 100 * seconds_per_packet * packets_per_s / work_cpus)
     segment_percent = percent(known.get("mss_bytes"), _permitted_segment_bytes(known))
     return {
-        "filter_work_percent": filter_work_percent,
+        "filter_work_percent": _filter_work_percent(data, known),
+        "interrupt_us_per_packet": largest(_interrupt_us_per_packet(kernel) for kernel in data.kernels),
         "segment_share_of_mtu_percent": None if segment_percent is None else min(100.0, segment_percent),
         "split_at_port_ratio": _split_at_port_ratio(data),
     }
+
+
+def packet_work_places(data: TrialData) -> dict[str, str]:
+    """Return where these metrics were measured: the hop with the most work, and the kernel of the packets."""
+    hop = _hop_with_most_filter_work(data)
+    places = {"filter_work_percent": hop.name} if hop is not None and hop.filter_cpus else {}
+    times = [(_interrupt_us_per_packet(kernel) or 0.0, kernel.name) for kernel in data.kernels]
+    most_us, name = max(times, default=(0.0, ""))
+    return places | {"interrupt_us_per_packet": name} if most_us else places
+
+
+@dataclass(frozen=True)
+class _Hop:
+    """A network namespace on the path."""
+
+    name: str
+    filter_cpus: float
+    """Estimated CPU time of its rules and filters, as a number of CPUs."""
+
+
+def _filter_work_percent(data: TrialData, known: EvidenceValues) -> float | None:
+    """Return the work in rules and filters of the hop with the most, as a share of the load's work."""
+    hop = _hop_with_most_filter_work(data)
+    work_percent = sum_known_values(
+        known.get("load_cpus_load_percent"), known.get("load_cpus_packets_percent")
+    )
+    work_cpus = (known.get("load_cpus") or 0.0) * (work_percent or 0.0) / 100
+    if hop is None or not work_cpus:
+        return None
+    return min(100.0, 100 * hop.filter_cpus / work_cpus)
+
+
+def _hop_with_most_filter_work(data: TrialData) -> _Hop | None:
+    hops = [
+        _Hop(endpoint.name, cpus)
+        for endpoint in endpoints_on_path(data.steady_part)
+        if (cpus := _filter_cpus(data, endpoint)) is not None
+    ]
+    return max(hops, key=lambda hop: hop.filter_cpus, default=None)
+
+
+def _filter_cpus(data: TrialData, endpoint: EndpointRecord) -> float | None:
+    """Return the CPU time of a hop's rules and filters as a number of CPUs; None without its counters."""
+    state, packets_per_s = path_state(endpoint), _packets_per_s(data, endpoint.name)
+    passed = to_number(state.get("netfilter_rules_per_packet"))
+    # An older agent reports only how many rules there are.
+    rules = to_number(state.get("netfilter_rules")) if passed is None else passed
+    filters_per_s = _filter_passes_per_s(data, endpoint, packets_per_s)
+    return sum_known_values(
+        None if rules is None or packets_per_s is None else _SECONDS_PER_RULE * rules * packets_per_s,
+        None if filters_per_s is None else _SECONDS_PER_FILTER * filters_per_s,
+    )
+
+
+def _packets_per_s(data: TrialData, name: str) -> float | None:
+    """Return the packets per second that a hop receives and sends."""
+    if name == HOST:
+        ports = data.ports[len(data.steady_part.endpoints) :]
+        return sum_known_values(*(port.mean_rate("rx_packets", "tx_packets") for port in ports))
+    own = (*data.steady_part.endpoints, *data.steady_part.forwarding_guest_observers)
+    samples = next((samples for endpoint, samples in own if endpoint.name == name), ())
+    return counter_rate_per_s(samples, "rx_packets", "tx_packets")
+
+
+def _filter_passes_per_s(
+    data: TrialData, endpoint: EndpointRecord, packets_per_s: float | None
+) -> float | None:
+    """Return how often per second a packet passes a filter of traffic control at a hop.
+
+    A packet passes the filters of a queueing discipline that it crosses. The kernel counts segments there, so
+    the packets of the hop are the limit.
+    """
+    qdiscs = qdiscs_on_path(data, endpoint)
+    duration_s = data.steady_part.trial.duration_s
+    if "interfaces" not in path_state(endpoint):
+        # An older agent does not report which queueing disciplines have filters.
+        count = to_number(path_state(endpoint).get("tc_filters"))
+        return None if count is None or packets_per_s is None else count * packets_per_s
+    passes = 0.0
+    for qdisc in qdiscs:
+        crossing_per_s = ratio(to_number(qdisc.get("sent_packets")), duration_s)
+        per_s = smallest((crossing_per_s, packets_per_s))
+        passes += (to_number(qdisc.get("filters")) or 0.0) * (per_s or 0.0)
+    return passes
+
+
+def _interrupt_us_per_packet(kernel: ObservedKernel) -> float | None:
+    """Return the time of a kernel's CPUs in interrupts for each packet that it processed, in µs."""
+    interrupts_s = sum(
+        times.get(kind, 0.0)
+        for times in kernel.cpu_seconds_by_cpu_and_state.values()
+        for kind in INTERRUPT_TIME_COUNTERS
+    )
+    per_packet_s = ratio(interrupts_s, total_of_counter(kernel.samples, "softnet_processed"))
+    return None if per_packet_s is None else 1e6 * per_packet_s
 
 
 def _permitted_segment_bytes(known: EvidenceValues) -> float | None:
@@ -108,7 +204,7 @@ def _split_at_port_ratio(data: TrialData) -> float | None:
     ratios = [
         ratio(sent, ratio(port.mean_rate("tx_bytes"), port.mean_rate("tx_packets")))
         for port in ports
-        if direction(port) == DATA
+        if classify_port_direction(port) == DATA
     ]
     return largest(ratios)
 

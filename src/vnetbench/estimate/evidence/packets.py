@@ -19,7 +19,7 @@ from vnetbench.estimate.evidence.aggregation import (
     total_of_counter,
 )
 from vnetbench.estimate.evidence.flows import Flow
-from vnetbench.estimate.evidence.kernels import Kernel
+from vnetbench.estimate.evidence.kernels import ObservedKernel
 from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
@@ -237,7 +237,7 @@ def packet_evidence(data: TrialData) -> EvidenceValues:
         "stalled_percent": _stalled_percent(flows),
         "max_backoff": largest(value for flow in flows for value in flow.values("backoff")),
         "mtu_errors_per_s": _sum_of_endpoint_rates_per_s(
-            (*part.endpoints, *part.forwarders), *_MTU_ERROR_COUNTERS
+            (*part.endpoints, *part.forwarding_guest_observers), *_MTU_ERROR_COUNTERS
         ),
         "checksum_errors_per_s": _sum_of_endpoint_rates_per_s(part.endpoints, "udp_checksum_errors"),
     }
@@ -284,7 +284,7 @@ def _mtu_and_offload_values(part: SteadyPart) -> EvidenceValues:
     }
 
 
-def _receive_cpu_values(part: SteadyPart, kernels: Sequence[Kernel]) -> EvidenceValues:
+def _receive_cpu_values(part: SteadyPart, kernels: Sequence[ObservedKernel]) -> EvidenceValues:
     by_name = {kernel.name: kernel for kernel in kernels}
     receiving = [by_name.get(endpoint.name, by_name.get(HOST)) for endpoint, _ in part.receivers]
     by_kernel = [

@@ -18,7 +18,7 @@ from vnetbench.estimate.evidence.aggregation import (
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.other_programs import list_other_programs, programs_interval_s
-from vnetbench.estimate.evidence.shapers import endpoints_on_path, path_state
+from vnetbench.estimate.evidence.shapers import endpoints_on_path, own_interfaces_on_path, path_state
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.quantity import CPU_SUM_UNIT
 from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
@@ -118,16 +118,45 @@ def path_state_evidence(data: TrialData) -> EvidenceValues:
 def _foreign_packet_sockets(
     data: TrialData, endpoint: EndpointRecord, state: Mapping[str, Any]
 ) -> float | None:
-    """Return the packet sockets in an endpoint's namespace that the virtual switch does not use itself."""
+    """Return the packet sockets at a hop that are on the path and that the virtual switch does not use."""
     count = to_number(state.get("packet_sockets"))
     own = data.switch_packet_sockets if endpoint.name == HOST else 0
-    return None if count is None else max(0.0, count - own)
+    elsewhere = _packet_sockets_elsewhere(data, endpoint, state)
+    return None if count is None else max(0.0, count - own - elsewhere)
+
+
+def _packet_sockets_elsewhere(data: TrialData, endpoint: EndpointRecord, state: Mapping[str, Any]) -> float:
+    """Return the packet sockets that get only packets of interfaces which are not on the path."""
+    on_path = own_interfaces_on_path(data, endpoint)
+    if on_path is None:
+        return 0.0
+    others = (each for each in _list_of_mappings(state.get("interfaces")) if each.get("name") not in on_path)
+    return sum(to_number(each.get("packet_sockets")) or 0.0 for each in others)
+
+
+def path_state_places(data: TrialData) -> dict[str, str]:
+    """Return the hop with the most of each of these metrics, where there is any."""
+    places = {}
+    endpoints = endpoints_on_path(data.steady_part)
+    for metric in ("foreign_packet_sockets", "tc_filters", "netfilter_rules"):
+        counts = [(_count_at_hop(data, each, metric) or 0.0, each.name) for each in endpoints]
+        most, name = max(counts, default=(0.0, ""))
+        if most:
+            places[metric] = name
+    return places
+
+
+def _count_at_hop(data: TrialData, endpoint: EndpointRecord, metric: str) -> float | None:
+    state = path_state(endpoint)
+    if metric == "foreign_packet_sockets":
+        return _foreign_packet_sockets(data, endpoint, state)
+    return to_number(state.get(metric))
 
 
 def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:
     for endpoint in endpoints:
         yield to_number(mapping_or_empty(endpoint.totals.get("counters")).get("carrier_changes"))
-        for interface in _mappings(endpoint.totals.get("interfaces")):
+        for interface in _list_of_mappings(endpoint.totals.get("interfaces")):
             yield to_number(interface.get("carrier_changes"))
 
 
@@ -150,5 +179,5 @@ def _program_percent(program: Mapping[str, Any], interval_s: float) -> float | N
     return use if use is None or not threads else min(use, 100 * threads)
 
 
-def _mappings(value: object) -> list[Mapping[str, Any]]:
+def _list_of_mappings(value: object) -> list[Mapping[str, Any]]:
     return [mapping_or_empty(each) for each in value] if isinstance(value, list) else []

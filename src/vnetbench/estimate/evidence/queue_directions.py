@@ -14,7 +14,7 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 DATA, ACKS, BOTH = "data", "acknowledgements", "both directions"
 _MIN_BYTE_RATIO_OF_DATA = 4.0
 """A one-way load has far more bytes of data than of acknowledgements, also without aggregation."""
-_COUNTERS = (
+_QUEUE_DIRECTION_COUNTERS = (
     "qdisc_backlog_bytes",
     "qdisc_drops",
     "interfaces[].qdisc.backlog_bytes",
@@ -28,7 +28,7 @@ QUEUE_DIRECTION_EVIDENCE_METRICS = (
         "time in which a queue holds back data",
         "share of the readings at which a queueing discipline held packets or had dropped some, of "
         "the busiest queue that carries the data of a one-way load",
-        _COUNTERS,
+        _QUEUE_DIRECTION_COUNTERS,
     ),
     EvidenceMetric(
         "ack_queue_busy_percent",
@@ -36,10 +36,10 @@ QUEUE_DIRECTION_EVIDENCE_METRICS = (
         "time in which a queue holds back acknowledgements",
         "share of the readings at which a queueing discipline held packets or had dropped some, of the "
         "busiest queue that carries the acknowledgements of a one-way load",
-        _COUNTERS,
+        _QUEUE_DIRECTION_COUNTERS,
     ),
 )
-_PLACED_METRICS: Mapping[str, tuple[str, ...]] = {
+_DIRECTIONS_BY_PLACED_METRIC: Mapping[str, tuple[str, ...]] = {
     "overlimits_per_s": (DATA, ACKS, BOTH),
     "backlog_delay_us": (DATA, ACKS, BOTH),
     "qdisc_drops_per_s": (DATA, ACKS, BOTH),
@@ -58,20 +58,24 @@ def queue_direction_evidence(data: TrialData) -> EvidenceValues:
     }
 
 
-def queue_places(data: TrialData) -> dict[str, str]:
+def queue_place_by_metric(data: TrialData) -> dict[str, str]:
     """Return the queue behind each of these metrics: its interface, its direction and its kind."""
     places = {}
-    for metric, directions in _PLACED_METRICS.items():
-        ports = [port for port in data.ports if direction(port) in directions and _activity(port, metric) > 0]
+    for metric, directions in _DIRECTIONS_BY_PLACED_METRIC.items():
+        ports = [
+            port
+            for port in data.ports
+            if classify_port_direction(port) in directions and _contribution_to_metric(port, metric) > 0
+        ]
         if ports:
-            busiest = max(ports, key=lambda port: _activity(port, metric))
-            places[metric] = _describe(busiest, data)
+            busiest = max(ports, key=lambda port: _contribution_to_metric(port, metric))
+            places[metric] = _describe_port_queue(busiest, data)
     if place := shaper_place(data):
         places |= dict.fromkeys(_SHAPER_METRICS, place)
     return places
 
 
-def direction(port: Port) -> str:
+def classify_port_direction(port: Port) -> str:
     """Return what the interface sends: data, acknowledgements, or both."""
     sent, received = port.mean_rate("tx_bytes") or 0.0, port.mean_rate("rx_bytes") or 0.0
     if sent > _MIN_BYTE_RATIO_OF_DATA * received:
@@ -79,8 +83,8 @@ def direction(port: Port) -> str:
     return ACKS if received > _MIN_BYTE_RATIO_OF_DATA * sent else BOTH
 
 
-def _busiest_percent(ports: Iterable[Port], wanted: str) -> float | None:
-    return largest(_busy_percent(port) for port in ports if direction(port) == wanted)
+def _busiest_percent(ports: Iterable[Port], wanted_direction: str) -> float | None:
+    return largest(_busy_percent(port) for port in ports if classify_port_direction(port) == wanted_direction)
 
 
 def _busy_percent(port: Port) -> float | None:
@@ -90,21 +94,23 @@ def _busy_percent(port: Port) -> float | None:
     return percent(len(busy), len(readings))
 
 
-def _activity(port: Port, metric: str) -> float:
+def _contribution_to_metric(port: Port, metric: str) -> float:
     """Return how much a queue contributes to a metric."""
     if metric == "backlog_delay_us":
-        return port.backlog_bytes or 0.0
+        return port.median_backlog_bytes or 0.0
     if metric.endswith("_busy_percent"):
         return _busy_percent(port) or 0.0
     counter = "drops" if metric == "qdisc_drops_per_s" else "overlimits"
     return port.mean_rate(counter) or 0.0
 
 
-def _describe(port: Port, data: TrialData) -> str:
+def _describe_port_queue(port: Port, data: TrialData) -> str:
     is_own = any(port is each for each in data.ports[: len(data.steady_part.endpoints)])
     where = f"{port.name}'s interface" if is_own else f"port {port.name}"
     towards = f" towards {port.leads_to}" if port.leads_to else ""
-    carried = {DATA: "the data", ACKS: "the acknowledgements", BOTH: "both directions"}[direction(port)]
+    carried = {DATA: "the data", ACKS: "the acknowledgements", BOTH: "both directions"}[
+        classify_port_direction(port)
+    ]
     kind = "" if is_own else _queue_kind(port.name, data)
     return f"{where}{towards}, which carries {carried}{f', {kind}' if kind else ''}"
 

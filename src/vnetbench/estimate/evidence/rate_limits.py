@@ -21,7 +21,7 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import mapping_or_empty
 
 _COUNTER_BY_UNIT = {"bytes": "rx_bytes", "packets": "rx_packets"}
-_MOST_OF_RATE_PERCENT = 150.0
+_MAX_PLAUSIBLE_RATE_SHARE_PERCENT = 150.0
 """A load that a rate limits stays below it, except for a burst at its start."""
 
 RATE_LIMIT_EVIDENCE_METRICS = (
@@ -44,15 +44,18 @@ def rate_limit_evidence(data: TrialData) -> EvidenceValues:
     if not lists:
         return {}
     limits = [mapping_or_empty(each) for limits in lists for each in limits]
-    shares = [_share_percent(data, str(limit.get("unit")), to_number(limit.get("per_s"))) for limit in limits]
+    shares = [
+        _share_of_limit_percent(data, str(limit.get("unit")), to_number(limit.get("per_s")))
+        for limit in limits
+    ]
     known = [share for share in shares if share is not None]
     if limits and not known:
         return {}
-    possible = (share for share in known if share <= _MOST_OF_RATE_PERCENT)
+    possible = (share for share in known if share <= _MAX_PLAUSIBLE_RATE_SHARE_PERCENT)
     return {"rate_limit_share_percent": max((0.0, *possible))}
 
 
-def _share_percent(data: TrialData, unit: str, limit_per_s: float | None) -> float | None:
+def _share_of_limit_percent(data: TrialData, unit: str, limit_per_s: float | None) -> float | None:
     counter = _COUNTER_BY_UNIT.get(unit)
     if counter is None:
         return None

@@ -13,22 +13,29 @@ from typing import Any
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
+    effective_knob_value,
     largest,
+    percent_at_most_100,
     ratio,
-    share_percent,
+    smallest,
     sum_known_values,
     to_number,
     total_of_counter,
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.path_interfaces import interfaces_on_path, list_interfaces
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
 
 _ROOT = "root"
-_MAX_SEGMENTS_PER_PACKET = 64 * 1024 / 1448
-"""Segments of Ethernet's usual size in the largest packet that a shaper can get. A NIC that divides packets
-itself counts the parts, so its counters do not show how large they were."""
+_LARGEST_PACKET_BYTES = 64 * 1024
+"""The largest packet that a shaper can get. A NIC that divides packets itself counts the parts, so its
+counters do not show how large they were."""
+_USUAL_MSS_BYTES = 1448
+"""Ethernet's usual segment size, for streams that do not report theirs."""
+_SEVERAL = 2
+"""Segments in a counted packet from which on the counter shows large packets."""
 
 SHAPER_EVIDENCE_METRICS = (
     EvidenceMetric(
@@ -95,23 +102,26 @@ class Shaper:
 def shaper_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of SHAPER_EVIDENCE_METRICS."""
     trial_s = data.steady_part.trial.duration_s
-    shaper = _busiest_shaper(data.steady_part)
+    shaper = _busiest_shaper(data)
     values: EvidenceValues = {
-        "shaper_drops_per_s": ratio(largest(each.drops for each in _shapers(data.steady_part)), trial_s),
+        "shaper_drops_per_s": ratio(largest(each.drops for each in _shapers(data)), trial_s),
         "unsampled_queue_drops_per_s": unsampled_queue_drops_per_s(data),
     }
     if shaper is not None:
         values |= {
             "shaper_rate_share_percent": shaper.rate_share_percent,
             "shaper_delays_per_s": ratio(shaper.delays + shaper.drops, trial_s),
-            "shaper_delays_per_packet": ratio(shaper.delays * _segments_per_packet(data), shaper.segments),
+            "shaper_delays_per_packet": ratio(
+                shaper.delays * (_segments_per_packet(data) or _most_segments_per_packet(data)),
+                shaper.segments,
+            ),
         }
     return values
 
 
 def shaper_place(data: TrialData) -> str:
     """Return where the busiest shaper is, such as `interface ifb0 of b1, tbf`; empty without a shaper."""
-    shaper = _busiest_shaper(data.steady_part)
+    shaper = _busiest_shaper(data)
     if shaper is None:
         return ""
     where = "" if shaper.endpoint == HOST else f" of {shaper.endpoint}"
@@ -125,7 +135,7 @@ def unsampled_queue_drops_per_s(data: TrialData) -> float | None:
     """
     drops = sum_known_values(
         *(
-            _root_drops(_qdiscs(endpoint), data.sampled_interfaces[endpoint.name])
+            _root_drops(qdiscs_on_path(data, endpoint), data.sampled_interfaces[endpoint.name])
             for endpoint in endpoints_on_path(data.steady_part)
             if endpoint.name in data.sampled_interfaces
             and isinstance(path_state(endpoint).get("qdiscs"), list)
@@ -141,9 +151,9 @@ def unsampled_link_share(data: TrialData) -> float:
     delays few of its packets only smooths bursts: it has some to send for that smaller share.
     """
     shares = []
-    for shaper in _shapers(data.steady_part):
+    for shaper in _shapers(data):
         if shaper.delays and shaper.interface not in data.sampled_interfaces.get(shaper.endpoint, ()):
-            delays_per_packet = ratio(shaper.delays * _MAX_SEGMENTS_PER_PACKET, shaper.segments)
+            delays_per_packet = ratio(shaper.delays * _most_segments_per_packet(data), shaper.segments)
             delayed_share = 1.0 if delays_per_packet is None else min(1.0, delays_per_packet)
             shares.append(delayed_share * shaper.rate_share_percent / 100)
     return max(shares, default=0.0)
@@ -163,18 +173,19 @@ def path_state(endpoint: EndpointRecord) -> Mapping[str, Any]:
     return mapping_or_empty(endpoint.totals.get("path_state"))
 
 
-def _busiest_shaper(part: SteadyPart) -> Shaper | None:
+def _busiest_shaper(data: TrialData) -> Shaper | None:
     """Return the shaper whose traffic is closest to its rate; None without a shaper."""
-    return max(_shapers(part), key=lambda shaper: shaper.rate_share_percent, default=None)
+    return max(_shapers(data), key=lambda shaper: shaper.rate_share_percent, default=None)
 
 
-def _shapers(part: SteadyPart) -> Iterator[Shaper]:
+def _shapers(data: TrialData) -> Iterator[Shaper]:
+    part = data.steady_part
     for endpoint in endpoints_on_path(part):
-        for qdisc in _qdiscs(endpoint):
+        for qdisc in qdiscs_on_path(data, endpoint):
             # An idle phase before the load sends next to nothing.
             sent_bits = 8 * (to_number(qdisc.get("sent_bytes")) or 0.0)
             capacity_bits = (to_number(qdisc.get("rate_bps")) or 0.0) * part.trial.duration_s
-            share = share_percent(sent_bits, capacity_bits)
+            share = percent_at_most_100(sent_bits, capacity_bits)
             if share is not None and not qdisc.get("is_gone"):
                 yield Shaper(
                     endpoint.name,
@@ -187,16 +198,44 @@ def _shapers(part: SteadyPart) -> Iterator[Shaper]:
                 )
 
 
-def _segments_per_packet(data: TrialData) -> float:
-    """Return the mean number of TCP segments in the packets that the senders' interfaces get; 1 if unknown.
+def _segments_per_packet(data: TrialData) -> float | None:
+    """Return the mean number of TCP segments in the packets that a shaper gets; None if no counter shows it.
 
     A queueing discipline delays whole packets, but the kernel counts what it sent in segments (bstats_update,
-    include/net/sch_generic.h).
+    include/net/sch_generic.h). An adapter that divides large packets may count the parts. So one segment per
+    counted packet shows their size only if there are no large packets, or if the interface does not divide
+    them.
     """
     segments = sum_known_values(*(flow.total("segments_out") for flow in data.tcp_senders))
+    if segments is None:
+        return 1.0
     senders = data.steady_part.senders
     packets = sum_known_values(*(total_of_counter(samples, "tx_packets") for _, samples in senders))
-    return max(1.0, ratio(segments, packets) or 1.0)
+    counted = max(1.0, ratio(segments, packets) or 1.0)
+    if counted >= _SEVERAL or all(_passes_packets_whole(data, endpoint) for endpoint, _ in senders):
+        return counted
+    sent_bytes = sum(sample.bytes for flow in data.tcp_senders for sample in flow.samples)
+    largest_bytes = smallest(flow.mss_bytes for flow in data.tcp_senders)
+    bytes_per_segment = ratio(sent_bytes, segments)
+    # A large packet has full segments. Where most segments are not full, there are none.
+    if largest_bytes and bytes_per_segment and bytes_per_segment < largest_bytes / _SEVERAL:
+        return counted
+    return None
+
+
+def _passes_packets_whole(data: TrialData, endpoint: EndpointRecord) -> bool:
+    """Return whether the counter of a sender's interface shows how large the packets were before it."""
+    trial, name = data.steady_part.trial, data.interface_by_endpoint.get(endpoint.name)
+    if effective_knob_value(trial, "gso", endpoint.name) is False:
+        return True
+    is_virtual_link = any(each.name == name and each.kind == "veth" for each in list_interfaces(endpoint))
+    return is_virtual_link and effective_knob_value(trial, "tso", endpoint.name) is True
+
+
+def _most_segments_per_packet(data: TrialData) -> float:
+    """Return the segments in the largest possible packet."""
+    mss_bytes = smallest(flow.mss_bytes for flow in data.tcp_senders)
+    return _LARGEST_PACKET_BYTES / mss_bytes if mss_bytes else _LARGEST_PACKET_BYTES / _USUAL_MSS_BYTES
 
 
 def _root_drops(qdiscs: list[Mapping[str, Any]], sampled: frozenset[str]) -> float:
@@ -209,6 +248,20 @@ def _root_drops(qdiscs: list[Mapping[str, Any]], sampled: frozenset[str]) -> flo
     )
 
 
-def _qdiscs(endpoint: EndpointRecord) -> list[Mapping[str, Any]]:
-    qdiscs = path_state(endpoint).get("qdiscs")
-    return [mapping_or_empty(each) for each in qdiscs] if isinstance(qdiscs, list) else []
+def qdiscs_on_path(data: TrialData, endpoint: EndpointRecord) -> list[Mapping[str, Any]]:
+    """Return the queueing disciplines on the path: on a machine of others, not those of other interfaces."""
+    listed = path_state(endpoint).get("qdiscs")
+    qdiscs = [mapping_or_empty(each) for each in listed] if isinstance(listed, list) else []
+    on_path = own_interfaces_on_path(data, endpoint)
+    return qdiscs if on_path is None else [each for each in qdiscs if each.get("interface") in on_path]
+
+
+def own_interfaces_on_path(data: TrialData, endpoint: EndpointRecord) -> frozenset[str] | None:
+    """Return the interfaces of a machine of others that are on the path.
+
+    None if all of them count: the namespace or guest is the testbed's own, or the machine does not show them.
+    """
+    start = data.interface_by_endpoint.get(endpoint.name)
+    if not data.has_machines_of_others or start is None:
+        return None
+    return interfaces_on_path(list_interfaces(endpoint), start)

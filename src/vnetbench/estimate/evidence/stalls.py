@@ -75,12 +75,16 @@ def stall_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of STALL_EVIDENCE_METRICS."""
     endpoints = [each for each in data.steady_part.trial.endpoints if each.role in _LOAD_ROLES]
     sources = [each for each in endpoints if each.role != "sink"]
-    requests = Counter(dict(merge_histograms(_whole_histogram(each, "latency") for each in sources)))
-    connects = Counter(dict(merge_histograms(_whole_histogram(each, "connect_time") for each in sources)))
-    stalled_requests = _stalls(requests, _MIN_RETRANSMISSION_TIMEOUT_NS)
-    stalled_connects = _stalls(connects, _SYN_TIMEOUT_NS)
+    requests = Counter(dict(merge_histograms(_histogram_of_whole_trial(each, "latency") for each in sources)))
+    connects = Counter(
+        dict(merge_histograms(_histogram_of_whole_trial(each, "connect_time") for each in sources))
+    )
+    stalled_requests = _values_timeout_above_median(requests, _MIN_RETRANSMISSION_TIMEOUT_NS)
+    stalled_connects = _values_timeout_above_median(connects, _SYN_TIMEOUT_NS)
     stall_count = max(stalled_requests.total(), stalled_connects.total())
-    retransmits = sum_known_values(*(_whole_count(each, "tcp_segments_retransmitted") for each in endpoints))
+    retransmits = sum_known_values(
+        *(_counter_of_whole_trial(each, "tcp_segments_retransmitted") for each in endpoints)
+    )
     return {
         "request_stall_percent": percent(_total_ns(stalled_requests), _total_ns(requests)),
         "connect_stall_percent": percent(_total_ns(stalled_connects), _total_ns(connects)),
@@ -92,7 +96,7 @@ def stall_evidence(data: TrialData) -> EvidenceValues:
     }
 
 
-def _whole_histogram(endpoint: EndpointRecord, kind: str) -> Histogram:
+def _histogram_of_whole_trial(endpoint: EndpointRecord, kind: str) -> Histogram:
     """Return a histogram of the whole trial; that of the samples if the agent reports no total."""
     buckets = mapping_or_empty(endpoint.totals.get(kind)).get("buckets")
     if isinstance(buckets, list):
@@ -100,19 +104,19 @@ def _whole_histogram(endpoint: EndpointRecord, kind: str) -> Histogram:
     return tuple(bucket for x in endpoint.samples for bucket in x.histograms.get(kind, ()))
 
 
-def _whole_count(endpoint: EndpointRecord, counter: str) -> float | None:
+def _counter_of_whole_trial(endpoint: EndpointRecord, counter: str) -> float | None:
     """Return a counter of the whole trial; that of the samples if the agent reports no total."""
     total = to_number(mapping_or_empty(endpoint.totals.get("counters")).get(counter))
     return total_of_counter(endpoint.samples, counter) if total is None else total
 
 
 def _syn_retransmits_percent(endpoint: EndpointRecord) -> float | None:
-    opened = _whole_count(endpoint, "tcp_connections_opened")
-    retransmits = _whole_count(endpoint, "tcp_syn_retransmits")
+    opened = _counter_of_whole_trial(endpoint, "tcp_connections_opened")
+    retransmits = _counter_of_whole_trial(endpoint, "tcp_syn_retransmits")
     return percent(retransmits, opened + retransmits) if opened and retransmits is not None else None
 
 
-def _stalls(histogram: Counter[int], timeout_ns: float) -> Counter[int]:
+def _values_timeout_above_median(histogram: Counter[int], timeout_ns: float) -> Counter[int]:
     """Return the part of a histogram that lies a timeout or more above its median."""
     threshold_ns = _median_ns(histogram) + timeout_ns
     return Counter({middle: count for middle, count in histogram.items() if middle >= threshold_ns})

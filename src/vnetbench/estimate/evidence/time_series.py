@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from vnetbench.estimate.evidence.aggregation import (
     largest,
+    percent_at_most_100,
     percent_of_sampled_time,
-    share_percent,
     sum_known_values,
 )
 from vnetbench.estimate.evidence.flows import collect_flows, select_load_flows
@@ -41,7 +41,7 @@ def _busiest_receiver_percent_of(counter: str) -> Callable[[SteadyPart], float |
 def _rwnd_limited_percent(part: SteadyPart) -> float | None:
     flows = select_load_flows(collect_flows(part), "source")
     limited_s = sum_known_values(*(flow.total("rwnd_limited_s") for flow in flows))
-    return share_percent(limited_s, sum(flow.duration_s for flow in flows))
+    return percent_at_most_100(limited_s, sum(flow.duration_s for flow in flows))
 
 
 _PLOTTED_METRICS: Mapping[str, _PlottedMetric] = {
@@ -60,7 +60,7 @@ _PLOTTED_METRICS: Mapping[str, _PlottedMetric] = {
     ),
     "rwnd_limited_percent": _PlottedMetric(20, _rwnd_limited_percent),
     "backlog_bytes": _PlottedMetric(
-        65536, lambda part: largest(port.backlog_bytes for port in collect_ports(part, {}))
+        65536, lambda part: largest(port.median_backlog_bytes for port in collect_ports(part, {}))
     ),
 }
 
@@ -106,7 +106,9 @@ def _split_into_sample_intervals(part: SteadyPart) -> Sequence[SteadyPart]:
                     (endpoints[name], samples[index]) for name, samples in part.load_intervals.items()
                 ],
                 host_samples=observed.get(HOST, []),
-                forwarders=[(endpoint, observed[endpoint.name]) for endpoint, _ in part.forwarders],
+                forwarding_guest_observers=[
+                    (endpoint, observed[endpoint.name]) for endpoint, _ in part.forwarding_guest_observers
+                ],
                 duration_s=length_s,
             )
         )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.estimate.evidence.flows import Flow, collect_flows, select_load_flows
-from vnetbench.estimate.evidence.kernels import Kernel, collect_kernels
+from vnetbench.estimate.evidence.kernels import ObservedKernel, collect_kernels
 from vnetbench.estimate.evidence.ports import Port, collect_ports, sampled_interfaces
 from vnetbench.estimate.frame_losses import FrameLosses, locate_frame_losses
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import TimeSeries
+from vnetbench.study.labs import HOSTS
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class TrialData:
     """The sending flows that are TCP connections."""
     tcp_receivers: Sequence[Flow]
     """The receiving ends of TCP connections."""
-    kernels: Sequence[Kernel]
+    kernels: Sequence[ObservedKernel]
     ports: Sequence[Port]
     sampled_interfaces: Mapping[str, frozenset[str]]
     """The interfaces whose queues are in the samples, by the endpoint or observer that reads them."""
@@ -39,6 +40,10 @@ class TrialData:
     """Where frames were lost; None without frames."""
     switch_packet_sockets: int = 0
     """Packet sockets of the testbed's own virtual switch."""
+    interface_by_endpoint: Mapping[str, str] = field(default_factory=dict)
+    """The interface of each endpoint that carries the load, where it is known."""
+    has_machines_of_others: bool = False
+    """Whether the endpoints are machines that also have interfaces which are not the testbed's."""
 
 
 def build_trial_data(
@@ -67,6 +72,8 @@ def build_trial_data(
         sampled_interfaces(part, testbed),
         locate_frame_losses(part.trial, testbed),
         _count_switch_packet_sockets(testbed),
+        {e["name"]: e["interface"] for e in testbed.get("endpoints") or () if e.get("interface")},
+        testbed.get("lab") == HOSTS,
     )
 
 

@@ -13,8 +13,8 @@ from vnetbench.estimate.evidence.aggregation import (
     mean,
     median,
     percent,
+    percent_at_most_100,
     ratio,
-    share_percent,
     smallest,
     sum_known_values,
     total_of_counter,
@@ -289,7 +289,7 @@ def _limited_time_percents(senders: Sequence[Flow]) -> EvidenceValues:
 
 def _mean_time_percent(flows: Sequence[Flow], counter: str) -> float | None:
     """Return a counter of seconds as a share of the time, mean of the flows."""
-    return share_percent(
+    return percent_at_most_100(
         sum_known_values(*(flow.total(counter) for flow in flows)), sum(flow.duration_s for flow in flows)
     )
 
@@ -319,7 +319,7 @@ def _rtt_and_window_values(senders: Sequence[Flow], receivers: Sequence[Flow]) -
             senders, lambda flow: _mean_in_flight_share(flow, "snd_wnd_bytes")
         ),
         "send_buffer_full_percent": _mean_ratio_percent(senders, "wmem_queued_bytes", "sndbuf_bytes"),
-        "goodput_over_window_law": median_over_flows(senders, _goodput_to_window_law_ratio),
+        "goodput_over_window_law": median_over_flows(senders, _goodput_over_littles_law),
         "send_buffer_bytes": median_over_flows(senders, lambda flow: median(flow.values("sndbuf_bytes"))),
         "receive_buffer_bytes": median_over_flows(
             receivers, lambda flow: median(flow.values("rcvbuf_bytes"))
@@ -355,7 +355,7 @@ def _mean_in_flight_bytes(flow: Flow) -> float | None:
     return None if segments is None or flow.mss_bytes is None else segments * flow.mss_bytes
 
 
-def _goodput_to_window_law_ratio(flow: Flow) -> float | None:
+def _goodput_over_littles_law(flow: Flow) -> float | None:
     in_flight_bytes, rtt_us = _mean_in_flight_bytes(flow), mean(flow.values("rtt_us"))
     return ratio(flow.goodput_bps, ratio(8e6 * in_flight_bytes, rtt_us) if in_flight_bytes else None)
 

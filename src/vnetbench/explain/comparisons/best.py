@@ -40,7 +40,7 @@ class BestComparison:
     best: BestTreatment
     irrelevant_difference_share: float
     """Share of the best value below which a difference is irrelevant."""
-    not_worse_treatments: tuple[int, ...]
+    treatments_within_margin: tuple[int, ...]
     """Treatments that are at most the margin worse than the best of the others."""
     worse_treatments: tuple[int, ...]
     """Treatments that are significantly worse, and not within the margin."""
@@ -58,7 +58,7 @@ def compare_with_best(summary: CampaignSummary) -> BestComparison | None:
         return None
     margin = summary.required_precision.half_width
     not_worse = tuple(
-        i for i in best.ratios if _is_not_worse_than_margin(summary, best.worst_ratio_to_best[i], margin)
+        i for i in best.ratios if _is_within_margin_of_best(summary, best.worst_ratio_to_best[i], margin)
     )
     worse = tuple(i for i in best.ratios if i not in best.tied_with and i not in not_worse)
     inconclusive = tuple(i for i in best.tied_with if i not in not_worse)
@@ -72,21 +72,23 @@ def best_treatment_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
         return ()
     by_index = {each.index: each for each in summary.treatments}
     best = by_index[comparison.best.index]
-    good = [best, *(by_index[index] for index in comparison.not_worse_treatments)]
-    text = _candidates_sentence(summary, comparison) + _others_sentence(summary, comparison, good[1:])
+    good = [best, *(by_index[index] for index in comparison.treatments_within_margin)]
+    text = _possibly_best_treatments_sentence(summary, comparison) + _other_treatments_sentence(
+        summary, comparison, good[1:]
+    )
     text += _cheapest_treatment_sentence(summary, good)
     return (
         Finding(
             kind="best",
             text=text,
             treatment_indices=tuple(each.index for each in good),
-            chart=_evidence_chart(summary, comparison),
+            chart=_ratios_to_best_chart(summary, comparison),
             details=_finding_details(summary, comparison),
         ),
     )
 
 
-def _candidates_sentence(summary: CampaignSummary, comparison: BestComparison) -> str:
+def _possibly_best_treatments_sentence(summary: CampaignSummary, comparison: BestComparison) -> str:
     """Return which treatments may be the best."""
     by_index = {each.index: each for each in summary.treatments}
     noun = metric_noun(summary.deciding_metric)
@@ -105,7 +107,7 @@ def _candidates_sentence(summary: CampaignSummary, comparison: BestComparison) -
     )
 
 
-def _others_sentence(
+def _other_treatments_sentence(
     summary: CampaignSummary, comparison: BestComparison, good: list[TreatmentSummary]
 ) -> str:
     """Return which treatments are within the margin, and how much worse the others may be."""
@@ -125,7 +127,7 @@ def _others_sentence(
     return f" {capitalize_sentence('; '.join(clauses))}." if clauses else ""
 
 
-def _is_not_worse_than_margin(summary: CampaignSummary, worst_ratio: float, margin: float) -> bool:
+def _is_within_margin_of_best(summary: CampaignSummary, worst_ratio: float, margin: float) -> bool:
     if is_lower_better(summary.deciding_metric):
         return worst_ratio < 1 / (1 - margin)
     return worst_ratio > 1 - margin
@@ -158,11 +160,11 @@ def _cheapest_treatment_sentence(summary: CampaignSummary, treatments: list[Trea
     )
 
 
-def _evidence_chart(summary: CampaignSummary, comparison: BestComparison) -> EvidenceChart:
+def _ratios_to_best_chart(summary: CampaignSummary, comparison: BestComparison) -> EvidenceChart:
     by_index = {each.index: each for each in summary.treatments}
     best_name = treatment_name(summary, by_index[comparison.best.index])
     series = {
-        **dict.fromkeys(comparison.not_worse_treatments, "not worse"),
+        **dict.fromkeys(comparison.treatments_within_margin, "not worse"),
         **dict.fromkeys(comparison.worse_treatments, "worse"),
         **dict.fromkeys(comparison.inconclusive_treatments, "inconclusive"),
     }
@@ -189,7 +191,7 @@ def _finding_details(summary: CampaignSummary, comparison: BestComparison) -> di
         "metric": summary.deciding_metric,
         "best": comparison.best.index,
         "margin": comparison.irrelevant_difference_share,
-        "not_worse": list(comparison.not_worse_treatments),
+        "not_worse": list(comparison.treatments_within_margin),
         "worse": list(comparison.worse_treatments),
         "inconclusive": list(comparison.inconclusive_treatments),
         "may_be_best": [comparison.best.index, *comparison.best.tied_with],

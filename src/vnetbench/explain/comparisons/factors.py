@@ -73,7 +73,7 @@ def factor_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
         Finding(
             "factors",
             text,
-            chart=_evidence_chart(summary, analysis),
+            chart=_effect_ratio_chart(summary, analysis),
             details=_finding_details(summary, analysis),
         ),
     )
@@ -90,7 +90,7 @@ def _effect_sentences(
         for name in dict.fromkeys(effect.factor for effect in significant)
     }
     noun = metric_noun(summary.deciding_metric)
-    for rank, effect in enumerate(_rank_effects(strongest, analysis.variance_shares)):
+    for rank, effect in enumerate(_sort_effects_by_importance(strongest, analysis.variance_shares)):
         if rank > 0:
             subject = "Another factor with an effect"
         else:
@@ -109,14 +109,16 @@ def _effect_sentences(
     yield from _caveat_sentences(summary, analysis)
 
 
-def _rank_effects(strongest: Mapping[str, Effect], shares: VarianceShares | None) -> list[Effect]:
+def _sort_effects_by_importance(
+    strongest_by_factor: Mapping[str, Effect], shares: VarianceShares | None
+) -> list[Effect]:
     """Order effects by their factors' share of the variance, then by size."""
 
     def importance(effect: Effect) -> tuple[float, float]:
         share = shares.terms.get((effect.factor,)) if shares else None
         return (share.value if share else 0.0, abs(_log_ratio_or_infinity(effect.ratio)))
 
-    return sorted(strongest.values(), key=importance, reverse=True)
+    return sorted(strongest_by_factor.values(), key=importance, reverse=True)
 
 
 def _variance_share_sentence(
@@ -179,7 +181,7 @@ def _caveat_sentences(summary: CampaignSummary, analysis: FactorAnalysis) -> Ite
         yield f"Too few trials to test {_join_with_and([factor_noun(name) for name in untested])}."
 
 
-def _evidence_chart(summary: CampaignSummary, analysis: FactorAnalysis) -> EvidenceChart:
+def _effect_ratio_chart(summary: CampaignSummary, analysis: FactorAnalysis) -> EvidenceChart:
     rows: list[tuple[str, Ratio, str]] = [
         (f"{level_phrase(e.factor, e.level)} / {level_phrase(e.factor, e.base_level)}", e.ratio, "effect")
         for e in analysis.effects

@@ -38,9 +38,9 @@ class _TrendOverEvidence(NamedTuple):
     """Trend of the deciding metric's logarithm over an evidence metric, with quiet and busy trials."""
 
     trend: Trend
-    percentile_5: float
+    evidence_percentile_5: float
     """Of the evidence metric."""
-    percentile_95: float
+    evidence_percentile_95: float
 
 
 def instability_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
@@ -77,7 +77,7 @@ def _drift_findings(summary: CampaignSummary) -> Iterator[Finding]:
             "Effects and comparisons remain valid, because they compare trials of the same block. "
             "Single values depend on the time of the trial."
         ),
-        candidates=(_candidate_cause("drift", 1 - trend.p_value),),
+        candidates=(_very_likely_candidate("drift", 1 - trend.p_value),),
         chart=_drift_chart(summary, series),
         details={"cause": "drift", "change": change, "p": trend.p_value, "blocks": len(blocks)},
     )
@@ -124,7 +124,7 @@ def _no_steady_state_findings(summary: CampaignSummary) -> Iterator[Finding]:
             "The values of these trials do not describe a steady state."
         ),
         treatment_indices=tuple(each.index for each in unsteady),
-        candidates=(_candidate_cause("warm_up", moving / trials),),
+        candidates=(_very_likely_candidate("warm_up", moving / trials),),
         details={"cause": "warm_up", "moving": moving, "trials": trials},
     )
 
@@ -180,8 +180,8 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         p_value = ratio.p_value or 0.0
         if p_value > _SIGNIFICANCE_LEVEL or busy - quiet < _MIN_DIFFERENCE_BY_OTHER_WORK_METRIC[name]:
             continue
-        decline = _share_lost_by_trend(
-            summary, _limit_change_to_trial_range(summary, trend.median_change_per_unit * (busy - quiet))
+        decline = _worsening_share(
+            summary, _clamp_log_change_to_trial_range(summary, trend.median_change_per_unit * (busy - quiet))
         )
         if decline < summary.required_precision.half_width:
             continue
@@ -202,7 +202,7 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
                 "than in "
                 f"the trials with the least ({format_metric(name, quiet)})."
             ),
-            candidates=(_candidate_cause("machine_busy", 1 - p_value, item),),
+            candidates=(_very_likely_candidate("machine_busy", 1 - p_value, item),),
             details={"cause": "machine_busy", "metric": name, "decline": decline, "p": ratio.p_value},
         )
         return
@@ -237,7 +237,7 @@ def _has_evidence_and_result(summary: CampaignSummary, point: TrialPoint, metric
     return metric in point.evidence and point.values.get(summary.deciding_metric, 0.0) > 0
 
 
-def _limit_change_to_trial_range(summary: CampaignSummary, log_change: float) -> float:
+def _clamp_log_change_to_trial_range(summary: CampaignSummary, log_change: float) -> float:
     """Limit a change to the range of trials of one treatment: a slope does not extrapolate."""
     values = [
         [p.values.get(summary.deciding_metric, 0.0) for p in each.points] for each in summary.treatments
@@ -247,7 +247,7 @@ def _limit_change_to_trial_range(summary: CampaignSummary, log_change: float) ->
     return max(-largest, min(largest, log_change))
 
 
-def _share_lost_by_trend(summary: CampaignSummary, log_change: float) -> float:
+def _worsening_share(summary: CampaignSummary, log_change: float) -> float:
     """Return the share by which the deciding metric gets worse; negative if it gets better."""
     return math.expm1(log_change) if is_lower_better(summary.deciding_metric) else -math.expm1(log_change)
 
@@ -258,7 +258,7 @@ def _log_value_by_block(treatment: TreatmentSummary, metric: str) -> dict[int, f
     }
 
 
-def _candidate_cause(cause: str, score: float, *evidence: EvidenceItem) -> CandidateCause:
+def _very_likely_candidate(cause: str, score: float, *evidence: EvidenceItem) -> CandidateCause:
     return CandidateCause(get_cause(cause), score, "very likely", evidence)
 
 

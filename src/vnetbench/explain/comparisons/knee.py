@@ -30,7 +30,7 @@ from vnetbench.explain.phrases import is_numeric_factor, other_factors_phrase
 from vnetbench.quantity import choose_scale, format_exact_share
 from vnetbench.study.model import Level
 from vnetbench.wording.estimate_text import find_metric, finite_or_none, metric_noun
-from vnetbench.wording.factor_text import capitalize_sentence, factor_label, level_phrase
+from vnetbench.wording.factor_text import capitalize_sentence, factor_title, level_phrase
 
 MIN_GAIN_SHARE_OF_METRIC = 0.05
 """Share of the metric: from the knee on, higher levels gain less."""
@@ -131,11 +131,15 @@ def _factor_knees(
     knees: dict[int, ScalingKnee] = {}
     for levels, positions in by_levels.items():
         group = [curves[position] for position in positions]
-        knees |= zip(positions, _fit_knees(factor, levels, group, samples, confidence), strict=True)
+        knees |= zip(
+            positions,
+            _fit_knees_of_curves_with_equal_levels(factor, levels, group, samples, confidence),
+            strict=True,
+        )
     yield from (knees[position] for position in range(len(curves)))
 
 
-def _fit_knees(
+def _fit_knees_of_curves_with_equal_levels(
     factor: str,
     levels: tuple[float, ...],
     curves: Sequence[Sequence[CellMean]],
@@ -198,7 +202,7 @@ def _knee_finding(summary: CampaignSummary, factor: str, knees: Sequence[Scaling
         kind="knee",
         text=" ".join(map(capitalize_sentence, sentences)),
         treatment_indices=tuple(cell.treatment.index for knee in knees for cell in knee.cells),
-        chart=_evidence_chart(summary, knees),
+        chart=_scaling_curves_chart(summary, knees),
         details={
             "factor": factor,
             "min_gain_share": MIN_GAIN_SHARE_OF_METRIC,
@@ -244,7 +248,7 @@ def _level_as_in_study(knee: ScalingKnee, level: float) -> Level:
     return knee.cells[knee.levels.index(level)].treatment.factors[knee.factor]
 
 
-def _evidence_chart(summary: CampaignSummary, knees: Sequence[ScalingKnee]) -> EvidenceChart:
+def _scaling_curves_chart(summary: CampaignSummary, knees: Sequence[ScalingKnee]) -> EvidenceChart:
     metric = find_metric(summary.deciding_metric)
     scale = choose_scale(metric.unit, max(math.exp(cell.log_mean) for knee in knees for cell in knee.cells))
     rows: list[Mapping[str, str | float]] = []
@@ -264,8 +268,8 @@ def _evidence_chart(summary: CampaignSummary, knees: Sequence[ScalingKnee]) -> E
         ]
     return EvidenceChart(
         chart_type="curve",
-        title=f"{metric.label} over {factor_label(knees[0].factor).lower()}",
-        x_label=factor_label(knees[0].factor),
+        title=f"{metric.label} over {factor_title(knees[0].factor).lower()}",
+        x_label=factor_title(knees[0].factor),
         y_label=f"{metric.label} ({scale.unit})" if scale.unit else metric.label,
         rows=tuple(rows),
     )

@@ -25,7 +25,7 @@ DERIVED_METRIC_NAMES_AND_PREFIXES = (
 
 They correlate with modes of any cause. A name that ends in `_` is a prefix of several names.
 """
-_EXPLAINING_CONNECT_METRICS = ("connect_stall_percent", "connect_share_of_stalls_percent")
+_CONNECT_METRICS_THAT_MAY_EXPLAIN_MODES = ("connect_stall_percent", "connect_share_of_stalls_percent")
 """Shares of stalls, not rates or latencies: lost connection requests can explain the modes of `tcp_crr`."""
 CAUSE_BY_TIME_METRIC = {
     "programs_time_percent": "other_programs",
@@ -89,7 +89,7 @@ def is_consequence_of(metric: str, deciding_metric: str) -> bool:
     """Return whether a metric follows from the deciding metric, so that it cannot explain its modes."""
     if metric.startswith(_IDLE_LATENCY_PREFIX):
         return deciding_metric.startswith(_LATENCY_INCREASE_PREFIX)
-    if metric in CAUSE_BY_TIME_METRIC or metric in _EXPLAINING_CONNECT_METRICS:
+    if metric in CAUSE_BY_TIME_METRIC or metric in _CONNECT_METRICS_THAT_MAY_EXPLAIN_MODES:
         return False
     complements = _LOSS_METRICS_BY_DECIDING_METRIC.get(deciding_metric, ())
     return (

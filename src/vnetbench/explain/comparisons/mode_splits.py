@@ -35,7 +35,7 @@ Below MIN_TRIALS_FOR_MODES, a split also needs a metric that separates its group
 """
 _SEPARATION_SIGNIFICANCE_LEVEL = 0.05
 """A metric that separates the groups must do so with at most this adjusted p-value (permutations)."""
-_MIN_SEPARATION_DEGREE = 0.6
+_MIN_SEPARATION_0_TO_1 = 0.6
 """Minimum separation of a metric that explains modes: four of five trials, by ranks."""
 _SEPARATION_TIE_MARGIN = 0.1
 """Among metrics with separations within this margin, placement metrics come first."""
@@ -56,7 +56,7 @@ class ModeSplit:
     upper_median: float
     separating_metrics: tuple[MetricSeparation, ...]
     """Metrics that separate the groups significantly, placement metrics first."""
-    separation_degree: float
+    separation_0_to_1: float
     """Of the groups by the first separating metric; of a split by placement by the deciding metric."""
     p_value: float
     is_by_placement: bool = False
@@ -90,7 +90,7 @@ def _split_by_modes(
     if len(points) < MIN_TRIALS_FOR_MODES and not separating:
         return None
     low, high = (mode.value for mode in estimate.modes)
-    degree, p_value = (separating[0].separation_degree, separating[0].p_value) if separating else (0.0, 1.0)
+    degree, p_value = (separating[0].separation_0_to_1, separating[0].p_value) if separating else (0.0, 1.0)
     return ModeSplit(treatment, points, tuple(is_upper), low, high, tuple(separating), degree, p_value)
 
 
@@ -145,7 +145,7 @@ def _build_placement_split(
         separation.lower_group_value,
         separation.upper_group_value,
         separating,
-        separation.separation_degree,
+        separation.separation_0_to_1,
         p_value,
         is_by_placement=True,
     )
@@ -219,13 +219,13 @@ def _significant_separations(separations: Sequence[MetricSeparation]) -> list[Me
     significant = [
         each
         for each in separations
-        if each.p_value <= _SEPARATION_SIGNIFICANCE_LEVEL and each.separation_degree >= _MIN_SEPARATION_DEGREE
+        if each.p_value <= _SEPARATION_SIGNIFICANCE_LEVEL and each.separation_0_to_1 >= _MIN_SEPARATION_0_TO_1
     ]
-    best = max((each.separation_degree for each in significant), default=0.0)
+    best = max((each.separation_0_to_1 for each in significant), default=0.0)
     placement = [
         each
         for each in significant
-        if each.metric in PLACEMENT_METRIC_NAMES and each.separation_degree >= best - _SEPARATION_TIE_MARGIN
+        if each.metric in PLACEMENT_METRIC_NAMES and each.separation_0_to_1 >= best - _SEPARATION_TIE_MARGIN
     ]
     placement.sort(key=lambda each: PLACEMENT_METRIC_NAMES.index(each.metric))
     causes = [

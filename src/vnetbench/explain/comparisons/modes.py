@@ -48,7 +48,7 @@ def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
     groups = "two groups by placement" if split.is_by_placement else "two modes"
     prefix = f"{treatment_name(summary, split.treatment)}: " if len(summary.treatments) > 1 else ""
     noun = capitalize_sentence(metric_noun(summary.deciding_metric))
-    separation_text = _separation_text(summary, split)
+    separation_text = _first_separation_clause(summary, split)
     return Finding(
         kind="unstable",
         text=(
@@ -58,14 +58,14 @@ def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
         ),
         treatment_indices=(split.treatment.index,),
         candidates=(_candidate_cause(summary, split),),
-        chart=_evidence_chart(summary, split),
+        chart=_trials_by_group_chart(summary, split),
         details={
             "cause": _cause_of_modes(split),
             "metric": summary.deciding_metric,
             "values": [split.lower_median, split.upper_median],
             "is_by_placement": split.is_by_placement,
             SEPARATION_TEXT_KEY: separation_text,
-            "distance": split.separation_degree,
+            "distance": split.separation_0_to_1,
             "p": split.p_value,
             "upper": [
                 point.trial_id
@@ -96,7 +96,7 @@ def _group_value_clause(summary: CampaignSummary, split: ModeSplit, is_upper: bo
     ).text
 
 
-def _separation_text(summary: CampaignSummary, split: ModeSplit) -> str:
+def _first_separation_clause(summary: CampaignSummary, split: ModeSplit) -> str:
     """Return a clause about the first separating metric that does not refer to another sentence."""
     if not split.separating_metrics:
         return "no counter separates the two groups of trials"
@@ -134,9 +134,9 @@ def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCau
     cause = get_cause(_cause_of_modes(split))
     return CandidateCause(
         cause=cause,
-        score=split.separation_degree if split.separating_metrics else 0.5,
+        score=split.separation_0_to_1 if split.separating_metrics else 0.5,
         confidence=next(
-            word for least, word in _CONFIDENCE_BY_SEPARATION if split.separation_degree >= least
+            word for least, word in _CONFIDENCE_BY_SEPARATION if split.separation_0_to_1 >= least
         ),
         evidence=tuple(
             _evidence_item_of_lower_group(split, each)
@@ -172,7 +172,7 @@ def _evidence_item_of_lower_group(split: ModeSplit, separation: MetricSeparation
     )
 
 
-def _evidence_chart(summary: CampaignSummary, split: ModeSplit) -> EvidenceChart:
+def _trials_by_group_chart(summary: CampaignSummary, split: ModeSplit) -> EvidenceChart:
     deciding = find_metric(summary.deciding_metric)
     scale = choose_scale(deciding.unit, split.upper_median)
     metric = split.separating_metrics[0].metric if split.separating_metrics else "block"

@@ -19,7 +19,7 @@ import numpy as np
 from vnetbench.explain.comparisons.cell_means import FloatArray
 from vnetbench.explain.models import scalability
 
-LogCurveFunction = Callable[[FloatArray], FloatArray]
+FittedLogCurves = Callable[[FloatArray], FloatArray]
 """Function from levels to fitted logarithms of the metric, one row per fitted curve."""
 
 _MIN_DISTINGUISHED_LOG_ERROR = 0.003
@@ -32,16 +32,16 @@ class ScalingLaw:
 
     name: str
     parameter_count: int
-    fit: Callable[[FloatArray, FloatArray], LogCurveFunction]
+    fit: Callable[[FloatArray, FloatArray], FittedLogCurves]
     """Fit rows of logarithms of the metric over levels, which are positive and in ascending order."""
 
 
-def _fit_constant(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFunction:
+def _fit_constant(fitted_levels: FloatArray, log_values: FloatArray) -> FittedLogCurves:
     middles = log_values.mean(axis=1, keepdims=True)
     return lambda levels: np.repeat(middles, len(levels), axis=1)
 
 
-def _fit_power(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFunction:
+def _fit_power(fitted_levels: FloatArray, log_values: FloatArray) -> FittedLogCurves:
     log_at = np.log(fitted_levels)
     away = log_at - log_at.mean()
     slopes = (log_values @ away / (away @ away))[:, None]
@@ -49,7 +49,7 @@ def _fit_power(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFun
     return lambda levels: starts + slopes * np.log(levels)
 
 
-def _fit_plateau(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFunction:
+def _fit_plateau(fitted_levels: FloatArray, log_values: FloatArray) -> FittedLogCurves:
     """Fit a plateau with the best break between the second level and the last."""
     log_at = np.log(fitted_levels)
     breaks = np.linspace(log_at[1], log_at[-1], 4 * len(fitted_levels))
@@ -71,7 +71,7 @@ def fit_scalability(fitted_levels: FloatArray, log_values: FloatArray) -> scalab
     )
 
 
-def _fit_scalability_curves(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFunction:
+def _fit_scalability_curves(fitted_levels: FloatArray, log_values: FloatArray) -> FittedLogCurves:
     largest = log_values.max(axis=1, keepdims=True)  # avoids overflow in exp
     alone, contention, crosstalk = (
         part[:, None]
@@ -88,7 +88,7 @@ def _fit_scalability_curves(fitted_levels: FloatArray, log_values: FloatArray) -
     return curves
 
 
-def _interpolate(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFunction:
+def _fit_interpolation(fitted_levels: FloatArray, log_values: FloatArray) -> FittedLogCurves:
     """Interpolate linearly between cells."""
     return lambda levels: np.array(
         [np.interp(np.log(levels), np.log(fitted_levels), each) for each in log_values]
@@ -96,9 +96,9 @@ def _interpolate(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveF
 
 
 SCALABILITY, PLATEAU, POWER, CONSTANT = "universal scalability law", "plateau", "power", "constant"
-NO_LAW = ScalingLaw("no law", 0, _interpolate)
+NO_LAW = ScalingLaw("no law", 0, _fit_interpolation)
 """Used if no law fits all cells."""
-LAWS: Mapping[str, ScalingLaw] = {
+SCALING_LAWS: Mapping[str, ScalingLaw] = {
     law.name: law
     for law in (
         ScalingLaw(CONSTANT, 1, _fit_constant),
@@ -138,12 +138,14 @@ def choose_law_per_curve(
             f"the choice of a law needs at least {MIN_LEVELS_TO_CHOOSE_LAW} levels, not {len(levels)}"
         )
     at = np.asarray(levels, dtype=float)
-    errors = {law.name: law.fit(at, log_values)(at) - log_values for law in LAWS.values()}
-    criteria = {law.name: _akaike_criteria(law, at, log_values, errors[law.name]) for law in LAWS.values()}
+    errors = {law.name: law.fit(at, log_values)(at) - log_values for law in SCALING_LAWS.values()}
+    criteria = {
+        law.name: _akaike_criteria(law, at, log_values, errors[law.name]) for law in SCALING_LAWS.values()
+    }
     choices: list[LawChoice] = []
     for row in range(len(log_values)):
         own = {name: float(each[row]) for name, each in criteria.items()}
-        best = min(LAWS.values(), key=lambda law: own[law.name])
+        best = min(SCALING_LAWS.values(), key=lambda law: own[law.name])
         is_close = np.abs(errors[best.name][row]).max() < max_log_error
         choices.append(LawChoice(best if is_close else NO_LAW, own))
     return choices

@@ -48,7 +48,7 @@ class MetricSeparation:
     """The same for the upper group."""
 
     @property
-    def separation_degree(self) -> float:
+    def separation_0_to_1(self) -> float:
         """Separation from 0 (none) to 1 (complete)."""
         return abs(2 * self.area_under_roc_curve - 1)
 
@@ -77,7 +77,7 @@ def rank_separations(
     separations = [
         replace(each, p_value=ratio.p_value or 0.0) for each, ratio in zip(separations, adjusted, strict=True)
     ]
-    return sorted(separations, key=lambda each: (-each.separation_degree, each.p_value))
+    return sorted(separations, key=lambda each: (-each.separation_0_to_1, each.p_value))
 
 
 def _make_group_divisions(upper: BoolArray) -> BoolArray:

@@ -15,16 +15,16 @@ from vnetbench.study.model import Level
 
 SMALLEST_CPU_SHARE, LARGEST_CPU_SHARE = 0.7, 0.85
 """Limits of the share of its CPU time that a VM keeps. Noisy machines need a smaller share."""
-_NOISE_MULTIPLE = 5
+_MIN_CHANGE_OVER_NOISE = 5
 """The change of a resource is at least this many times the noise, within the limits above."""
-PACED_SHARE = 0.9
+PACED_SHARE_OF_GOODPUT = 0.9
 """Share of its goodput that a stream is paced to."""
 JUMBO_MTU, STANDARD_MTU = 9000, 1500
-MIN_TIME_SHARE = 0.05
+MIN_TESTED_TIME_SHARE = 0.05
 """A resource with a smaller share of the time is not tested: more of it cannot bring 5 %."""
-_LIMITS_IN_STUDIES = ("link_rate", "pacing_rate", "vm_quota", "socket_buffer")
+_LIMITING_FACTORS_IN_STUDIES = ("link_rate", "pacing_rate", "vm_quota", "socket_buffer")
 """Limits that a study sets. They are tested even if the time accounting does not see them."""
-_SIGNIFICANT_DIGITS = 3
+_SIGNIFICANT_DIGITS_OF_RATES = 3
 """Significant digits of changed rates, for short labels."""
 
 
@@ -56,7 +56,7 @@ class Intervention:
         return self.time_share * change / (change + noise)
 
 
-Generator = Callable[[TreatmentState], Iterator[Intervention]]
+InterventionGenerator = Callable[[TreatmentState], Iterator[Intervention]]
 
 
 def list_interventions(
@@ -74,7 +74,7 @@ def list_interventions(
 
     possible = [
         each
-        for generate in _GENERATORS
+        for generate in _INTERVENTION_GENERATORS
         for each in generate(state)
         if all(is_possible(name) for name in each.changed_levels)
     ]
@@ -103,17 +103,17 @@ def _make_intervention(
         return
     if level != base:
         share = time_share_of(RESOURCES[resource], state.time_shares)
-        if resource in _LIMITS_IN_STUDIES:
-            share = max(share, MIN_TIME_SHARE)
+        if resource in _LIMITING_FACTORS_IN_STUDIES:
+            share = max(share, MIN_TESTED_TIME_SHARE)
         yield Intervention(resource, {name: base}, {name: level}, resource_ratio, share)
 
 
-def _cpu_time(state: TreatmentState) -> Iterator[Intervention]:
+def _reduce_cpu_time(state: TreatmentState) -> Iterator[Intervention]:
     """Take CPU time from the sender, from the receiver, or from both if both send."""
     capacity, quota = state.cpu_capacity_by_vm, state.levels.get("cpu_quota", "none")
     if capacity is None or (isinstance(quota, str) and quota != "none"):
         return
-    share = min(LARGEST_CPU_SHARE, max(SMALLEST_CPU_SHARE, math.exp(-_NOISE_MULTIPLE * state.noise)))
+    share = min(LARGEST_CPU_SHARE, max(SMALLEST_CPU_SHARE, math.exp(-_MIN_CHANGE_OVER_NOISE * state.noise)))
     first, second = (max(0.01, round(share * each, 2)) for each in capacity)
     direction = str(state.levels.get("direction", FORWARD))
     unchanged = format_level("cpu_quota", quota)
@@ -129,7 +129,7 @@ def _cpu_time(state: TreatmentState) -> Iterator[Intervention]:
         yield from _make_intervention(state, resource, "cpu_quota", quota, "/".join(texts), ratio)
 
 
-def _existing_quota(state: TreatmentState) -> Iterator[Intervention]:
+def _change_existing_cpu_quota(state: TreatmentState) -> Iterator[Intervention]:
     quota = state.levels.get("cpu_quota")
     if isinstance(quota, int | float):
         for ratio in (1.2, 0.85):
@@ -137,7 +137,7 @@ def _existing_quota(state: TreatmentState) -> Iterator[Intervention]:
             yield from _make_intervention(state, "vm_quota", "cpu_quota", quota, level, level / quota)
 
 
-def _counts(state: TreatmentState) -> Iterator[Intervention]:
+def _double_and_halve_counts(state: TreatmentState) -> Iterator[Intervention]:
     """Double and halve the number of streams or connections."""
     for name in ("streams", "connections"):
         count = state.levels.get(name)
@@ -147,7 +147,7 @@ def _counts(state: TreatmentState) -> Iterator[Intervention]:
                 yield from _make_intervention(state, name, name, count, count // 2, 0.5)
 
 
-def _sizes(state: TreatmentState) -> Iterator[Intervention]:
+def _double_and_halve_sizes(state: TreatmentState) -> Iterator[Intervention]:
     """Double and halve messages and buffers; of requests, responses and datagrams, smaller is cheaper."""
     for name in ("message_size", "socket_buffer", "request_size", "response_size", "datagram_size"):
         size = state.levels.get(name)
@@ -160,7 +160,7 @@ def _sizes(state: TreatmentState) -> Iterator[Intervention]:
                 yield from _make_intervention(state, name, name, size, changed, ratio)
 
 
-def _rates(state: TreatmentState) -> Iterator[Intervention]:
+def _change_rates_set_by_study(state: TreatmentState) -> Iterator[Intervention]:
     """Raise and lower the rates that the study sets; remove the shaping of a link."""
     for name in ("link_rate", "pacing_rate", "rate", "bit_rate"):
         rate = state.levels.get(name)
@@ -177,11 +177,11 @@ def _rates(state: TreatmentState) -> Iterator[Intervention]:
 def _pace_below_limit(state: TreatmentState) -> Iterator[Intervention]:
     """Pace each stream at 90 % of what it gets: with losses or long queues, less load can bring more."""
     if state.rate_per_stream_bps and state.levels.get("pacing_rate") == "none":
-        rate = _round_rate(PACED_SHARE * state.rate_per_stream_bps)
+        rate = _round_rate(PACED_SHARE_OF_GOODPUT * state.rate_per_stream_bps)
         yield from _make_intervention(state, "load_below_limit", "pacing_rate", "none", int(rate))
 
 
-def _delay(state: TreatmentState) -> Iterator[Intervention]:
+def _change_delay_set_by_study(state: TreatmentState) -> Iterator[Intervention]:
     """Lengthen and shorten the delay that the study sets."""
     delay = state.levels.get("link_delay")
     if isinstance(delay, int | float) and delay > 0:
@@ -190,18 +190,18 @@ def _delay(state: TreatmentState) -> Iterator[Intervention]:
             yield from _make_intervention(state, "link_delay", "link_delay", delay, changed, delay / changed)
 
 
-def _mtu(state: TreatmentState) -> Iterator[Intervention]:
-    mtu = state.levels.get("mtu", state.effective.get("mtu"))
+def _change_mtu(state: TreatmentState) -> Iterator[Intervention]:
+    mtu = state.levels.get("mtu", state.effective_settings.get("mtu"))
     if isinstance(mtu, int):
         changed = JUMBO_MTU if 2 * mtu <= JUMBO_MTU else STANDARD_MTU
         yield from _make_intervention(state, "mtu", "mtu", mtu, changed, changed / mtu)
 
 
-def _switches(state: TreatmentState) -> Iterator[Intervention]:
+def _switch_settings(state: TreatmentState) -> Iterator[Intervention]:
     """Switch offloads, the placement of packet processing and of VMs, and the congestion control."""
     for name, resource in (("tso", "segmentation"), ("gso", "segmentation"), ("gro", "aggregation"),
                            ("lro", "aggregation")):  # fmt: skip
-        current = state.effective.get(name)
+        current = state.effective_settings.get(name)
         if isinstance(current, bool):
             base, changed = ("on", "off") if current else ("off", "on")
             yield from _make_intervention(state, resource, name, base, changed)
@@ -217,9 +217,17 @@ def _switches(state: TreatmentState) -> Iterator[Intervention]:
 
 
 def _round_rate(rate: float) -> float:
-    return float(f"{rate:.{_SIGNIFICANT_DIGITS}g}")
+    return float(f"{rate:.{_SIGNIFICANT_DIGITS_OF_RATES}g}")
 
 
-_GENERATORS: tuple[Generator, ...] = (
-    _cpu_time, _existing_quota, _counts, _sizes, _rates, _pace_below_limit, _delay, _mtu, _switches,
-)  # fmt: skip
+_INTERVENTION_GENERATORS: tuple[InterventionGenerator, ...] = (
+    _reduce_cpu_time,
+    _change_existing_cpu_quota,
+    _double_and_halve_counts,
+    _double_and_halve_sizes,
+    _change_rates_set_by_study,
+    _pace_below_limit,
+    _change_delay_set_by_study,
+    _change_mtu,
+    _switch_settings,
+)

@@ -25,7 +25,7 @@ from vnetbench.explain.model import CONFIRMED
 LIMITS, CONTRIBUTES, NO_LIMIT = "limits", "contributes", "no limit"
 GAIN, LOSS, NO_EFFECT = "gain", "loss", "no effect"
 UNDECIDED = "undecided"
-VERDICTS = (LIMITS, GAIN, CONTRIBUTES, LOSS, NO_EFFECT, NO_LIMIT, UNDECIDED)
+VERDICTS_STRONGEST_FIRST = (LIMITS, GAIN, CONTRIBUTES, LOSS, NO_EFFECT, NO_LIMIT, UNDECIDED)
 """Verdicts of interventions, strongest first. GAIN, LOSS and NO_EFFECT belong to switches."""
 MIDDLE_ELASTICITY = 0.5
 """Half way between a resource that alone limits (1) and one that does not limit (0)."""
@@ -66,7 +66,7 @@ def estimate_elasticity(ratio: Ratio, metric: str, resource_ratio: float | None)
 
 
 def intervention_verdict(ratio: Ratio, metric: str, resource_ratio: float | None) -> str:
-    """Return what an intervention shows about its resource (`VERDICTS`).
+    """Return what an intervention shows about its resource (`VERDICTS_STRONGEST_FIRST`).
 
     - `limits`: the whole interval of the elasticity is above MIDDLE_ELASTICITY, and its lower end is at most
       MAX_PLAUSIBLE_ELASTICITY.
@@ -93,12 +93,12 @@ def experiment_elasticity(experiment: Experiment) -> Elasticity | None:
     return estimate_elasticity(experiment.ratio, experiment.metric, experiment.resource_ratio)
 
 
-def verdict_on_resource(verdicts: Sequence[str]) -> str:
+def strongest_verdict(verdicts: Sequence[str]) -> str:
     """Combine the verdicts of all interventions on one resource, less and more of it.
 
     The strongest verdict counts: a resource limits if less of it or more of it shows that.
     """
-    return next((each for each in VERDICTS if each in verdicts), UNDECIDED)
+    return next((each for each in VERDICTS_STRONGEST_FIRST if each in verdicts), UNDECIDED)
 
 
 def _switch_verdict(ratio: Ratio, metric: str) -> str:

@@ -19,7 +19,7 @@ from vnetbench.explain.interventions.elasticity import (
     Elasticity,
     experiment_elasticity,
     intervention_verdict,
-    verdict_on_resource,
+    strongest_verdict,
 )
 from vnetbench.explain.interventions.measured_cpu_ratios import CPU_RESOURCES
 from vnetbench.explain.interventions.resources import RESOURCES
@@ -28,9 +28,9 @@ from vnetbench.wording.estimate_text import metric_noun
 from vnetbench.wording.factor_text import capitalize_sentence, treatment_phrase
 from vnetbench.wording.treatment_names import treatment_name
 
-INTERVENTIONS_KEY = "interventions"
+INTERVENTIONS_DETAIL_KEY = "interventions"
 """Key in a finding's details: the interventions on its treatment, best first (docs/show-json.md)."""
-INTERVENTIONS_KIND = "interventions"
+INTERVENTIONS_FINDING_KIND = "interventions"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class InterventionResult:
     elasticity: Elasticity | None
     """None for a switch."""
     verdict: str
-    """One of `elasticity.VERDICTS`."""
+    """One of `elasticity.VERDICTS_STRONGEST_FIRST`."""
 
     @property
     def gain(self) -> float:
@@ -54,12 +54,14 @@ class InterventionResult:
 def intervention_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield a finding for each treatment on which interventions were measured."""
     for treatment in summary.treatments:
-        results = list_results(summary, treatment)
+        results = intervention_results_by_gain(summary, treatment)
         if results:
             yield _build_finding(summary, treatment, results)
 
 
-def list_results(summary: CampaignSummary, treatment: TreatmentSummary) -> tuple[InterventionResult, ...]:
+def intervention_results_by_gain(
+    summary: CampaignSummary, treatment: TreatmentSummary
+) -> tuple[InterventionResult, ...]:
     """Return the interventions on a treatment, the largest gain first."""
     levels = all_levels(summary, treatment)
     results = [
@@ -82,17 +84,17 @@ def _build_finding(
     noun = metric_noun(summary.deciding_metric)
     sentences = [
         *_limit_sentences(results, noun),
-        *_gain_sentences(results, noun),
+        *_largest_gain_sentence(results, noun),
         *_no_limit_sentences(results),
     ]
     return Finding(
-        kind=INTERVENTIONS_KIND,
+        kind=INTERVENTIONS_FINDING_KIND,
         text=capitalize_sentence(where + " ".join(sentences)),
         treatment_indices=(treatment.index,),
-        chart=_chart(results, noun),
+        chart=_change_ratios_chart(results, noun),
         details={
             REPRESENTATIVE_INDEX_KEY: treatment.index,
-            INTERVENTIONS_KEY: [_result_fields(each) for each in results],
+            INTERVENTIONS_DETAIL_KEY: [_result_fields(each) for each in results],
         },
     )
 
@@ -120,7 +122,7 @@ def _is_removal_with_gain(result: InterventionResult) -> bool:
     return result.verdict == GAIN and bool(RESOURCES[result.experiment.resource].causes)
 
 
-def _gain_sentences(results: Sequence[InterventionResult], noun: str) -> Iterator[str]:
+def _largest_gain_sentence(results: Sequence[InterventionResult], noun: str) -> Iterator[str]:
     """Yield the sentence about the largest gain among the decided interventions."""
     best = next((each for each in results if _has_decided_gain(each)), None)
     if best is not None:
@@ -141,7 +143,7 @@ def _no_limit_sentences(results: Sequence[InterventionResult]) -> Iterator[str]:
     verdicts: dict[str, list[str]] = {}
     for each in results:
         verdicts.setdefault(each.experiment.resource, []).append(each.verdict)
-    by_resource = {name: verdict_on_resource(each) for name, each in verdicts.items()}
+    by_resource = {name: strongest_verdict(each) for name, each in verdicts.items()}
     for verdict, ending in ((NO_LIMIT, "does not limit"), (UNDECIDED, "is undecided after these trials")):
         labels = [RESOURCES[name].label for name, each in by_resource.items() if each == verdict]
         for label in labels[:1] if len(labels) == 1 else []:
@@ -157,7 +159,7 @@ def _change_label(experiment: Experiment) -> str:
     return treatment_phrase(experiment.changed_levels, tuple(experiment.changed_levels))
 
 
-def _chart(results: Sequence[InterventionResult], noun: str) -> EvidenceChart | None:
+def _change_ratios_chart(results: Sequence[InterventionResult], noun: str) -> EvidenceChart | None:
     """Return the ratios with their intervals, best first; None if no change has an interval."""
     rows: list[Mapping[str, str | float]] = [
         {

@@ -33,11 +33,11 @@ from vnetbench.explain.interventions.elasticity import (
 from vnetbench.explain.interventions.resources import RESOURCES
 from vnetbench.results.records import mapping_or_empty
 
-BASE_TREATMENT = 0
+BASE_TREATMENT_INDEX = 0
 """Index of the unchanged treatment in the plan of a series."""
-_ANALYSIS_COUNT = 2
+_ANALYSES_PER_INTERVENTION = 2
 """Number of analyses of one intervention."""
-_BLOCKS_GROWTH = 1.5
+_BLOCK_COUNT_GROWTH = 1.5
 """Number of blocks at the second analysis, as a multiple of that at the first one."""
 MAX_INTERVENTIONS_PER_BLOCK = 4
 """With more, too much time would pass between a change and the unchanged treatment of its block."""
@@ -79,7 +79,7 @@ class InterventionSeries:
         self, block: int, values: Mapping[int, ValuesByBlock], open_treatments: Collection[int]
     ) -> tuple[int, ...]:
         """Return the treatments of the next block, unchanged one first; empty if the series has ended."""
-        if BASE_TREATMENT not in open_treatments or self.is_answer_clear(values):
+        if BASE_TREATMENT_INDEX not in open_treatments or self.is_answer_clear(values):
             return ()
         waiting, running = [], []
         verdicts = self._verdicts_by_resource(values)
@@ -92,7 +92,7 @@ class InterventionSeries:
             elif not _is_superfluous(each, verdicts.get(each.resource, [])):
                 waiting.append(each.treatment)
         chosen = [*running, *waiting][: max(MAX_INTERVENTIONS_PER_BLOCK, len(running))]
-        return (BASE_TREATMENT, *chosen) if chosen else ()
+        return (BASE_TREATMENT_INDEX, *chosen) if chosen else ()
 
     def is_answer_clear(self, values: Mapping[int, ValuesByBlock]) -> bool:
         """Return whether one resource limits more than every other one, and nothing larger is untested.
@@ -109,14 +109,14 @@ class InterventionSeries:
         analysed = [each for each in self.interventions if each.treatment in ratios]
         missing = [each for each in self.interventions if each.treatment not in ratios]
         return not any(each.is_advice for each in missing) and any(
-            self._is_leader(leader, analysed, ratios)
+            self._is_clear_leader(leader, analysed, ratios)
             and all(
                 each.time_share < leader.time_share for each in missing if each.resource != leader.resource
             )
             for leader in analysed
         )
 
-    def _is_leader(
+    def _is_clear_leader(
         self,
         leader: PlannedIntervention,
         analysed: Sequence[PlannedIntervention],
@@ -141,13 +141,17 @@ class InterventionSeries:
     ) -> tuple[float, float]:
         ratio = ratios[planned.treatment]
         elasticity = estimate_elasticity(ratio, self.metric, planned.resource_ratio)
-        return _known_interval(elasticity.low, elasticity.high) if elasticity else _known_interval(None, None)
+        return (
+            _interval_or_all_numbers(elasticity.low, elasticity.high)
+            if elasticity
+            else _interval_or_all_numbers(None, None)
+        )
 
     def _improvement_interval(
         self, planned: PlannedIntervention, ratios: Mapping[int, Ratio]
     ) -> tuple[float, float]:
         improvement = ratio_of_improvement(ratios[planned.treatment], self.metric)
-        return _known_interval(improvement.low, improvement.high)
+        return _interval_or_all_numbers(improvement.low, improvement.high)
 
     def to_facts(self) -> dict[str, Any]:
         """Return the series as facts of its results file, from which `from_facts` restores it."""
@@ -170,7 +174,7 @@ class InterventionSeries:
     def _verdicts_by_resource(self, values: Mapping[int, ValuesByBlock]) -> dict[str, list[str]]:
         verdicts: dict[str, list[str]] = {}
         for each in self.interventions:
-            verdict = self._verdict(each, values)
+            verdict = self._verdict_on_intervention(each, values)
             if each.resource and verdict != UNDECIDED:
                 verdicts.setdefault(each.resource, []).append(verdict)
         return verdicts
@@ -179,9 +183,11 @@ class InterventionSeries:
         """Return whether an intervention needs no more blocks: it is decided, or has had all of them."""
         if len(_shared_blocks(planned, values)) >= analysis_block_counts(self.confidence)[-1]:
             return True
-        return self._verdict(planned, values) not in (UNDECIDED, CONTRIBUTES)
+        return self._verdict_on_intervention(planned, values) not in (UNDECIDED, CONTRIBUTES)
 
-    def _verdict(self, planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]) -> str:
+    def _verdict_on_intervention(
+        self, planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]
+    ) -> str:
         ratio = self._analysed_ratio(planned, values)
         return (
             UNDECIDED if ratio is None else intervention_verdict(ratio, self.metric, planned.resource_ratio)
@@ -198,7 +204,7 @@ class InterventionSeries:
             return None
         base, changed = (
             {block: values[index][block] for block in blocks[:count]}
-            for index in (BASE_TREATMENT, planned.treatment)
+            for index in (BASE_TREATMENT_INDEX, planned.treatment)
         )
         if min(*base.values(), *changed.values()) < 0:
             return None  # A difference, such as an increase of latency, has no ratio.
@@ -208,7 +214,7 @@ class InterventionSeries:
 
 def confidence_of_one_analysis(confidence: float) -> float:
     """Return the confidence of each analysis with which those of one intervention keep `confidence`."""
-    return 1 - (1 - confidence) / _ANALYSIS_COUNT
+    return 1 - (1 - confidence) / _ANALYSES_PER_INTERVENTION
 
 
 def analysis_block_counts(confidence: float) -> tuple[int, int]:
@@ -220,10 +226,10 @@ def analysis_block_counts(confidence: float) -> tuple[int, int]:
         confidence: Confidence of one analysis (`confidence_of_one_analysis`), between 0 and 1.
     """
     first = min_blocks_for_paired_ratio(confidence)
-    return first, math.ceil(_BLOCKS_GROWTH * first)
+    return first, math.ceil(_BLOCK_COUNT_GROWTH * first)
 
 
-def _known_interval(low: float | None, high: float | None) -> tuple[float, float]:
+def _interval_or_all_numbers(low: float | None, high: float | None) -> tuple[float, float]:
     """Return an interval; without one, that of all numbers."""
     return (-math.inf if low is None else low, math.inf if high is None else high)
 
@@ -240,7 +246,7 @@ def _is_superfluous(planned: PlannedIntervention, verdicts: Sequence[str]) -> bo
 
 
 def _shared_blocks(planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]) -> list[int]:
-    return sorted(values.get(BASE_TREATMENT, {}).keys() & values.get(planned.treatment, {}).keys())
+    return sorted(values.get(BASE_TREATMENT_INDEX, {}).keys() & values.get(planned.treatment, {}).keys())
 
 
 def _interventions_from_facts(facts: Mapping[str, Any]) -> Iterator[PlannedIntervention]:

@@ -9,9 +9,9 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.experiment_command import build_experiment_command, level_before_setting
 from vnetbench.explain.experiment_plan import MAX_TESTED_CANDIDATES
-from vnetbench.explain.interventions.catalog import MIN_TIME_SHARE, Intervention, list_interventions
+from vnetbench.explain.interventions.catalog import MIN_TESTED_TIME_SHARE, Intervention, list_interventions
 from vnetbench.explain.interventions.planner import (
-    BASE_TREATMENT,
+    BASE_TREATMENT_INDEX,
     InterventionSeries,
     PlannedIntervention,
     confidence_of_one_analysis,
@@ -28,16 +28,16 @@ from vnetbench.study.workloads import WORKLOADS
 
 TIME_LIMIT_S = 60.0
 """Maximum duration of a series."""
-REMOVAL_TIME_S = 2.0
+TESTBED_REMOVAL_TIME_S = 2.0
 """Part of TIME_LIMIT_S for removing the testbed."""
-MAX_INTERVENTIONS = 14
+MAX_INTERVENTIONS_PER_SERIES = 14
 """More do not fit into TIME_LIMIT_S."""
 STEADY_TRIAL_S = 0.5
 """Duration of a trial without its warm-up."""
 MIN_WARMUP_S, MAX_WARMUP_S = 0.1, 1.0
 WARMUP_ROUND_TRIPS = 20
 """Round trips of a warm-up: in ten of them, slow start multiplies the window by a thousand."""
-_MAX_TRIALS = 100
+_MAX_BASE_TREATMENT_TRIALS = 100
 """Trials of the unchanged treatment. The time limit allows fewer."""
 
 
@@ -77,12 +77,14 @@ def plan_series(
     advice = tuple(_advised_interventions(state, candidates, catalog))
     changes = [each.changed_levels for each in advice]
     others = [
-        each for each in catalog if each.time_share >= MIN_TIME_SHARE and each.changed_levels not in changes
+        each
+        for each in catalog
+        if each.time_share >= MIN_TESTED_TIME_SHARE and each.changed_levels not in changes
     ]
     base: dict[str, Level] = dict(treatment.factors)
     kept: list[Intervention] = []
     for each in (*advice, *others):
-        if len(kept) < MAX_INTERVENTIONS and _is_consistent(base, each):
+        if len(kept) < MAX_INTERVENTIONS_PER_SERIES and _starts_from_base_levels(base, each):
             trial_base = {**base, **each.base_levels}
             if _try_parse_study(summary, treatment, trial_base, [*kept, each]) is not None:
                 base, kept = trial_base, [*kept, each]
@@ -103,7 +105,7 @@ def _build_plan(
     levels = [base, *({**base, **each.changed_levels} for each in interventions)]
     planned = tuple(
         PlannedIntervention(
-            BASE_TREATMENT + number,
+            BASE_TREATMENT_INDEX + number,
             each.resource,
             each.resource_ratio,
             each.time_share,
@@ -136,11 +138,13 @@ def _choose_treatment(
             return by_index[index], finding.candidates
         # A finding about several treatments concerns the chosen one as well as its representative.
         treatment = by_index[next((each for each in chosen if each in finding.treatment_indices), index)]
-        return treatment, tuple(_with_setting(summary, treatment, each) for each in finding.candidates)
+        return treatment, tuple(
+            _replace_setting_for_treatment(summary, treatment, each) for each in finding.candidates
+        )
     return next((by_index[index] for index in chosen if index in by_index), None), ()
 
 
-def _with_setting(
+def _replace_setting_for_treatment(
     summary: CampaignSummary, treatment: TreatmentSummary, candidate: CandidateCause
 ) -> CandidateCause:
     """Return the candidate with the setting that its advice means in this treatment."""
@@ -162,21 +166,21 @@ def _advised_interventions(
         if known is not None:
             yield replace(known, is_advice=True)
             continue
-        base = {name: _level_before(state, name, level) for name, level in changes.items()}
+        base = {name: _level_in_treatment(state, name, level) for name, level in changes.items()}
         if all(level is not None for level in base.values()) and base != changes:
             before = {name: level for name, level in base.items() if level is not None}
             yield Intervention("", before, changes, None, 1.0, is_advice=True)
 
 
-def _level_before(state: TreatmentState, name: str, level: Level) -> Level | None:
+def _level_in_treatment(state: TreatmentState, name: str, level: Level) -> Level | None:
     """Return a factor's level in the treatment, as it was read back if no study sets it."""
-    effective = state.effective.get(name)
+    effective = state.effective_settings.get(name)
     if name not in state.levels and isinstance(effective, bool):
         return "on" if effective else "off"
     return level_before_setting(state.levels, name, level)
 
 
-def _is_consistent(base: Mapping[str, Level], intervention: Intervention) -> bool:
+def _starts_from_base_levels(base: Mapping[str, Level], intervention: Intervention) -> bool:
     """Return whether the intervention starts from the levels of the unchanged treatment."""
     return all(base.get(name, level) == level for name, level in intervention.base_levels.items())
 
@@ -215,8 +219,8 @@ def _study_overrides(
     overrides = {
         "combine": ONE_AT_A_TIME,
         "precision.confidence": format_exact_share(round(confidence, 6)),
-        "precision.max_trials": str(_MAX_TRIALS),
-        "precision.time_limit": format_exact_duration(TIME_LIMIT_S - REMOVAL_TIME_S),
+        "precision.max_trials": str(_MAX_BASE_TREATMENT_TRIALS),
+        "precision.time_limit": format_exact_duration(TIME_LIMIT_S - TESTBED_REMOVAL_TIME_S),
         "timing.warmup": format_exact_duration(warmup_s),
         "timing.duration": format_exact_duration(round(warmup_s + STEADY_TRIAL_S, 2)),
         **{name: format_levels(name, factor_levels) for name, factor_levels in levels.items()},

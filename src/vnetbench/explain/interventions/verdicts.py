@@ -15,7 +15,7 @@ from vnetbench.explain.interventions.elasticity import (
     UNDECIDED,
     experiment_elasticity,
     intervention_verdict,
-    verdict_on_resource,
+    strongest_verdict,
 )
 from vnetbench.explain.interventions.resources import RESOURCES
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause
@@ -32,7 +32,7 @@ def verdict_by_resource(levels: Mapping[str, Level], experiments: Sequence[Exper
         if each.resource in RESOURCES and is_experiment_on_levels(each, levels):
             verdict = intervention_verdict(each.ratio, each.metric, each.resource_ratio)
             verdicts.setdefault(each.resource, []).append(verdict)
-    return {resource: verdict_on_resource(each) for resource, each in verdicts.items()}
+    return {resource: strongest_verdict(each) for resource, each in verdicts.items()}
 
 
 def apply_resource_verdicts(
@@ -62,31 +62,38 @@ def apply_resource_verdicts(
         for resource, verdict in verdicts.items()
         if verdict in (LIMITS, GAIN)
     }
-    counter_confidence = {each.cause.name: each.confidence for each in candidates}
-    judged = [_judge(each, counter_confidence, confirmed, verdicts) for each in tested]
-    judged += _missing_causes(judged, levels, experiments)
+    confidence_by_counters = {each.cause.name: each.confidence for each in candidates}
+    judged = [
+        _apply_resource_verdicts_to_candidate(each, confidence_by_counters, confirmed, verdicts)
+        for each in tested
+    ]
+    judged += _limiting_cause_without_candidate(judged, levels, experiments)
     return tuple(sorted(judged, key=lambda each: _RANK_BY_CONFIDENCE.get(each.confidence, 0)))
 
 
-def _judge(
+def _apply_resource_verdicts_to_candidate(
     candidate: CandidateCause,
-    counter_confidence: Mapping[str, str],
-    confirmed: Collection[str],
-    verdicts: Mapping[str, str],
+    confidence_by_counters: Mapping[str, str],
+    confirmed_cause_names: Collection[str],
+    verdict_by_resource_name: Mapping[str, str],
 ) -> CandidateCause:
     name = candidate.cause.name
-    own = [verdicts.get(each.name, UNDECIDED) for each in RESOURCES.values() if name in each.causes]
-    if name in confirmed:
+    own = [
+        verdict_by_resource_name.get(each.name, UNDECIDED)
+        for each in RESOURCES.values()
+        if name in each.causes
+    ]
+    if name in confirmed_cause_names:
         return replace(candidate, confidence=CONFIRMED)
     if own and all(each in (NO_LIMIT, NO_EFFECT) for each in own):
         return replace(candidate, confidence=REFUTED)
     if candidate.confidence == REFUTED and (LIMITS in own or GAIN in own):
         # Its advice does not help, but a change of its resource does: the counters decide.
-        return replace(candidate, confidence=counter_confidence[name])
+        return replace(candidate, confidence=confidence_by_counters[name])
     return candidate
 
 
-def _missing_causes(
+def _limiting_cause_without_candidate(
     candidates: Sequence[CandidateCause], levels: Mapping[str, Level], experiments: Sequence[Experiment]
 ) -> Iterator[CandidateCause]:
     """Yield the cause of the resource with the largest elasticity, if no candidate names its causes."""

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import IO
 
-from vnetbench.importers.zip_members import open_zip, open_zip_member
+from vnetbench.importers.zip_members import list_zip_files, open_zip, open_zip_member
 
 MAX_WORKBOOK_BYTES = 2**28
 """Limit for all parts of a workbook."""
@@ -37,7 +37,7 @@ _UNREAD_PARTS = (
 """Pictures, programs and the like. No table needs them."""
 
 
-class _PartText:
+class _PartTextChecker:
     """Looks at the bytes of a part one chunk after the other."""
 
     def __init__(self, name: str, max_bytes_between_tags: int) -> None:
@@ -71,7 +71,7 @@ def copy_workbook_parts(workbook: IO[bytes], copy: IO[bytes]) -> None:
     """
     unpacked_bytes = tag_count = 0
     with open_zip(workbook) as source, zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as target:
-        parts = {part.filename: part for part in source.infolist() if not part.is_dir()}
+        parts = {part.filename: part for part in list_zip_files(source)}
         if len(parts) > MAX_WORKBOOK_PARTS:
             raise ValueError(f"it has {len(parts)} parts; the limit is {MAX_WORKBOOK_PARTS}")
         for name, part in parts.items():
@@ -80,7 +80,7 @@ def copy_workbook_parts(workbook: IO[bytes], copy: IO[bytes]) -> None:
             has_many_tags = name.lower().startswith(_PARTS_WITH_MANY_TAGS)
             tag_limit = MAX_WORKBOOK_TAGS if has_many_tags else MAX_STYLE_TAGS
             tags_before = tag_count
-            part_text = _PartText(name, MAX_TEXT_BYTES if has_many_tags else MAX_STYLE_BYTES)
+            part_text = _PartTextChecker(name, MAX_TEXT_BYTES if has_many_tags else MAX_STYLE_BYTES)
             with target.open(name, "w") as unpacked:
                 for chunk in _iterate_chunks(source, part):
                     unpacked_bytes += len(chunk)

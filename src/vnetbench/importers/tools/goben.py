@@ -12,12 +12,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
+
 from vnetbench.importers.arithmetic import divide_values, scale_value, sum_values
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.row_columns import SPACE, RowColumns, RowPattern
+from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
 from vnetbench.importers.units import DECIMAL_PATTERN, SECONDS_BY_UNIT, parse_rounded
+from vnetbench.importers.value_columns import Floats, ValueColumn, parse_floats, parse_rounded_column
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 
@@ -46,11 +52,12 @@ _ERROR_TEXT = re.compile(
 )
 _CHART_LINE = re.compile(r"\s*[\d.]+ ?[┤┼]|\s+(?:In|Out)put Mbps: ")
 _CSV_HEADER = "DIRECTION,TIME,RATE"
-_CSV_ROW = re.compile(
-    rf"(?P<direction>input|output),(?P<time>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?)\d* "
-    rf"(?P<zone>[+-]\d{{4}})[^,]*,(?P<mbps>{DECIMAL_PATTERN}(?:e[+-]?\d+)?)\s*$"
+_CSV_ROWS = RowPattern(
+    r"(?P<direction>input|output),(?P<second>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<fraction>\.\d{1,6}|)\d* "
+    rf"(?P<zone>[+-]\d{{4}})[^,\n]*,(?P<mbps>{DECIMAL_PATTERN}(?:e[+-]?\d+)?){SPACE}*"
 )
 """`input,2026-11-23 04:28:56.5 +0000 UTC m=+0.51,6074.1`."""
+_DIRECTION_BY_CSV_NAME = {"input": REVERSE, "output": FORWARD}
 _DURATION_PARTS = re.compile(rf"({DECIMAL_PATTERN})(h|ms|m|s|us|µs|ns)")
 _SECONDS_BY_DURATION_UNIT = {"h": 3600.0, "m": 60.0, **SECONDS_BY_UNIT}
 
@@ -164,7 +171,7 @@ class GobenReport(LineReport):
         is_idle_server = not (self.is_client or self.connection_count or "hosts" in self.options)
         return [] if is_idle_server else [self._build_run()]
 
-    def _rates(self) -> dict[str, RoundedValue]:
+    def _rates_bps_by_direction(self) -> dict[str, RoundedValue]:
         """Return the rates in bit/s by direction. The client is the first endpoint."""
         if self.is_client:
             found = {
@@ -182,7 +189,7 @@ class GobenReport(LineReport):
 
     def _build_run(self) -> Run:
         workload = UDP_STREAM if self.is_udp or "udp" in self.options else TCP_STREAM
-        rates = self._rates()
+        rates = self._rates_bps_by_direction()
         is_complete = (
             bool(rates) and (bool(self.aggregate_bps) or not self.is_client) and self.open_loop_count <= 0
         )
@@ -263,8 +270,7 @@ class GobenCsvReport(LineReport):
     """The CSV of one connection: a rate for each interval, received (`input`) and sent (`output`)."""
 
     tool = TOOL
-
-    rows_by_direction: dict[str, list[tuple[datetime, RoundedValue]]] = field(default_factory=dict)
+    row_patterns = (_CSV_ROWS,)
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
@@ -273,37 +279,37 @@ class GobenCsvReport(LineReport):
 
     def belongs_to_run(self, line: str) -> bool:
         """Return whether the line is the header or a row."""
-        return (line.startswith(_CSV_HEADER) and not self.rows_by_direction) or _CSV_ROW.match(
-            line
-        ) is not None
+        is_header = line.startswith(_CSV_HEADER) and not len(self.rows)
+        return is_header or _CSV_ROWS.match_line(line) is not None
 
     def add(self, line: str) -> None:
-        """Record a row."""
-        if (row := _CSV_ROW.match(line)) is not None:
-            time = datetime.strptime(
-                f"{row['time']}{'' if '.' in row['time'] else '.0'} {row['zone']}", "%Y-%m-%d %H:%M:%S.%f %z"
-            )
-            rows = self.rows_by_direction.setdefault(REVERSE if row["direction"] == "input" else FORWARD, [])
-            rows.append((time, parse_rounded(row["mbps"], 1e6)))
+        """Record nothing: the header says the same in all files."""
 
     def build_runs(self) -> list[Run]:
         """Return the run of the connection. Its rates are means, because the file has no total."""
-        intervals = [
-            interval
-            for direction, rows in self.rows_by_direction.items()
-            for interval in _build_csv_intervals(rows, direction)
-        ]
+        times_us = _parse_times_us(self.rows)
+        by_direction = _split_directions(self.rows, times_us)
         rates = {}
-        for direction in self.rows_by_direction:
-            own = [each for each in intervals if each.direction == direction]
-            length_s = sum(each.end_s - each.start_s for each in own)
-            bits = sum_values(each.values["bytes"] for each in own)
-            if length_s and bits.value:
-                rates[direction] = divide_values(scale_value(bits, 8), RoundedValue.exact(length_s))
+        for direction, (lengths_s, amounts) in by_direction.items():
+            bytes_ = RoundedValue(
+                *(sum(each.tolist()) for each in (amounts.values, amounts.lows, amounts.highs))
+            )
+            ends_s = np.cumsum(lengths_s).tolist()
+            length_s = sum(end_s - start_s for start_s, end_s in pairwise([0.0, *ends_s]))
+            if length_s and bytes_.value:
+                rates[direction] = divide_values(scale_value(bytes_, 8), RoundedValue.exact(length_s))
         metrics = {"goodput_bps": sum_values(rates.values())} if rates else {}
         if len(rates) == 2:
             metrics |= {"goodput_forward_bps": rates[FORWARD], "goodput_reverse_bps": rates[REVERSE]}
-        times = [time for rows in self.rows_by_direction.values() for time, _ in rows]
+        intervals = PackedIntervals()
+        for direction in rates:
+            lengths_s, amounts = by_direction[direction]
+            ends_s = np.cumsum(lengths_s)
+            starts_s = np.concatenate(([0.0], ends_s))[:-1]
+            intervals.extend_columns(starts_s, ends_s, {"bytes": amounts}, direction)
+        durations_s = [
+            float(np.cumsum(lengths_s).max()) for lengths_s, _ in by_direction.values() if len(lengths_s)
+        ]
         run = Run(
             tool=TOOL,
             version="",
@@ -312,10 +318,10 @@ class GobenCsvReport(LineReport):
             workload=TCP_STREAM,
             factors={"streams": 1, "direction": "both" if len(rates) == 2 else next(iter(rates), FORWARD)},
             metrics=metrics,
-            intervals=tuple(each for each in intervals if each.direction in rates),
-            measured_duration_s=max((each.end_s for each in intervals), default=None),
-            started_at=min(times) if times else None,
-            failure=self.failure_reason(is_complete=bool(times)),
+            intervals=intervals,
+            measured_duration_s=max(durations_s, default=None),
+            started_at=_find_start_time(self.rows, times_us),
+            failure=self.failure_reason(is_complete=len(times_us) > 0),
             remarks=(
                 "The file has no total, so the result is the mean of its intervals.",
                 "The file does not say whether the load used TCP or UDP.",
@@ -324,15 +330,39 @@ class GobenCsvReport(LineReport):
         return [run]
 
 
-def _build_csv_intervals(rows: list[tuple[datetime, RoundedValue]], direction: str) -> list[ReportInterval]:
-    """Return the intervals. A row has the time of its end, so the first is as long as the second."""
-    lengths_s = [(after - before).total_seconds() for (before, _), (after, _) in pairwise(rows)]
-    intervals, start_s = [], 0.0
-    for length_s, (_, rate) in zip([*lengths_s[:1], *lengths_s], rows, strict=False):
-        amount = scale_value(rate, length_s / 8)
-        intervals.append(ReportInterval(start_s, start_s + length_s, {"bytes": amount}, direction=direction))
-        start_s += length_s
-    return intervals
+def _split_directions(
+    rows: RowColumns, times_us: npt.NDArray[np.int64]
+) -> dict[str, tuple[Floats, ValueColumn]]:
+    """Return the lengths of the intervals in seconds and the bytes in them, by direction.
+
+    A row has the time of its end, so the first interval is as long as the second.
+    """
+    names, rates = np.array(rows["direction"]), parse_rounded_column(rows["mbps"], 1e6)
+    split: dict[str, tuple[Floats, ValueColumn]] = {}
+    for name in dict.fromkeys(rows["direction"]):
+        lengths_s = np.diff(times_us[names == name]) / 1e6
+        lengths_s = np.concatenate((lengths_s[:1], lengths_s))
+        own = rates.select(names == name) if len(lengths_s) else ValueColumn.exact([])
+        split[_DIRECTION_BY_CSV_NAME[name]] = lengths_s, own.scale(lengths_s / 8)
+    return split
+
+
+def _parse_times_us(rows: RowColumns) -> npt.NDArray[np.int64]:
+    """Return the times in µs since 1970. goben prints more digits."""
+    texts = [second + zone for second, zone in zip(rows["second"], rows["zone"], strict=True)]
+    seconds = {text: round(datetime.fromisoformat(text).timestamp()) for text in dict.fromkeys(texts)}
+    fractions = np.rint(1e6 * parse_floats([f"0{fraction}" for fraction in rows["fraction"]]))
+    whole = np.fromiter(map(seconds.__getitem__, texts), dtype=np.int64, count=len(texts))
+    return 1_000_000 * whole + fractions.astype(np.int64)
+
+
+def _find_start_time(rows: RowColumns, times_us: npt.NDArray[np.int64]) -> datetime | None:
+    """Return the time of the earliest row; None if there is none."""
+    if not len(times_us):
+        return None
+    row = int(times_us.argmin())
+    second = datetime.fromisoformat(rows["second"][row] + rows["zone"][row])
+    return second.replace(microsecond=int(times_us[row] % 1_000_000))
 
 
 def _parse_time(log: re.Match[str]) -> datetime:

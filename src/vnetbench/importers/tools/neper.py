@@ -10,24 +10,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from statistics import median
+from functools import reduce
+
+import numpy as np
 
 from vnetbench.importers.arithmetic import sum_values
 from vnetbench.importers.command_line import CommandLine
+from vnetbench.importers.cumulative_samples import CumulativeSamples, split_samples
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.row_columns import RowPattern
 from vnetbench.importers.runs import (
     CUT_OFF_FAILURE,
     FORWARD,
     REVERSE,
-    CumulativeCount,
-    ReportInterval,
     RoundedValue,
     Run,
     SenderOrReceiver,
 )
 from vnetbench.importers.units import parse_rounded
+from vnetbench.importers.value_columns import ValueColumn, parse_floats
 from vnetbench.study.factors.registry import require_factor_or_label
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
@@ -55,9 +58,9 @@ _PERCENTILE_NAME_BY_KEY = {
 }  # fmt: skip
 _RELATIVE_BUCKET_WIDTH = 1 / 64
 """Width of a histogram bucket relative to its time (histo.h, DEFAULT_K_BITS = 6)."""
-_CPU_KEYS = ("utime_start", "utime_end", "stime_start", "stime_end", "time_start", "time_end")
+_CPU_TIME_KEYS = ("utime_start", "utime_end", "stime_start", "stime_end", "time_start", "time_end")
 _SAMPLES_HEADER_LINE = re.compile(r"tid,flow_id,time,(?P<counter>bytes_read|transactions),")
-_SAMPLE_LINE = re.compile(r"\d+,(?P<flow>\d+),(?P<time>\d+\.\d+),(?P<count>\d+),")
+_SAMPLE_ROWS = RowPattern(r"\d+,(?P<flow>\d+),(?P<time_s>\d+\.\d+),(?P<count>\d+),.*")
 """`0,1,60386.546367375,4308038,0.00,0.000465,…`. The count is cumulative."""
 _MIN_KEPT_SHARE_OF_MEDIAN = 0.1
 """Shortest interval relative to the median one: the last samples of a test often follow immediately."""
@@ -216,10 +219,10 @@ class NeperReport(LineReport):
     def _compute_cpu_metrics(self, workload: str) -> dict[str, RoundedValue]:
         """Return the process's share of CPU time. With `-S` neper reports the whole machine's instead."""
         if self.settings_and_results.get("stime_use_proc") == "1" or not all(
-            map(self.settings_and_results.get, _CPU_KEYS)
+            map(self.settings_and_results.get, _CPU_TIME_KEYS)
         ):
             return {}
-        times = {key: float(self.settings_and_results[key]) for key in _CPU_KEYS}
+        times = {key: float(self.settings_and_results[key]) for key in _CPU_TIME_KEYS}
         duration = times["time_end"] - times["time_start"]
         endpoint = self._detect_reporting_endpoint(workload)
         if duration <= 0 or not endpoint:
@@ -247,11 +250,10 @@ class NeperSamples(LineReport):
     """The CSV of `--all-samples`. It does not say which test wrote it."""
 
     tool = _TOOL_NAME
+    row_patterns = (_SAMPLE_ROWS,)
 
     counter: str = ""
     """`bytes_read` or `transactions`; empty before the header."""
-    cumulative_samples_by_flow: dict[str, list[CumulativeCount]] = field(default_factory=dict)
-    """By flow."""
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
@@ -266,22 +268,19 @@ class NeperSamples(LineReport):
 
     def belongs_to_run(self, line: str) -> bool:
         """Return whether the line is a sample, or the header in front of the first one."""
-        return (_SAMPLE_LINE if self.counter else _SAMPLES_HEADER_LINE).match(line) is not None
+        return (_SAMPLE_ROWS.line if self.counter else _SAMPLES_HEADER_LINE).match(line) is not None
 
     def add(self, line: str) -> None:
-        """Record the header or a sample."""
+        """Record the header."""
         if (header := _SAMPLES_HEADER_LINE.match(line)) is not None:
             self.counter = header["counter"]
-        elif (sample := _SAMPLE_LINE.match(line)) is not None:
-            self.cumulative_samples_by_flow.setdefault(sample["flow"], []).append(
-                CumulativeCount(float(sample["time"]), int(sample["count"]))
-            )
 
     def build_runs(self) -> list[Run]:
         """Return the run of the samples."""
         is_stream = self.counter == "bytes_read"
-        flows = list(self.cumulative_samples_by_flow.values())
-        intervals = tuple(_combine_flows(flows, "bytes" if is_stream else "transactions"))
+        times_s = parse_floats(self.rows["time_s"])
+        flows = list(split_samples(self.rows["flow"], times_s, self.rows["count"]).values())
+        intervals = _combine_flows(flows, "bytes" if is_stream else "transactions")
         run = Run(
             tool=self.tool,
             version="",
@@ -303,31 +302,32 @@ class NeperSamples(LineReport):
 
 
 def _compute_sample_metrics(
-    flows: Sequence[Sequence[CumulativeCount]], *, is_stream: bool
+    flows: Sequence[CumulativeSamples], *, is_stream: bool
 ) -> dict[str, RoundedValue]:
     """Return the rate of all flows from the first sample to the last, as coef.c computes it."""
-    count = sum(flow[-1].total - flow[0].total for flow in flows)
-    duration = max(flow[-1].time_s for flow in flows) - min(flow[0].time_s for flow in flows)
+    count = sum(int(flow.totals[-1] - flow.totals[0]) for flow in flows)
+    duration = float(max(flow.times_s[-1] for flow in flows) - min(flow.times_s[0] for flow in flows))
     name, factor = ("goodput_bps", 8) if is_stream else ("transactions_per_s", 1)
     return {name: RoundedValue.exact(count * factor / duration)}
 
 
-def _combine_flows(flows: Sequence[Sequence[CumulativeCount]], value_name: str) -> Iterable[ReportInterval]:
-    """Yield intervals of all flows together, between the samples of the same number.
+def _combine_flows(flows: Sequence[CumulativeSamples], value_name: str) -> PackedIntervals:
+    """Return intervals of all flows together, between the samples of the same number.
 
     The column of rates is not used: with several flows it is the rate between samples of different flows.
     """
-    rounds = [list(each) for each in zip(*flows, strict=False)]
-    times = [sum(time for time, _ in each) / len(each) for each in rounds]
-    counts = [sum(count for _, count in each) for each in rounds]
-    lengths = [after - before for before, after in pairwise(times)]
-    if any(length < 0 for length in lengths):
+    round_count = min((len(flow.totals) for flow in flows), default=0)
+    if round_count < 2:
+        return PackedIntervals()
+    times_s = reduce(np.add, (flow.times_s[:round_count] for flow in flows)) / len(flows)
+    counts = np.diff(reduce(np.add, (flow.totals[:round_count] for flow in flows)))
+    lengths_s = np.diff(times_s)
+    if lengths_s.min() < 0:
         raise ValueError("the times of the samples go backwards")
-    usual_length = median(lengths) if lengths else 0.0
-    for number, length in enumerate(lengths):
-        if length > 0 and length >= _MIN_KEPT_SHARE_OF_MEDIAN * usual_length:
-            values = {value_name: RoundedValue.exact(counts[number + 1] - counts[number])}
-            yield ReportInterval(times[number] - times[0], times[number + 1] - times[0], values)
+    is_kept = (lengths_s > 0) & (lengths_s >= _MIN_KEPT_SHARE_OF_MEDIAN * np.median(lengths_s))
+    since_start_s = times_s - times_s[0]
+    values = {value_name: ValueColumn.exact(counts[is_kept])}
+    return PackedIntervals.of_columns(since_start_s[:-1][is_kept], since_start_s[1:][is_kept], values)
 
 
 READERS = (make_report_reader(NeperSamples), make_report_reader(NeperReport))

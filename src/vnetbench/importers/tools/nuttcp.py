@@ -8,15 +8,28 @@ in percent of one CPU.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from vnetbench.importers.arithmetic import choose_more_precise, divide_values
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.row_columns import SPACE, RowPattern
+from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
 from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
+from vnetbench.importers.value_columns import (
+    CachedNumbers,
+    Floats,
+    ValueColumn,
+    cache_values,
+    choose_more_precise_values,
+    divide_columns,
+    parse_rounded_column,
+)
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
@@ -41,6 +54,17 @@ _RATE_DETAIL_PATTERNS: Mapping[str, re.Pattern[str]] = {
 """Values behind the rate, by the names that `-fparse` prints."""
 _MACHINE_READABLE_LINE = re.compile(r"(?:[\w.-]+: )?megabytes=(?P<mb>[\d.]+) (?P<pairs>real_sec(?:onds)?=.*)")
 """`megabytes=23.8750 real_seconds=2.00 rate_Mbps=99.9517 tx_cpu=98 rx_cpu=1 retrans=0 rtt_ms=0.14`."""
+_DETAILS_WITHOUT_CPU_PATTERN = r"[^%\n]*+(?:%(?![TR]X)[^%\n]*+)*+"
+"""The whole transfer has the CPU time, `%TX` or `%RX`. Intervals do not have it."""
+_INTERVAL_ROWS = RowPattern(
+    rf"(?:[\w.-]+: )?{SPACE}*{_RATE_COLUMNS_PATTERN}(?P<details>{_DETAILS_WITHOUT_CPU_PATTERN})".replace(
+        r"\s", SPACE
+    )
+)
+_MACHINE_READABLE_INTERVAL_ROWS = RowPattern(
+    r"(?:[\w.-]+: )?megabytes=(?P<mb>[\d.]+) real_sec=(?P<seconds>\S+) rate_Mbps=(?P<mbps>\S+)(?P<details>.*)"
+)
+"""With `-fparse` intervals have `real_sec`, and the whole transfer has `real_seconds`."""
 _VERBOSE_RATE_LINE = re.compile(
     rf"(?:[\w.-]+: )?nuttcp-(?P<end>[tr]): (?P<mb>{NUMBER_PATTERN}) MB in (?P<seconds>{NUMBER_PATTERN})"
     r" real seconds = "
@@ -87,7 +111,8 @@ class NuttcpReport(LineReport):
         name_by_switch={f"-{letter}": letter for letter in "trusSv1bBD46dj"},
     )
 
-    intervals: list[dict[str, str]] = field(default_factory=list)
+    row_patterns = (_INTERVAL_ROWS, _MACHINE_READABLE_INTERVAL_ROWS)
+
     summary: dict[str, str] = field(default_factory=dict)
     """Values of the whole transfer, by the names of `-fparse`."""
     endpoint_summaries: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -127,20 +152,18 @@ class NuttcpReport(LineReport):
         if (error := _ERROR_LINE.match(line)) is not None:
             self.record_first_error(error["error"] or error["refused"] or error["other"] or "")
         elif (rate := _RATE_LINE.match(line)) is not None:
-            self._add_rate(_parse_rate_line(rate), is_interval="%TX" not in line and "%RX" not in line)
+            self.summary = _parse_rate_line(rate)
         elif line.startswith("nuttcp-"):
-            self._add_verbose(line)
+            self._add_verbose_line(line)
         elif (pairs := _MACHINE_READABLE_LINE.match(line)) is not None:
             values = _parse_name_value_pairs(pairs)
-            self._add_rate(values, is_interval="real_sec" in values)
+            if "real_sec" in values:
+                interval = (pairs["mb"], values["real_sec"], values["rate_Mbps"], pairs["pairs"])
+                self.rows.extend(_INTERVAL_ROWS.names, [interval])
+            else:
+                self.summary = values
 
-    def _add_rate(self, values: dict[str, str], *, is_interval: bool) -> None:
-        if is_interval:
-            self.intervals.append(values)
-        else:
-            self.summary = values
-
-    def _add_verbose(self, line: str) -> None:
+    def _add_verbose_line(self, line: str) -> None:
         """Record a line of `-v`."""
         if (settings := _SETTINGS_LINE.match(line)) is not None:
             self.settings = self.settings or settings
@@ -181,7 +204,7 @@ class NuttcpReport(LineReport):
             workload=UDP_STREAM if is_udp else TCP_STREAM,
             factors=self._build_factors(is_udp=is_udp),
             metrics=_compute_metrics(values, is_udp=is_udp) if values else {},
-            intervals=tuple(self._build_intervals()),
+            intervals=self._build_intervals(),
             measured_duration_s=parse_rounded(seconds).value if seconds else None,
             command=self.command_text,
             other_results={
@@ -200,8 +223,8 @@ class NuttcpReport(LineReport):
 
     def _is_udp(self, values: Mapping[str, str]) -> bool:
         is_set = self.settings is not None and self.settings["mode"] == "udp"
-        has_losses = any("pkt" in each or "loss" in each for each in (values, *self.intervals))
-        return "u" in self.options or is_set or has_losses
+        has_losses = "pkt" in values or "loss" in values or (self._interval_counters()[:, -1] > 0).any()
+        return "u" in self.options or is_set or bool(has_losses)
 
     def _build_factors(self, *, is_udp: bool) -> dict[str, Level]:
         settings, options = self.settings, self.options
@@ -229,18 +252,23 @@ class NuttcpReport(LineReport):
         """Return the rate that `-R` sets, in bit/s."""
         return _parse_amount(self.options.get("R", "").lstrip("iu"), _RATE_MULTIPLIER_BY_SUFFIX)
 
-    def _build_intervals(self) -> Iterable[ReportInterval]:
-        start_s = 0.0
-        for each in self.intervals:
-            length_s = _find_duration(each).value
-            values = {"bytes": parse_rounded(each["megabytes"], _BYTES_PER_NUTTCP_MEGABYTE)}
-            values |= {
-                ours: parse_exact_count(each[theirs])
-                for ours, theirs in _COUNTER_BY_INTERVAL_VALUE.items()
-                if theirs in each
-            }
-            yield ReportInterval(start_s, start_s + length_s, values, direction=self._detect_direction())
-            start_s += length_s
+    def _build_intervals(self) -> PackedIntervals:
+        amounts = parse_rounded_column(self.rows["mb"], _BYTES_PER_NUTTCP_MEGABYTE)
+        rates = parse_rounded_column(self.rows["mbps"], 1e6 / 8)
+        lengths_s = _parse_seconds(self.rows["seconds"])
+        has_rate = rates.lows > 0
+        quotients = divide_columns(amounts, rates.replace(~has_rate, np.nan))
+        lengths_s = choose_more_precise_values(lengths_s, quotients)
+        ends_s = np.cumsum(lengths_s.values)
+        starts_s = np.concatenate(([0.0], ends_s))[:-1]
+        counters = self._interval_counters()
+        columns = {"bytes": amounts} | {
+            name: ValueColumn.exact(counters[:, at]) for at, name in enumerate(_COUNTER_BY_INTERVAL_VALUE)
+        }
+        return PackedIntervals.of_columns(starts_s, ends_s, columns, self._detect_direction())
+
+    def _interval_counters(self) -> Floats:
+        return _DETAIL_COUNTERS.parse(self.rows["details"])
 
     def _list_remarks(self, values: Mapping[str, str], *, is_udp: bool) -> Iterable[str]:
         if values and self.error_message:
@@ -254,18 +282,40 @@ class NuttcpReport(LineReport):
 
 def _parse_rate_line(line: re.Match[str]) -> dict[str, str]:
     """Return the values of a plain text line, by the names of `-fparse`."""
-    details = line.groupdict().get("details") or ""
     values = {"megabytes": line["mb"], "real_seconds": line["seconds"], "rate_Mbps": line["mbps"]}
-    return values | {
-        name: found[1]
-        for name, pattern in _RATE_DETAIL_PATTERNS.items()
-        if (found := pattern.search(details))
+    return values | _parse_details(line.groupdict().get("details") or "")
+
+
+def _parse_details(text: str) -> dict[str, str]:
+    """Return the values behind the rate, plain or machine-readable, by the names of `-fparse`."""
+    if "=" in text:
+        return dict(pair.split("=", 1) for pair in text.split() if "=" in pair)
+    return {
+        name: found[1] for name, pattern in _RATE_DETAIL_PATTERNS.items() if (found := pattern.search(text))
     }
 
 
+def _parse_counters(details: Sequence[str]) -> Floats:
+    """Return for each text the counters of `_COUNTER_BY_INTERVAL_VALUE`, and 1 if it has losses.
+
+    NaN stands for a counter that the text does not have.
+    """
+    rows = []
+    for values in map(_parse_details, details):
+        counters = [
+            parse_exact_count(values[name]).value if name in values else np.nan
+            for name in _COUNTER_BY_INTERVAL_VALUE.values()
+        ]
+        rows.append([*counters, float("pkt" in values or "loss" in values)])
+    return np.array(rows)
+
+
+_parse_seconds = cache_values(parse_rounded)
+_DETAIL_COUNTERS = CachedNumbers(len(_COUNTER_BY_INTERVAL_VALUE) + 1, _parse_counters)
+
+
 def _parse_name_value_pairs(line: re.Match[str]) -> dict[str, str]:
-    values = dict(pair.split("=", 1) for pair in line["pairs"].split() if "=" in pair)
-    return {**values, "megabytes": line["mb"]}
+    return {**_parse_details(line["pairs"]), "megabytes": line["mb"]}
 
 
 def _parse_amount(text: str, suffixes: Mapping[str, float]) -> float | None:
@@ -299,7 +349,7 @@ def _find_duration(values: Mapping[str, str]) -> RoundedValue:
 
     The printed duration has two decimals. The quotient of amount and rate is often more precise.
     """
-    printed = parse_rounded(values["real_sec" if "real_sec" in values else "real_seconds"])
+    printed = parse_rounded(values["real_seconds"])
     bytes_per_s = parse_rounded(values["rate_Mbps"], 1e6 / 8)
     if bytes_per_s.low <= 0:
         return printed

@@ -24,7 +24,7 @@ from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 
 TOOL = "rperf"
-_RULE = "=========="
+_SEPARATOR_LINE = "=========="
 _UDP_HEADER_BYTES = 8
 """Bytes that rperf counts with each datagram."""
 _LOG_LINE = re.compile(
@@ -87,7 +87,7 @@ class RperfReport(LineReport):
             return log is not None and log["text"].startswith(
                 ("connecting to server at", "server listening on")
             )
-        if line.startswith(_RULE):
+        if line.startswith(_SEPARATOR_LINE):
             return _RESULT_LINE.match(lines.peek_line(1) or "") is not None
         return cls.parse_command(line) is not None
 
@@ -101,7 +101,7 @@ class RperfReport(LineReport):
         if (log := _LOG_LINE.match(line)) is not None:
             is_first = log["text"].startswith(("connecting to server at", "server listening on"))
             return not is_first or not (self.results or self.started_at)
-        if line.startswith(_RULE) and {"send", "receive"} <= self.results.keys():
+        if line.startswith(_SEPARATOR_LINE) and {"send", "receive"} <= self.results.keys():
             return False
         patterns = (_RESULT_LINE, _TOTAL_LINE, _PACKETS_LINE, _JITTER_LINE, _OTHER_LINE)
         return any(pattern.match(line) for pattern in patterns)
@@ -222,7 +222,7 @@ def _read_runs(document: Any, first_line: int, last_line: int) -> list[Run]:
     rate = 8 * int(upload.get("bandwidth") or config["download"].get("bandwidth") or 0)
     if rate:
         factors["bit_rate" if is_udp else "pacing_rate"] = rate
-    intervals, omitted_s = _build_intervals(
+    intervals, omitted_s = _build_intervals_and_omitted_s(
         document["streams"], direction, int(additional.get("omit_seconds") or 0)
     )
     duration_s = float(summary["duration_receive"]) / int(common["streams"])  # The sum over the streams.
@@ -265,7 +265,7 @@ def _compute_json_metrics(
     return metrics
 
 
-def _build_intervals(
+def _build_intervals_and_omitted_s(
     streams: Sequence[Mapping[str, Any]], direction: str, omitted_count: int
 ) -> tuple[list[ReportInterval], float]:
     """Return the receiver's intervals of all streams together, and the length of those that were omitted.

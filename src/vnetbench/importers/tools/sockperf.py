@@ -11,19 +11,24 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from vnetbench.importers.arithmetic import divide_values, has_observation_beyond, scale_value
 from vnetbench.importers.command_line import CommandLine, OptionSyntax, parse_options
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
+from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.row_columns import RowPattern
+from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
+from vnetbench.importers.value_columns import ValueColumn, parse_floats
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
 _VERSION_LINE = re.compile(r"sockperf: == version #(?P<version>\S+) ==")
 _PARAMETERS_LINE = re.compile(r"test was performed using the following parameters: (?P<options>--.*)")
 """In a full log: `… --mps=200 --burst=1 --reply-every=1 --msg-size=14 --time=1`."""
-_RULE_LINE = re.compile(r"-{30}$")
+_SEPARATOR_LINE = re.compile(r"-{30}$")
 _SOCKPERF_PREFIX = re.compile(
     r"sockperf(?:\[\w+\])?:|sockperf\[|\[ ?\d+\] IP = |packet, txTime|illegal time or size"
 )
@@ -36,7 +41,7 @@ _ERROR_LINE = re.compile(
     r"(?:sockperf: )?(?P<message>ERROR: .*|No messages were received.*|No valid observations found.*"
     r"|illegal time or size.*|Test end before test start.*)"
 )
-_PACKET_TIMES_LINE = re.compile(r"\d+, (?P<sent>\d+\.\d+), (?P<received>\d+\.\d+), \d+\.\d+$")
+_PACKET_ROWS = RowPattern(r"\d+, \d+\.\d+, (?P<received_s>\d+\.\d+), \d+\.\d+")
 """In a full log: `0, 2.408598264, 2.408677842, 39.789`."""
 _STATISTIC_LINES = {
     "latency": re.compile(rf"sockperf: ====> avg-(?P<kind>latency|rtt)=(?P<mean>{NUMBER_PATTERN})"),
@@ -66,6 +71,7 @@ _UNLIMITED_RATES = (600_000, 10_000_000)
 """Rates that a full log names where none was requested (`MPS_MAX_PP`, `MPS_MAX_UL` in `src/defs.h`)."""
 _INTERVAL_LENGTH_S = 0.1
 """Length of the intervals that a full log is divided into."""
+_MAX_INTERVALS = 1_000_000
 _TEST_NAMES = (
     "ping-pong", "pp", "under-load", "ul", "throughput", "tp", "playback", "pb", "server", "sr",
 )  # fmt: skip
@@ -87,20 +93,20 @@ class SockperfReport(LineReport):
         name_by_switch={"--tcp": "tcp", "--full-rtt": "full-rtt"},
     )  # fmt: skip
 
+    row_patterns = (_PACKET_ROWS,)
+
     version: str | None = None
     protocol: str = ""
     socket_count: int = 0
     is_server: bool = False
     statistics: dict[str, re.Match[str]] = field(default_factory=dict)
     printed_us_by_percent: dict[str, str] = field(default_factory=dict)
-    reply_count_by_bin: dict[int, int] = field(default_factory=dict)
-    """In a full log: number of replies, by the bin of `_INTERVAL_LENGTH_S` in which they arrived."""
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether a test's version, a full log, or a command line is next."""
         line = lines.peek_line() or ""
-        if line.startswith("---") and _RULE_LINE.match(line):
+        if line.startswith("---") and _SEPARATOR_LINE.match(line):
             return _PARAMETERS_LINE.match(lines.peek_line(1) or "") is not None
         is_header = _VERSION_LINE.match(line) is not None or _PARAMETERS_LINE.match(line) is not None
         return is_header or cls.parse_command(line) is not None
@@ -140,15 +146,13 @@ class SockperfReport(LineReport):
         if _PARAMETERS_LINE.match(line):
             return not self.statistics
         return any(
-            pattern.match(line) for pattern in (_SOCKPERF_PREFIX, _PACKET_TIMES_LINE, _RULE_LINE, _ERROR_LINE)
+            pattern.match(line)
+            for pattern in (_SOCKPERF_PREFIX, _PACKET_ROWS.line, _SEPARATOR_LINE, _ERROR_LINE)
         )
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
-        if (packet := _PACKET_TIMES_LINE.match(line)) is not None:
-            number = int(float(packet["received"]) / _INTERVAL_LENGTH_S)
-            self.reply_count_by_bin[number] = self.reply_count_by_bin.get(number, 0) + 1
-        elif (version := _VERSION_LINE.match(line)) is not None:
+        if (version := _VERSION_LINE.match(line)) is not None:
             self.version = version["version"]
         elif (protocol := _PROTOCOL_LINE.match(line)) is not None:
             self.protocol = protocol["protocol"]
@@ -185,7 +189,7 @@ class SockperfReport(LineReport):
             workload=workload,
             factors=self._build_factors(workload),
             metrics=self._compute_metrics(workload) if self.is_complete else {},
-            intervals=tuple(self._count_replies_by_interval()),
+            intervals=self._count_replies_by_interval(),
             measured_duration_s=self._find_duration_s(),
             omitted_s=self._find_omitted_edges_s(),
             reported_by="sender",
@@ -237,15 +241,20 @@ class SockperfReport(LineReport):
                 )
         return metrics
 
-    def _count_replies_by_interval(self) -> Iterable[ReportInterval]:
-        """Yield the replies of each bin of a full log, without the partial first and last ones."""
-        if not self.reply_count_by_bin:
-            return
-        first, last = min(self.reply_count_by_bin), max(self.reply_count_by_bin)
-        for number in range(first + 1, last):
-            start_s = (number - first - 1) * _INTERVAL_LENGTH_S
-            replies = RoundedValue.exact(self.reply_count_by_bin.get(number, 0))
-            yield ReportInterval(start_s, start_s + _INTERVAL_LENGTH_S, {"transactions": replies})
+    def _count_replies_by_interval(self) -> PackedIntervals:
+        """Return the replies of each bin of a full log, without the partial first and last ones.
+
+        Raises:
+            ValueError: The packets lie so far apart that the bins would not fit in memory.
+        """
+        bins = np.floor(parse_floats(self.rows["received_s"]) / _INTERVAL_LENGTH_S)
+        first, last = (bins.min(), bins.max()) if len(bins) else (0.0, 0.0)
+        if not last - first <= _MAX_INTERVALS:
+            raise ValueError(f"the packets cover more than {_MAX_INTERVALS * _INTERVAL_LENGTH_S:g} s")
+        counts = np.bincount((bins - first).astype(np.intp))[1:-1]
+        starts_s = np.arange(len(counts), dtype=np.float64) * _INTERVAL_LENGTH_S
+        replies = {"transactions": ValueColumn.exact(counts)}
+        return PackedIntervals.of_columns(starts_s, starts_s + _INTERVAL_LENGTH_S, replies)
 
     def _find_duration_s(self) -> float | None:
         for name in ("valid", "sent", "total"):

@@ -7,16 +7,22 @@ Source: `print.c`, `numbers.c`, `master.c`. KB, MB, GB are powers of 1024; Kb/s,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import cached_property
+
+import numpy as np
 
 from vnetbench.importers.arithmetic import divide_values
 from vnetbench.importers.command_line import OptionSyntax
+from vnetbench.importers.cumulative_samples import CumulativeSamples, split_samples
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import FORWARD, REVERSE, CumulativeCount, ReportInterval, RoundedValue, Run
+from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.row_columns import RowPattern
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
+from vnetbench.importers.value_columns import ValueColumn, parse_floats
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM
 
@@ -29,8 +35,8 @@ _TRANSACTION_LINE = re.compile(
     rf"(?P<rate>{NUMBER_PATTERN}(?:[KMGTP]?b/s)?)\s+(?P<ops>\d+)(?:op|txn)/s"
 )
 """`Txn2     5.46GB /  30.23(s) =     1.55Gb/s       83322op/s`. uperf repeats the line while it grows."""
-_RAW_SAMPLE_LINE = re.compile(
-    r"timestamp_ms:(?P<ms>\d+\.\d+) name:(?P<name>\S+) nr_bytes:(?P<bytes>\d+) nr_ops:(?P<ops>\d+)"
+_RAW_SAMPLE_ROWS = RowPattern(
+    r"timestamp_ms:(?P<ms>\d+\.\d+) name:(?P<name>\S+) nr_bytes:(?P<bytes>\d+) nr_ops:\d+.*"
 )
 """With `-R`: `timestamp_ms:1589482100127.3811 name:Txn2 nr_bytes:131072 nr_ops:2`. Counts start with Txn2."""
 _AVERAGES_HEADER_LINE = re.compile(r"(?P<subject>Txn|Flowop)\s+Count\s+avg\s+cpu\s+max\s+min")
@@ -91,15 +97,15 @@ class UperfReport(LineReport):
         name_by_switch={"-s": "slave", "-h": "help", "-V": "version", "-a": "averages", "-R": "raw"},
     )
 
+    row_patterns = (_RAW_SAMPLE_ROWS,)
+
     thread_count: int = 0
     profile: str = ""
     last_result_line_by_transaction: dict[str, re.Match[str]] = field(default_factory=dict)
     """Match of the last result line of each transaction, and of `Total`."""
-    cumulative_bytes_by_transaction: dict[str, list[CumulativeCount]] = field(default_factory=dict)
-    """Raw samples of the bytes so far, by transaction."""
     operation_count_by_type: dict[str, int] = field(default_factory=dict)
     """Number of operations by type, from the averages."""
-    bits_per_s_by_interface: dict[str, tuple[float, float]] = field(default_factory=dict)
+    out_and_in_bps_by_interface: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Bits that left and that entered through each network adapter, per second."""
     current_averages_subject: str = ""
     """`Txn` or `Flowop` while a table of averages is read."""
@@ -120,9 +126,15 @@ class UperfReport(LineReport):
         """Whether the total is there."""
         return (
             _TOTAL_LINE_NAME in self.last_result_line_by_transaction
-            or _TOTAL_LINE_NAME in self.cumulative_bytes_by_transaction
+            or _TOTAL_LINE_NAME in self.samples_by_transaction
             or self.has_statistics_end
         )
+
+    @cached_property
+    def samples_by_transaction(self) -> dict[str, CumulativeSamples]:
+        """Raw samples of the bytes so far, by transaction, once all lines are there."""
+        times_s = parse_floats(self.rows["ms"]) / 1e3
+        return split_samples(self.rows["name"], times_s, self.rows["bytes"])
 
     def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this run."""
@@ -135,7 +147,7 @@ class UperfReport(LineReport):
         if self.is_in_host_table and _HOST_LINE.match(line):
             return True
         patterns = (
-            _TRANSACTION_LINE, _RAW_SAMPLE_LINE, _AVERAGES_HEADER_LINE, _HOST_TABLE_HEADER_LINE,
+            _TRANSACTION_LINE, _RAW_SAMPLE_ROWS.line, _AVERAGES_HEADER_LINE, _HOST_TABLE_HEADER_LINE,
             _LAST_STATISTICS_LINE, _OTHER_OUTPUT_LINE, _ERROR_LINE, _INTERFACE_LINE,
         )  # fmt: skip
         return any(pattern.match(line) for pattern in patterns)
@@ -148,9 +160,6 @@ class UperfReport(LineReport):
             # Groups and threads (-a, -g, -t) have lines of the same form below the total.
             if _TOTAL_LINE_NAME not in self.last_result_line_by_transaction:
                 self.last_result_line_by_transaction[transaction["name"]] = transaction
-        elif (sample := _RAW_SAMPLE_LINE.match(line)) is not None:
-            samples = self.cumulative_bytes_by_transaction.setdefault(sample["name"], [])
-            samples.append(CumulativeCount(float(sample["ms"]) / 1e3, int(sample["bytes"])))
         elif (header := _AVERAGES_HEADER_LINE.match(line)) is not None:
             self.current_averages_subject = header["subject"]
         elif self.is_in_host_table and (host := _HOST_LINE.match(line)) is not None:
@@ -163,7 +172,7 @@ class UperfReport(LineReport):
                 )
         elif (interface := _INTERFACE_LINE.match(line)) is not None:
             rates = (_parse_bits_per_s(interface[name]).value for name in ("out", "in"))
-            self.bits_per_s_by_interface[interface["name"]] = (next(rates), next(rates))
+            self.out_and_in_bps_by_interface[interface["name"]] = (next(rates), next(rates))
         elif _HOST_TABLE_HEADER_LINE.match(line):
             self.is_in_host_table, self.current_averages_subject = True, ""
         elif _LAST_STATISTICS_LINE.match(line):
@@ -195,7 +204,7 @@ class UperfReport(LineReport):
             metrics=self._compute_data_transaction_metrics(reads if has_requests else 0)
             if self.is_complete and is_known
             else {},
-            intervals=tuple(self._build_intervals(direction)) if is_known and not has_requests else (),
+            intervals=self._build_intervals(direction) if is_known and not has_requests else (),
             measured_duration_s=self._find_duration_s(),
             reported_by="receiver" if is_reverse else "sender",
             command=self.command_text,
@@ -212,7 +221,7 @@ class UperfReport(LineReport):
         """
         if write_count or read_count:
             return "" if write_count and read_count else FORWARD if write_count else REVERSE
-        rates = self.bits_per_s_by_interface
+        rates = self.out_and_in_bps_by_interface
         busiest = max(rates, key=lambda name: max(rates[name]), default=_LOOPBACK_INTERFACE)
         sent, received = rates.get(busiest, (0.0, 0.0))
         if busiest == _LOOPBACK_INTERFACE:
@@ -229,8 +238,8 @@ class UperfReport(LineReport):
             if name != _TOTAL_LINE_NAME
         }
         sizes |= {
-            name: float(each[-1].total)
-            for name, each in self.cumulative_bytes_by_transaction.items()
+            name: float(each.totals[-1])
+            for name, each in self.samples_by_transaction.items()
             if name != _TOTAL_LINE_NAME
         }
         return max(sizes, key=lambda name: sizes[name]) if sizes else None
@@ -239,8 +248,10 @@ class UperfReport(LineReport):
         name = self._find_data_transaction()
         if name in self.last_result_line_by_transaction:
             return float(self.last_result_line_by_transaction[name]["seconds"])
-        samples = self.cumulative_bytes_by_transaction.get(name or "", [])
-        return samples[-1].time_s - samples[0].time_s if len(samples) > 1 else None
+        samples = self.samples_by_transaction.get(name or "")
+        if samples is None or len(samples.times_s) < 2:
+            return None
+        return float(samples.times_s[-1] - samples.times_s[0])
 
     def _compute_data_transaction_metrics(self, request_count: int) -> dict[str, RoundedValue]:
         """Return the metrics of the transaction that carried the data."""
@@ -250,20 +261,21 @@ class UperfReport(LineReport):
             return {"transactions_per_s": rate}
         if name in self.last_result_line_by_transaction:
             return {"goodput_bps": _parse_bits_per_s(self.last_result_line_by_transaction[name]["rate"])}
-        samples = self.cumulative_bytes_by_transaction.get(name, [])
         if duration_s:
-            sent_bits = 8 * (samples[-1].total - samples[0].total)
+            totals = self.samples_by_transaction[name].totals
+            sent_bits = 8 * int(totals[-1] - totals[0])
             return {"goodput_bps": RoundedValue.exact(sent_bits / duration_s)}
         return {}
 
-    def _build_intervals(self, direction: str) -> Iterable[ReportInterval]:
-        """Yield the intervals between raw samples of the transaction that carried the data."""
-        samples = self.cumulative_bytes_by_transaction.get(self._find_data_transaction() or "", [])
-        for (start, bytes_before), (end, bytes_after) in pairwise(samples):
-            if end > start and bytes_after >= bytes_before:
-                origin = samples[0].time_s
-                values = {"bytes": RoundedValue.exact(bytes_after - bytes_before)}
-                yield ReportInterval(start - origin, end - origin, values, direction=direction)
+    def _build_intervals(self, direction: str) -> Sequence[ReportInterval]:
+        """Return the intervals between raw samples of the transaction that carried the data."""
+        samples = self.samples_by_transaction.get(self._find_data_transaction() or "")
+        if samples is None:
+            return ()
+        times_s, amounts = samples.times_s - samples.times_s[0], np.diff(samples.totals)
+        is_kept = (np.diff(samples.times_s) > 0) & (amounts >= 0)
+        values = {"bytes": ValueColumn.exact(amounts[is_kept])}
+        return PackedIntervals.of_columns(times_s[:-1][is_kept], times_s[1:][is_kept], values, direction)
 
     def _collect_other_results(self, transaction: str | None) -> dict[str, str]:
         results = {"profile": self.profile} if self.profile else {}

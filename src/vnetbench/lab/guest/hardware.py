@@ -25,7 +25,7 @@ QEMU_OVERHEAD_MIB = 96
 """Memory of a QEMU besides its guest's: its code, and the translated code under TCG."""
 ADAPTERS_RESTORING_COMMAND_LINE_MAC = ("vmxnet3",)
 """Adapters that take the command line's MAC address again when their driver resets them, as for an MTU."""
-DEFAULT_VIRTIO_RING = 256
+DEFAULT_VIRTIO_RING_SIZE = 256
 """Default descriptors of a virtio ring; larger rings are part of the hardware."""
 
 
@@ -36,8 +36,8 @@ class Adapter:
     model: str
     """A level of the factor `adapter`."""
     queues: int = 1
-    virtio_rx_ring: int = DEFAULT_VIRTIO_RING
-    virtio_tx_ring: int = DEFAULT_VIRTIO_RING
+    virtio_rx_ring: int = DEFAULT_VIRTIO_RING_SIZE
+    virtio_tx_ring: int = DEFAULT_VIRTIO_RING_SIZE
     """Descriptors of virtio rings only; other adapters have the rings that their drivers request."""
 
 

@@ -79,10 +79,10 @@ def _cpio_entry(name: str, mode: int, content: bytes = b"", device: tuple[int, i
     # inode, mode, uid, gid, links, mtime, size, file system (2), device (2), name length, checksum
     fields = (0, mode, 0, 0, links, 0, len(content), 0, 0, *device, len(path), 0)
     head = b"070701" + b"".join(b"%08x" % field for field in fields) + path
-    return b"".join(_pad((head, content)))
+    return b"".join(_pad_to_alignment((head, content)))
 
 
-def _pad(parts: tuple[bytes, ...]) -> Iterator[bytes]:
+def _pad_to_alignment(parts: tuple[bytes, ...]) -> Iterator[bytes]:
     for part in parts:
         yield part
         yield bytes(-len(part) % 4)

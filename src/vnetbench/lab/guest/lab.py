@@ -10,7 +10,11 @@ from dataclasses import replace
 from vnetbench.agents.launch import start_agents_in_namespaces
 from vnetbench.lab import registry
 from vnetbench.lab.guest import cpu_pinning, network
-from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING, check_memory, count_guests_fitting_free_memory
+from vnetbench.lab.guest.hardware import (
+    DEFAULT_VIRTIO_RING_SIZE,
+    check_memory,
+    count_guests_fitting_free_memory,
+)
 from vnetbench.lab.guest.launcher import GuestLauncher, GuestSoftware
 from vnetbench.lab.guest.prerequisites import GuestPrerequisites
 from vnetbench.lab.guest.qemu import VIRTIO_ADAPTERS
@@ -42,7 +46,7 @@ def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
     is_virtio = adapter in VIRTIO_ADAPTERS
     rings = (int(factors.get(ring.name, 1)) if is_virtio else 1 for ring in (RX_RING, TX_RING))
     # The hardware's ring is a power of two, within which the driver sets the requested size.
-    rx_ring, tx_ring = (max(DEFAULT_VIRTIO_RING, 1 << (ring - 1).bit_length()) for ring in rings)
+    rx_ring, tx_ring = (max(DEFAULT_VIRTIO_RING_SIZE, 1 << (ring - 1).bit_length()) for ring in rings)
     return GuestShape(
         adapter=adapter,
         vcpus=int(factors[VCPUS.name]),

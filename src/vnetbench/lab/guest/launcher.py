@@ -55,7 +55,7 @@ class RunningGuest:
 
     def close(self) -> None:
         """End the guest."""
-        cleanup.run_all((self.process.close, self.agent.close))
+        cleanup.run_all_despite_errors((self.process.close, self.agent.close))
 
 
 class GuestLauncher:
@@ -205,7 +205,7 @@ def connect_agent(process: QemuProcess, timeout_s: float) -> SocketTransport:
 def close_guests(running: Iterable[RunningGuest]) -> None:
     """End guests, all at once."""
     ending = list(running)
-    cleanup.run_all(
+    cleanup.run_all_despite_errors(
         (
             *(partial(each.process.kill, "it was ended") for each in ending),
             *(each.close for each in ending),

@@ -58,7 +58,7 @@ def save_snapshot(process: QemuProcess, path: Path) -> None:
     with cache.create_atomically(path) as temporary:
         process.monitor.execute("stop")
         process.monitor.execute("migrate-set-parameters", **{"max-bandwidth": _MIGRATION_BYTES_PER_S})
-        _pass_file(process, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        _pass_file_descriptor(process, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         process.monitor.execute("migrate", uri=f"fd:{_STATE_NAME}")
         deadline = time.monotonic() + SAVE_TIMEOUT_S
         while (status := process.monitor.execute("query-migrate").get("status")) != "completed":
@@ -72,7 +72,7 @@ def resume_snapshot(process: QemuProcess, path: Path) -> None:
     try:
         # QEMU would announce a MAC address to the switch that the guest is about to change.
         process.monitor.execute("migrate-set-parameters", **{"announce-rounds": 0})
-        _pass_file(process, path, os.O_RDONLY)
+        _pass_file_descriptor(process, path, os.O_RDONLY)
         process.monitor.execute("migrate-incoming", uri=f"fd:{_STATE_NAME}")
         deadline = time.monotonic() + RESUME_TIMEOUT_S
         while (status := process.monitor.execute("query-status")["status"]) == "inmigrate":
@@ -85,7 +85,7 @@ def resume_snapshot(process: QemuProcess, path: Path) -> None:
     cache.mark_used(path)
 
 
-def _pass_file(process: QemuProcess, path: Path, flags: int) -> None:
+def _pass_file_descriptor(process: QemuProcess, path: Path, flags: int) -> None:
     """Open a file and give it to QEMU; raises MonitorError."""
     try:
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -84,12 +84,12 @@ class GuestTestbed:
         endpoints = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in endpoints}
         settings = self._knob_settings(factors, endpoints)
-        effective = network_settings.apply_treatment(
+        effective = network_settings.set_treatment_knobs(
             settings, endpoints, factors, spec, self.topology, agents
         )
         ip_version = str(IP_VERSION.read_level(factors))
         if ip_version == "6":
-            builder.restore_ipv6(self.topology.vms)
+            builder.restore_ipv6_addresses_and_routes(self.topology.vms)
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
         load_cpus = self._host_cpus_by_guest(factors, threads)
         proved = self.link.prove_and_impair(factors, prove, load_cpus, self.online_cpus)
@@ -113,7 +113,7 @@ class GuestTestbed:
         proved = path_probe.prove_paths(
             endpoint_pairs(self), self.agents, mtu, ip_version, self._hops, MAX_PATH_PROOF_ROUNDS, delay_s
         )
-        return path_probe.path_proof_values(mtu, proved)
+        return path_probe.stored_path_proof_values(mtu, proved)
 
     def _host_cpus_by_guest(
         self, factors: Mapping[str, Level], threads: Sequence[cpu_pinning.GuestThreads]
@@ -211,7 +211,7 @@ class GuestTestbed:
     def close(self) -> None:
         """See Testbed."""
         self.is_closed = True
-        cleanup.run_all(
+        cleanup.run_all_despite_errors(
             (
                 self._stop_watchdog,
                 lambda: close_guests(self.running),

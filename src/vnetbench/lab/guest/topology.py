@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING, Adapter, Hardware, guest_mac
+from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING_SIZE, Adapter, Hardware, guest_mac
 from vnetbench.lab.netns.topology import (
     IPV4_ADDRESS_FORMAT,
     IPV4_PREFIX_LENGTH,
@@ -37,7 +37,7 @@ PORTS, TAPS = "ports", "taps"
 """What the host's endpoints of a forwarding guest are: VMs on ports of switches, or the guest's taps."""
 
 
-_FLAG_FIELDS = ("uplink", "delay_line")
+_FIELDS_SHOWN_AS_NAME_ONLY = ("uplink", "delay_line")
 """Fields whose name alone is part of a shape's text."""
 
 
@@ -51,8 +51,8 @@ class GuestShape:
     guests: int = 1
     """Number of pairs."""
     role: str = GUEST_TO_GUEST
-    rx_ring: int = DEFAULT_VIRTIO_RING
-    tx_ring: int = DEFAULT_VIRTIO_RING
+    rx_ring: int = DEFAULT_VIRTIO_RING_SIZE
+    tx_ring: int = DEFAULT_VIRTIO_RING_SIZE
     lro: str = ""
     """Level of `lro` for a vmxnet3. QEMU's model loses most segments if LRO is enabled after an activation
     without it, as when a ring is set: 5 Mbit/s instead of 300. So no guest changes its level."""
@@ -71,9 +71,11 @@ class GuestShape:
         others = [
             f"{name}={value}"
             for name, value in asdict(self).items()
-            if name not in ("adapter", *_FLAG_FIELDS) and value != getattr(default, name)
+            if name not in ("adapter", *_FIELDS_SHOWN_AS_NAME_ONLY) and value != getattr(default, name)
         ]
-        return " ".join((self.adapter, *others, *(name for name in _FLAG_FIELDS if getattr(self, name))))
+        return " ".join(
+            (self.adapter, *others, *(name for name in _FIELDS_SHOWN_AS_NAME_ONLY if getattr(self, name)))
+        )
 
     def hardware(self, accelerator: str) -> Hardware:
         """Return the hardware of each guest."""

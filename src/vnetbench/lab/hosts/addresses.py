@@ -41,7 +41,7 @@ class LoadInterface:
     """IPv4 or IPv6."""
     ipv6_address: str
     """Empty if the interface has no usable one."""
-    has_ipv6: bool
+    has_any_ipv6_address: bool
 
 
 def choose_routed_interfaces(a: PairHost, b: PairHost) -> tuple[LoadInterface, LoadInterface]:
@@ -76,7 +76,7 @@ def _interface_with_default_addresses(host: PairHost, default_ipv4: str, default
         own.insert(0, host.spec.address)
     ipv4 = next((each for each in own if ":" not in each), default_ipv4)
     ipv6 = next((each for each in own if ":" in each), default_ipv6)
-    return LoadInterface(interface, ipv4, ipv6, _has_ipv6(host, interface))
+    return LoadInterface(interface, ipv4, ipv6, _has_any_ipv6_address(host, interface))
 
 
 def usable_addresses(listing: str, interface: str | None = None) -> list[InterfaceAddress]:
@@ -118,10 +118,10 @@ def _choose_interface(host: PairHost, peer: str) -> LoadInterface:
         interface, address = host.find_route(peer, None)
     ipv6 = [each for _, each in usable_addresses(host.address_listing, interface) if ":" in each]
     ipv6_address = address if ":" in address else next(iter(ipv6), "")
-    return LoadInterface(interface, address, ipv6_address, _has_ipv6(host, interface))
+    return LoadInterface(interface, address, ipv6_address, _has_any_ipv6_address(host, interface))
 
 
-def _has_ipv6(host: PairHost, interface: str) -> bool:
+def _has_any_ipv6_address(host: PairHost, interface: str) -> bool:
     pattern = rf"^\d+: {re.escape(interface)}\S*\s+inet6 "
     return re.search(pattern, host.address_listing, re.MULTILINE) is not None
 

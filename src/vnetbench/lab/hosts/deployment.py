@@ -20,7 +20,7 @@ _SCRIPT_HEAD = 'LC_ALL=C; PATH="$PATH:/usr/sbin:/sbin"; export LC_ALL PATH; umas
 
 # /run comes first: a reboot clears it together with the knobs that the journal records. XDG_RUNTIME_DIR does
 # not serve: the last logout clears it, but a journal must survive a lost connection.
-_FOR_EACH_PARENT = 'for parent in /run /var/tmp /tmp "$HOME"; do folder=$parent/$1\n'
+_FOR_EACH_PARENT_FOLDER = 'for parent in /run /var/tmp /tmp "$HOME"; do folder=$parent/$1\n'
 
 SURVEY_SCRIPT = (
     _SCRIPT_HEAD
@@ -38,7 +38,7 @@ ip -o address show 2>/dev/null | sed 's/^/@address /'
 # Arguments: the folder's name, the agent's size in KiB, its SHA-256. The input is the agent.
 INSTALL_SCRIPT = (
     _SCRIPT_HEAD
-    + _FOR_EACH_PARENT
+    + _FOR_EACH_PARENT_FOLDER
     + r"""
     why=$(mkdir -m 700 "$folder" 2>&1) || { echo "@failed $parent: ${why##*: }"; continue; }
     free=$(df -Pk "$folder" | tail -n 1 | { read -r _ _ _ free _; echo "$free"; })
@@ -65,7 +65,7 @@ exit 1
 # In /tmp, other users may create a folder or link of this name: the program runs only if we own the folder.
 REMOVE_SCRIPT = (
     _SCRIPT_HEAD
-    + _FOR_EACH_PARENT
+    + _FOR_EACH_PARENT_FOLDER
     + r"""
     [ -d "$folder" ] && [ ! -L "$folder" ] && [ -O "$folder" ] || continue
     if [ -e "$folder/journal" ]; then
@@ -98,8 +98,8 @@ class HostSurvey:
 def survey_host(machine: Machine) -> HostSurvey:
     """Survey a host; raises BenchError if the agent cannot run there."""
     result = machine.run(SURVEY_SCRIPT)
-    fields = _output_by_first_word(result.output)
-    if "uid" not in fields:
+    fields = _rest_of_lines_by_first_word(result.output)
+    if not {"system", "machine", "user", "uid"} <= fields.keys():
         raise BenchError(
             f"the host's login shell does not run commands: {_last_line(result.errors) or 'no output'}",
             where=machine.name,
@@ -154,7 +154,7 @@ def install_agent(machine: Machine, folder_name: str) -> str:
     binary = agent_binary_path()
     kib = binary.stat().st_size // 1024 + 64  # The journal needs some space too.
     result = machine.run(INSTALL_SCRIPT, folder_name, str(kib), agent_sha256(), input_file=binary)
-    fields = _output_by_first_word(result.output)
+    fields = _rest_of_lines_by_first_word(result.output)
     if result.exit_code == 0 and fields.get("folder"):
         return fields["folder"][0]
     reasons = "; ".join(fields.get("failed", ())) or _last_line(result.errors) or "the host's shell ended"
@@ -175,7 +175,7 @@ def remove_agent_if_installed(machine: Machine, folder_name: str) -> bool:
         BenchError: if a setting cannot be restored.
     """
     result = machine.run(REMOVE_SCRIPT, folder_name)
-    fields = _output_by_first_word(result.output)
+    fields = _rest_of_lines_by_first_word(result.output)
     if result.exit_code != 0:
         reasons = "; ".join(fields.get("failed", ())) or _last_line(result.errors)
         raise BenchError(
@@ -202,7 +202,7 @@ def find_route(machine: Machine, destination_address: str, source_address: str |
         *(("from", source_address) if source_address else ()),
     ]
     result = machine.run(_SCRIPT_HEAD + '"$@" | sed "s/^/@route /"', *command)
-    words = " ".join(_output_by_first_word(result.output).get("route", [])).split()
+    words = " ".join(_rest_of_lines_by_first_word(result.output).get("route", [])).split()
     fields = dict(pairwise(words))
     if "dev" not in fields or not (source_address or "src" in fields):
         reason = _last_line(result.errors) or "no reason given"
@@ -214,7 +214,7 @@ def find_route(machine: Machine, destination_address: str, source_address: str |
     return InterfaceAddress(fields["dev"], source_address or fields["src"])
 
 
-def _output_by_first_word(output: str) -> dict[str, list[str]]:
+def _rest_of_lines_by_first_word(output: str) -> dict[str, list[str]]:
     """Return the rest of each output line, by the line's first word."""
     fields: dict[str, list[str]] = {}
     for line in output.splitlines():

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from plumbum import ProcessExecutionError, ProcessTimedOut, SshMachine, local
+from plumbum import ProcessExecutionError, SshMachine, local
 from plumbum.commands.base import BaseCommand
 from plumbum.machines.local import LocalMachine
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.hosts import ssh_errors
+from vnetbench.lab.hosts import bounded_output, ssh_errors
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.registry import PROCESS_LABEL
 from vnetbench.process import is_process_alive, read_own_process_identity
@@ -32,9 +32,11 @@ LOGIN_TIMEOUT_S = 20.0
 """Time limit from the first packet to a shell, which a slow name service at the host may delay."""
 COMMAND_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 3.0
-CLIENT_FAILURE_CODE = 255
+SSH_CLIENT_FAILURE_EXIT_CODE = 255
 """Exit code of OpenSSH's client for its own failures (ssh(1))."""
 POLL_INTERVAL_S = 0.02
+MAX_LOG_BYTES = 1 << 16
+"""Part of a client's log that is read: a host can write to it without end."""
 _FOLDER_PREFIX = "vnetbench-ssh-"
 """Prefix of local folders that hold the sockets of connections."""
 MAX_SOCKET_PARENT_PATH_BYTES = 60
@@ -88,13 +90,28 @@ class Machine:
         self._environment = environment
 
     def run(self, script: str, *arguments: str, input_file: Path | None = None) -> CommandResult:
-        """Run a POSIX shell script with a file as its input; raises HostUnreachable after a time limit."""
+        """Run a POSIX shell script with a file as its input.
+
+        Raises:
+            HostUnreachable: The command did not end in time.
+            BenchError: It wrote more than any script of the bench does.
+        """
         command: BaseCommand = self._machine["/bin/sh"]["-c", script, "vnetbench", *arguments]
         if input_file is not None:
             command = command < str(input_file)
+        process = cast("subprocess.Popen[bytes]", command.popen(new_session=True, env=self._environment))
+        if process.stdin is not None:
+            process.stdin.close()
         try:
-            return CommandResult(*command.run(retcode=None, timeout=COMMAND_TIMEOUT_S, env=self._environment))
-        except ProcessTimedOut:
+            output, errors = bounded_output.read_outputs(process, COMMAND_TIMEOUT_S)
+            return CommandResult(process.returncode, output, errors)
+        except bounded_output.OutputTooLong:
+            raise BenchError(
+                f"a command on the host wrote more than {bounded_output.MAX_OUTPUT_BYTES >> 20} MiB",
+                where=self.name,
+                fix="look for a login script on the host that writes without end (ssh HOST true)",
+            ) from None
+        except TimeoutError:
             raise HostUnreachable(
                 f"a command on the host did not end in {COMMAND_TIMEOUT_S:g} s",
                 where=self.name,
@@ -126,13 +143,13 @@ class SshHost(Machine):
     def run(self, script: str, *arguments: str, input_file: Path | None = None) -> CommandResult:
         """See Machine; also raises HostUnreachable if the connection is lost."""
         result = super().run(script, *arguments, input_file=input_file)
-        if result.exit_code == CLIENT_FAILURE_CODE:
+        if result.exit_code == SSH_CLIENT_FAILURE_EXIT_CODE:
             raise ssh_errors.connection_lost_error(self.name)
         return result
 
     def describe_exit(self, code: int) -> str:
         """See Machine."""
-        if code == CLIENT_FAILURE_CODE:
+        if code == SSH_CLIENT_FAILURE_EXIT_CODE:
             # A killed program has the same code.
             return "ssh was killed" if self._master.is_alive() else "the SSH connection was lost"
         return _SIGNAL_EXIT_CODES.get(code, super().describe_exit(code))
@@ -221,8 +238,10 @@ class _SshMaster:
         self._process.kill()
 
     def read_log(self) -> str:
-        """Return what OpenSSH has logged."""
-        return self._log_file().read_text(errors="replace").strip()
+        """Return the last part of what OpenSSH has logged."""
+        with self._log_file().open("rb") as log:
+            log.seek(-min(MAX_LOG_BYTES, self._log_file().stat().st_size), os.SEEK_END)
+            return log.read(MAX_LOG_BYTES).decode(errors="replace").strip()
 
     def close(self) -> None:
         """Close the connection and remove its folder."""

@@ -40,7 +40,7 @@ class HostEndpoint(Endpoint):
 
     user: str
     is_root: bool
-    has_ipv6: bool
+    has_any_ipv6_address: bool
     """Whether its interface has an IPv6 address, including link-local ones."""
     ports: str
     """Ports for its load as `first-last`; empty for any."""
@@ -177,7 +177,7 @@ class HostsTestbed:
                 where=setting.where,
                 fix=f'write ssh = "root@…" for {endpoint.name}, or leave {factor} out',
             )
-        if setting.knob in MTU.knobs and int(setting.value) < MIN_IPV6_MTU and endpoint.has_ipv6:
+        if setting.knob in MTU.knobs and int(setting.value) < MIN_IPV6_MTU and endpoint.has_any_ipv6_address:
             raise TreatmentRefused(
                 f"{setting.requesting_level} would permanently remove the interface's IPv6 addresses",
                 where=setting.where,
@@ -288,7 +288,7 @@ class HostsLab:
                         interface.ipv6_address,
                         each.survey.user,
                         each.survey.is_root,
-                        interface.has_ipv6,
+                        interface.has_any_ipv6_address,
                         self._ports,
                     )
                 )

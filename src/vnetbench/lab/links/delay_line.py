@@ -19,7 +19,7 @@ DELAY_LINE_AGENT_NAME = "line"
 DIRECTIONS = ("forward", "reverse")
 """From side a to side b, and from side b to side a."""
 SEED_BITS = 48
-FIX_BY_KNOB = {
+DELAY_LINE_FIX_BY_KNOB = {
     knobs.CPUS_KNOB: "let the bench use these CPUs (taskset, cpuset), or leave out the link impairments"
 }
 
@@ -92,8 +92,8 @@ class DelayLines:
         end = Endpoint(BACKEND_NAME, "", 0, "", "", "")
         listed = format_cpu_list(cpus)
         wanted = knobs.KnobSetting(end, knobs.CPUS_KNOB, listed, f"CPUs {listed} for its threads")
-        read_back = knobs.set_knob(self.agent, wanted, FIX_BY_KNOB[knobs.CPUS_KNOB])
-        knobs.check_settings([wanted], {BACKEND_NAME: {knobs.CPUS_KNOB: read_back}}, FIX_BY_KNOB)
+        read_back = knobs.set_knob(self.agent, wanted, DELAY_LINE_FIX_BY_KNOB[knobs.CPUS_KNOB])
+        knobs.check_settings([wanted], {BACKEND_NAME: {knobs.CPUS_KNOB: read_back}}, DELAY_LINE_FIX_BY_KNOB)
         threads = [line[direction] for line in self.read_counters() for direction in DIRECTIONS]
         return {
             "delay_line_cpus": threads[0]["cpus"],

@@ -98,7 +98,7 @@ def assign_addresses(vm: Vm) -> None:
         _assign_ipv6_address_and_route(vm)
 
 
-def restore_ipv6(vms: Iterable[Vm]) -> None:
+def restore_ipv6_addresses_and_routes(vms: Iterable[Vm]) -> None:
     """Assign the VMs' IPv6 addresses again, which a small MTU removes.
 
     Raises:
@@ -146,19 +146,27 @@ def set_network_mtu(network: SwitchNetwork, mtu: int, *, only_raise: bool = Fals
     """
     if not any(network.ports_by_pair):
         return
-    with netlink.open_in_namespace(network.switch_namespace) as ipr:
-        for link in ipr.get_links():
-            name, found = link.get_attr("IFLA_IFNAME"), int(link.get_attr("IFLA_MTU"))
-            # A bridge follows the smallest MTU of its ports unless it is set explicitly.
-            if name == "lo" or name in network.vswitches or found == mtu or (only_raise and found > mtu):
-                continue
-            ipr.link("set", index=link["index"], mtu=mtu)
+    wrong = [
+        link.ifindex
+        for name, link in netlink.read_link_mtus(network.switch_namespace).items()
+        # A bridge follows the smallest MTU of its ports unless it is set explicitly.
+        if name != "lo"
+        and name not in network.vswitches
+        and (link.mtu < mtu or (link.mtu > mtu and not only_raise))
+    ]
+    if wrong:
+        with netlink.open_in_namespace(network.switch_namespace) as ipr:
+            for index in wrong:
+                ipr.link("set", index=index, mtu=mtu)
 
 
 def read_network_mtu(network: SwitchNetwork) -> int | None:
     """Return the smallest MTU between the vNICs; None if there is nothing between them."""
     devices = {d for ports in network.ports_by_pair for d in ports}
-    return min((netlink.interface_mtu(d.namespace, d.interface) for d in devices), default=None)
+    links = {namespace: netlink.read_link_mtus(namespace) for namespace in {d.namespace for d in devices}}
+    if missing := [d.interface for d in devices if d.interface not in links[d.namespace]]:
+        raise netlink.missing_interface_error(missing[0])
+    return min((links[d.namespace][d.interface].mtu for d in devices), default=None)
 
 
 def _connect_directly(topology: NetnsTopology) -> None:

@@ -34,7 +34,7 @@ class DeviceCpusUnavailable(TreatmentRefused):
     """The device cannot have its own CPUs on this machine."""
 
 
-def vm_settings(topology: NetnsTopology, factors: Mapping[str, Level]) -> list[KnobSetting]:
+def required_vm_knob_settings(topology: NetnsTopology, factors: Mapping[str, Level]) -> list[KnobSetting]:
     """Return the settings of the VMs' interfaces that the virtual switch and the frames require."""
     vswitch = topology.shape.vswitch
     settings = []
@@ -47,7 +47,7 @@ def vm_settings(topology: NetnsTopology, factors: Mapping[str, Level]) -> list[K
     return settings
 
 
-def assign_cpus(
+def divide_tester_and_device_cpus(
     topology: NetnsTopology,
     factors: Mapping[str, Level],
     online_cpus: frozenset[int],
@@ -150,7 +150,7 @@ def configure_for_frames(
     anywhere = frozenset[int]().union(*partition.tester_cpus_by_endpoint.values())
     pinned_cpus = {str(values[port.name]["napi_cpus"]) for port in ports} | {
         threads.pin_thread(thread, partition.device_cpus or anywhere, "Open vSwitch")
-        for thread in open_vswitch.switch_threads(topology.testbed_name)
+        for thread in open_vswitch.switch_threads(topology)
     }
     return {
         DEVICE_CPUS.name: "; ".join(sorted(pinned_cpus - {""})) or ANY,

@@ -16,7 +16,7 @@ from vnetbench.study.factors.testbed_factors import LINK_QUEUE, LINK_RATE, MTU
 from vnetbench.study.model import Level, TestbedSpec
 
 
-def apply_treatment(
+def set_treatment_knobs(
     settings: Sequence[knobs.KnobSetting],
     endpoints: Sequence[Endpoint],
     factors: Mapping[str, Level],
@@ -33,7 +33,7 @@ def apply_treatment(
     mtu = _requested_network_mtu(factors, spec)
     if mtu is not None:
         builder.set_network_mtu(network, mtu, only_raise=True)
-    values = knobs.apply_settings(settings, endpoints, agents, _fixes_for_mtu(factors, mtu))
+    values = knobs.apply_settings(settings, endpoints, agents, _fix_by_knob_with_mtu_limit(factors, mtu))
     if mtu is not None:
         builder.set_network_mtu(network, mtu)
     shaped = _shape_links(factors, spec, network)
@@ -54,7 +54,7 @@ def apply_treatment(
     return effective
 
 
-def _fixes_for_mtu(factors: Mapping[str, Level], network_mtu: int | None) -> Mapping[str, str]:
+def _fix_by_knob_with_mtu_limit(factors: Mapping[str, Level], network_mtu: int | None) -> Mapping[str, str]:
     """Return the fixes for knobs, with one for an MTU that the virtual switch does not allow."""
     if network_mtu is None or network_mtu >= int(factors.get(MTU.name, 0)):
         return knobs.FIX_BY_KNOB

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import registry
-from vnetbench.lab.netns.topology import NetnsTopology
+from vnetbench.lab.netns.topology import OPEN_VSWITCH, NetnsTopology
 from vnetbench.lab.threads import thread_names_by_id
 
 DATABASE, SWITCH, TOOL, CONTROL = "ovsdb-server", "ovs-vswitchd", "ovsdb-tool", "ovs-vsctl"
@@ -61,9 +61,14 @@ def start_switch(topology: NetnsTopology) -> None:
     _run_tool([*control, *changes], folder / f"{SWITCH}.log")
 
 
-def switch_threads(testbed_name: str) -> dict[int, str]:
-    """Return the names of the switch's threads, which forward all packets, by thread id."""
-    tasks = [thread_names_by_id(pid) for pid in registry.testbed_pids(testbed_name)]
+def switch_threads(topology: NetnsTopology) -> dict[int, str]:
+    """Return the names of the switch's threads, which forward all packets, by thread id.
+
+    The result is empty for another virtual switch, without a search of all processes of this machine.
+    """
+    if topology.shape.vswitch != OPEN_VSWITCH:
+        return {}
+    tasks = [thread_names_by_id(pid) for pid in registry.testbed_pids(topology.testbed_name)]
     return {thread: name for found in tasks if SWITCH in found.values() for thread, name in found.items()}
 
 

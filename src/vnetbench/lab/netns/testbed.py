@@ -75,8 +75,8 @@ class NetnsTestbed:
         # Agents may use all CPUs of the VM, so that they answer while a generator occupies the tester's.
         cpus = assign_vm_cpus(str(VM_CPUS.read_level(factors)), self.endpoints, self.online_cpus)
         settings = knobs.requested_knob_settings(factors, self.endpoints, cpus, self.online_cpus)
-        settings += device_under_test.vm_settings(self.topology, factors)
-        effective = network_settings.apply_treatment(
+        settings += device_under_test.required_vm_knob_settings(self.topology, factors)
+        effective = network_settings.set_treatment_knobs(
             settings, self.endpoints, factors, spec, self.topology, self.agents
         )
         if CPU_QUOTA.is_present_in(factors):
@@ -93,7 +93,7 @@ class NetnsTestbed:
                 effective["device_cpus_unavailable"] = self._device_cpus_problem
         ip_version = str(IP_VERSION.read_level(factors))
         if ip_version == "6":
-            builder.restore_ipv6(self.endpoints)
+            builder.restore_ipv6_addresses_and_routes(self.endpoints)
             if self.topology.shape.vswitch == ROUTER:
                 router.assign_ipv6(self.topology)
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
@@ -123,7 +123,7 @@ class NetnsTestbed:
             return [path_probe.local_hop(each) for each in self.topology.hops(pair)]
 
         proof = path_probe.prove_paths(pairs, self.agents, mtu, ip_version, hops, delay_s=delay_s)
-        return path_probe.path_proof_values(mtu, proof)
+        return path_probe.stored_path_proof_values(mtu, proof)
 
     def observer_targets(self) -> Mapping[str, object] | None:
         """See Testbed. Includes the threads of Open vSwitch, of delay lines, and for frames those of NAPI."""
@@ -132,7 +132,7 @@ class NetnsTestbed:
             threads_besides_switch += device_under_test.napi_threads_for_observer(self.topology)
         if not interfaces:
             return {"threads": threads_besides_switch} if threads_besides_switch else None
-        threads = open_vswitch.switch_threads(self.topology.testbed_name)
+        threads = open_vswitch.switch_threads(self.topology)
         return {
             "interfaces": list(interfaces),
             "namespace": str(netlink.NETNS_DIR / self.topology.switch_namespace),
@@ -168,7 +168,7 @@ class NetnsTestbed:
         return self._partition_cpus(factors).tester_cpus_by_endpoint
 
     def _partition_cpus(self, factors: Mapping[str, Level]) -> TesterAndDeviceCpus:
-        return device_under_test.assign_cpus(
+        return device_under_test.divide_tester_and_device_cpus(
             self.topology, factors, self.online_cpus, bool(self._device_cpus_problem)
         )
 
@@ -189,7 +189,7 @@ class NetnsTestbed:
 
     def detach(self) -> None:
         """End the agents and keep the testbed until `lab down`."""
-        cleanup.run_all(
+        cleanup.run_all_despite_errors(
             (
                 *(agent.close for agent in self.agents.values()),
                 lambda: registry.keep_after_exit(self.topology.testbed_name),
@@ -198,7 +198,7 @@ class NetnsTestbed:
 
     def close(self) -> None:
         """See Testbed."""
-        cleanup.run_all(
+        cleanup.run_all_despite_errors(
             (
                 *(agent.close for agent in self.agents.values()),
                 self.link.close,

@@ -8,7 +8,7 @@ import altair as alt
 
 from vnetbench.report.charts.factor_layout import axis_position_by_level
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.factor_text import factor_label, level_text
+from vnetbench.wording.factor_text import factor_title, level_text
 
 _PANELS_PER_ROW_BY_PANEL_COUNT = {1: 1, 2: 2, 4: 2}
 """Panels side by side by the number of panels; three for all other numbers."""
@@ -23,7 +23,7 @@ def numeric_x_axis(factor: FactorLevels) -> alt.X:
     titles = json.dumps([level_text(factor.name, level) for level in level_to_position])
     return alt.X(
         "x:Q",
-        title=factor_label(factor.name),
+        title=factor_title(factor.name),
         scale=alt.Scale(domain=[min(values) - margin, max(values) + margin], nice=False, zero=False),
         axis=alt.Axis(
             values=values,

@@ -8,10 +8,10 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import format_exact_share
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import (
-    describe_marks,
+    estimate_marks_sentence,
     latency_rows,
     metric_rows,
-    time_series_rows,
+    time_series_rows_and_omission_note,
     trial_deviation_rows,
 )
 from vnetbench.report.charts.chart_specs import (
@@ -93,7 +93,7 @@ def _metric_chart(summary: CampaignSummary, layout: FactorLayout, metric: str) -
         return frame_size_chart(summary, layout, metric)
     rows = metric_rows(summary, layout, metric)
     kinds = {row["kind"] for row in rows}
-    sentences = [describe_marks(rows, summary.required_precision.confidence)]
+    sentences = [estimate_marks_sentence(rows, summary.required_precision.confidence)]
     if "mode" in kinds:
         sentences.append("Two diamonds show two modes, with their shares of the trials.")
     if "missing" in kinds:
@@ -132,7 +132,7 @@ def _trial_deviation_charts(summary: CampaignSummary) -> Iterator[Chart]:
 
 
 def _time_series_charts(summary: CampaignSummary) -> Iterator[Chart]:
-    rows, omission_note = time_series_rows(summary, lay_out_factors(summary))
+    rows, omission_note = time_series_rows_and_omission_note(summary, lay_out_factors(summary))
     if not rows:
         return
     sentences = ["Each line is a trial. The dashed grey part is the warm-up."]

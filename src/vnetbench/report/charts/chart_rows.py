@@ -14,8 +14,8 @@ from vnetbench.wording.estimate_text import choose_metric_scale, format_estimate
 from vnetbench.wording.factor_text import (
     CHANGE_FACTOR,
     TREATMENT_FACTOR,
-    factor_label,
     factor_names,
+    factor_title,
     level_phrase,
     level_text,
     stop_reason_text,
@@ -85,7 +85,7 @@ def _estimate_rows(
     }
 
 
-def describe_marks(rows: Sequence[ChartRow], confidence: float) -> str:
+def estimate_marks_sentence(rows: Sequence[ChartRow], confidence: float) -> str:
     """Return the caption's sentence on the marks; it mentions an interval only if the chart has one."""
     estimates = [row for row in rows if row["kind"] == "estimate" and row["value"] is not None]
     if not estimates:
@@ -120,7 +120,9 @@ def trial_deviation_rows(summary: CampaignSummary, layout: FactorLayout, metric:
     return rows
 
 
-def time_series_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[list[ChartRow], str]:
+def time_series_rows_and_omission_note(
+    summary: CampaignSummary, layout: FactorLayout
+) -> tuple[list[ChartRow], str]:
     """Return the deciding metric within trials and a sentence on what is omitted.
 
     The parts are `idle`, `warm-up` and `measured`; the load begins at second 0. If there are more treatments
@@ -269,7 +271,7 @@ def _panel_label(factors: tuple[FactorLevels, ...], treatment: TreatmentSummary)
     return " · ".join(
         level_text(factor.name, treatment.factors[factor.name])
         if factor.name in (CHANGE_FACTOR, TREATMENT_FACTOR)
-        else f"{factor_label(factor.name)} {level_text(factor.name, treatment.factors[factor.name])}"
+        else f"{factor_title(factor.name)} {level_text(factor.name, treatment.factors[factor.name])}"
         for factor in factors
     )
 

@@ -13,7 +13,7 @@ from vnetbench.report.charts.chart_rows import metric_rows, panel_labels, series
 from vnetbench.report.charts.factor_layout import FactorLayout
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.estimate_text import choose_metric_scale, find_metric, metric_heading
-from vnetbench.wording.factor_text import factor_label, level_text
+from vnetbench.wording.factor_text import factor_title, level_text
 
 VegaSpec = dict[str, Any]
 
@@ -54,14 +54,14 @@ def heat_map_spec(summary: CampaignSummary, layout: FactorLayout, metric: str) -
     x = alt.X(
         "x_level:O",
         sort=x_texts,
-        title=factor_label(layout.x_factor.name),
+        title=factor_title(layout.x_factor.name),
         scale=alt.Scale(paddingInner=0.03),
         axis=alt.Axis(labelAngle=0, domain=False, ticks=False),
     )
     y = alt.Y(
         "series:O",
         sort=y_texts,
-        title=factor_label(layout.heat_factor.name),
+        title=factor_title(layout.heat_factor.name),
         scale=alt.Scale(paddingInner=0.05),
     )
     rows = alt.Chart(DATASET).transform_filter("datum.kind == 'estimate'")
@@ -221,7 +221,7 @@ def _series_shape_encoding(layout: FactorLayout) -> dict[str, Any]:
 def _series_channel_options(layout: FactorLayout) -> dict[str, Any]:
     """Return options for colour and shape with equal domains, so that Vega-Lite merges their legends."""
     texts = series_labels(layout)
-    title = factor_label(layout.colour_factor.name) if layout.colour_factor else None
+    title = factor_title(layout.colour_factor.name) if layout.colour_factor else None
     return {
         "sort": texts,
         "scale": alt.Scale(domain=texts),

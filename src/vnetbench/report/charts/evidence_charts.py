@@ -49,7 +49,7 @@ def evidence_chart(finding: Finding, number: int) -> Chart | None:
         caption = "Medians of the trials with their range."
         if any(row["threshold"] is not None for row in rows):
             caption += " The dashed line is the threshold."
-        return Chart(name, title, caption, _bullet_spec(rows), rows)
+        return Chart(name, title, caption, _evidence_bars_spec(rows), rows)
     return None
 
 
@@ -81,7 +81,7 @@ def _evidence_bar_row(item: EvidenceItem) -> ChartRow:
     return row
 
 
-def _bullet_spec(rows: Sequence[ChartRow]) -> VegaSpec:
+def _evidence_bars_spec(rows: Sequence[ChartRow]) -> VegaSpec:
     """Return a panel per evidence item, each with its own scale."""
     data = alt.Chart(DATASET)
     x = alt.X("value:Q", title=None, scale=alt.Scale(zero=True, nice=False), axis=alt.Axis(tickCount=4))
@@ -139,7 +139,7 @@ def _trials_by_mode_spec(chart: EvidenceChart) -> VegaSpec:
     x = alt.X(
         "x:Q",
         title=_wrap_x_title(chart.x_label),
-        scale=alt.Scale(zero=False, padding=12, **_percentage_limit(chart)),
+        scale=alt.Scale(zero=False, padding=12, **_x_scale_end_for_percentages(chart)),
         axis=alt.Axis(tickCount=5),
     )
     points = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour_encoding(chart))
@@ -197,7 +197,7 @@ _SPEC_BUILDER_BY_CHART_TYPE: Mapping[str, Callable[[EvidenceChart], VegaSpec]] =
 }
 
 
-def _percentage_limit(chart: EvidenceChart) -> dict[str, Any]:
+def _x_scale_end_for_percentages(chart: EvidenceChart) -> dict[str, Any]:
     """Return the end of an x axis of percentages, which the padding of the axis must not exceed."""
     values = [float(row["x"]) for row in chart.rows]
     return {"domainMax": 100.0} if "(%" in chart.x_label and max(values, default=0.0) <= 100 else {}

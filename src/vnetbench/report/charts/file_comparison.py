@@ -15,7 +15,7 @@ from vnetbench.report.charts.chart_rows import ChartRow, round_for_chart
 from vnetbench.report.charts.factor_layout import axis_position_by_level, choose_x_factor
 from vnetbench.report.charts.file_comparison_specs import ComparisonLayout, file_comparison_spec
 from vnetbench.report.text.emulation_warning import emulation_warnings
-from vnetbench.report.text.notes import legend
+from vnetbench.report.text.notes import table_values_legend
 from vnetbench.study.factors.imported_factors import UNSPECIFIED
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.estimate_text import (
@@ -117,7 +117,10 @@ def published_charts(summary: CampaignSummary) -> list[Chart]:
         raise ValueError(f"{summary.path} is not a published table")
     files, factors = [(summary.path, summary)], summary.reference_table.required_factors
     other_metrics = [n for n in measured_metrics(summary.treatments) if n != summary.deciding_metric]
-    groups = [_group_by_metric(files, name, factors) for name in (summary.deciding_metric, *other_metrics)]
+    groups = [
+        _collect_treatments_with_metric(files, name, factors)
+        for name in (summary.deciding_metric, *other_metrics)
+    ]
     return [_comparison_chart(group, _panel_keys(group)) for group in groups]
 
 
@@ -154,7 +157,7 @@ def _compare_same_workload(
 ) -> tuple[list[Chart], list[str]]:
     """Return the charts of files with one workload, deciding metric first, and notes on omissions."""
     metrics = _metrics_of_several_files([summary for _, summary in files])
-    groups = [_group_by_metric(files, metric) for metric in metrics]
+    groups = [_collect_treatments_with_metric(files, metric) for metric in metrics]
     drawn = [(group, keys) for group in groups if (keys := _panel_keys(group, min_files=2))]
     if not drawn:
         names = ", ".join(name for name, _ in files)
@@ -173,7 +176,7 @@ def _metrics_of_several_files(summaries: Sequence[CampaignSummary]) -> list[str]
     return sorted(shared, key=lambda name: name != deciding_metric)
 
 
-def _group_by_metric(
+def _collect_treatments_with_metric(
     files: Sequence[tuple[str, CampaignSummary]], metric: str, factors: Sequence[str] = ()
 ) -> _ComparedMetric:
     """Return the treatments that have the metric, with the role of each factor.
@@ -277,7 +280,7 @@ def _caption_sentences(summaries: Sequence[CampaignSummary], rows: Sequence[Char
         yield "Two diamonds show two modes, with their shares of the trials."
     for summary in summaries:
         if summary.reference_table is not None:
-            yield f"A triangle is a value of {summary.reference_table.title}. {legend(summary)}"
+            yield f"A triangle is a value of {summary.reference_table.title}. {table_values_legend(summary)}"
     yield from dict.fromkeys(
         f"{Path(each.path).name}: {warning}" for each in summaries for warning in emulation_warnings(each)
     )

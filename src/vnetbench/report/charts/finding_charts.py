@@ -29,18 +29,18 @@ def finding_chart(summary: CampaignSummary, finding: Finding, number: int) -> Ch
     limited = [each for each in summary.treatments if each.index == representative]
     indices = finding.treatment_indices
     treatments = [each for each in summary.treatments if not indices or each.index in indices]
-    return time_bars_of_finding(summary, limited, f"finding-{number}") or _value_chart(
+    return time_bars_of_finding(summary, limited, f"finding-{number}") or _deciding_metric_chart(
         summary, treatments[:_MAX_BARS], number
     )
 
 
-def _value_chart(
+def _deciding_metric_chart(
     summary: CampaignSummary, treatments: Sequence[TreatmentSummary], number: int
 ) -> Chart | None:
     """Return bars of the deciding metric, or of the finished trials if no treatment has a value."""
     scale = choose_metric_scale(summary.treatments, summary.deciding_metric)
     title = metric_heading(summary.deciding_metric, scale)
-    rows = list(_value_rows(summary, treatments, scale.divisor))
+    rows = list(_deciding_metric_rows(summary, treatments, scale.divisor))
     if not rows:
         title = "Finished trials"
         rows = [{"x": treatment_name(summary, each), "y": float(each.trial_count)} for each in treatments]
@@ -48,7 +48,7 @@ def _value_chart(
     return evidence_chart(Finding(kind="values", text="", chart=bars), number)
 
 
-def _value_rows(
+def _deciding_metric_rows(
     summary: CampaignSummary, treatments: Sequence[TreatmentSummary], divisor: float
 ) -> Iterator[dict[str, str | float]]:
     """Yield the value of each treatment with the range of its trials, or each trial of a single treatment."""

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import format_exact_share
 from vnetbench.report.charts.chart import Chart
-from vnetbench.report.charts.chart_rows import describe_marks
+from vnetbench.report.charts.chart_rows import estimate_marks_sentence
 from vnetbench.report.charts.factor_layout import FactorLayout
 from vnetbench.report.charts.frame_rows import (
-    LOSS_CURVE_BAND_STEP_SHARE,
     MAX_ZOOMED_LOAD_DEVIATION,
+    SHARE_OF_STEPS_IN_LOSS_CURVE_BAND,
     burst_loss_rows,
-    frame_size_rows,
-    loss_curve_rows,
+    frame_size_rows_and_y_max,
+    loss_curve_rows_and_load_scale,
     outstanding_frames_rows,
     published_comparison_rows_and_heading,
     search_step_rows,
@@ -45,8 +45,8 @@ def is_frame_rate_by_size(layout: FactorLayout, metric: str) -> bool:
 
 def frame_size_chart(summary: CampaignSummary, layout: FactorLayout, metric: str) -> Chart:
     """Return a frame rate by frame size, with line rates and packet limits."""
-    rows, y_max = frame_size_rows(summary, layout, metric)
-    sentences = [describe_marks(rows, summary.required_precision.confidence)]
+    rows, y_max = frame_size_rows_and_y_max(summary, layout, metric)
+    sentences = [estimate_marks_sentence(rows, summary.required_precision.confidence)]
     kinds = {row["kind"] for row in rows}
     if "packet limit" in kinds:
         sentences.append("Dashed lines: the packet limit, the highest frame rate of any size.")
@@ -81,7 +81,7 @@ def _search_step_charts(summary: CampaignSummary, layout: FactorLayout) -> Itera
     if not rows:
         return
     load_title = f"Offered load per direction ({scale.unit})"
-    share = format_exact_share(LOSS_CURVE_BAND_STEP_SHARE)
+    share = format_exact_share(SHARE_OF_STEPS_IN_LOSS_CURVE_BAND)
     caption = (
         "Each point is a step of a search; a larger point is a longer step. The grey band contains "
         f"{share} of the full-length steps by a model fitted to the newest steps. A dashed line is a loss "
@@ -110,7 +110,7 @@ def _burst_loss_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterat
 
 
 def _loss_curve_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
-    rows, scale = loss_curve_rows(summary, layout)
+    rows, scale = loss_curve_rows_and_load_scale(summary, layout)
     if rows:
         trials = format_count_with_noun(
             sum(treatment.trial_count for treatment in summary.treatments), "trial"

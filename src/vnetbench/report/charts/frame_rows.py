@@ -33,7 +33,7 @@ _MIN_NEARBY_SHARE, _MAX_NEARBY_SHARE = 0.05, 1.1
 """A chart shows a line rate if its rate of the largest frames is within these shares of the best result."""
 MAX_ZOOMED_LOAD_DEVIATION = 0.1
 """The zoomed chart shows the steps within this share of a throughput."""
-LOSS_CURVE_BAND_STEP_SHARE = 0.9
+SHARE_OF_STEPS_IN_LOSS_CURVE_BAND = 0.9
 """Share of the steps at a load that the model's band contains."""
 _LOSS_CURVE_POINTS = 120
 _MAX_STEPS_IN_LOSS_CURVE_FIT = 60
@@ -53,7 +53,7 @@ def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
     return rate_bps / (8 * (frame_bytes + _ETHERNET_PREAMBLE_AND_GAP_BYTES))
 
 
-def frame_size_rows(
+def frame_size_rows_and_y_max(
     summary: CampaignSummary, layout: FactorLayout, metric: str
 ) -> tuple[list[ChartRow], float]:
     """Return metric rows, rows of kind `line rate` and `packet limit`, and the end of the y axis.
@@ -80,7 +80,7 @@ def frame_size_rows(
                 rate_bps * direction_count, label, (min(x_positions), max(x_positions)), y_max, scale
             )
             rows += [{"panel": panel, "series": None, **row} for row in line_rows]
-    return [*rows, *_highest_rate_rows(rows, scale)], y_max
+    return [*rows, *_packet_limit_rows(rows, scale)], y_max
 
 
 class SearchStepRows(NamedTuple):
@@ -95,12 +95,12 @@ class SearchStepRows(NamedTuple):
 
 def search_step_rows(summary: CampaignSummary, layout: FactorLayout) -> SearchStepRows:
     """Return rows of kind `step`, `model`, `goal` and `throughput` of the first treatments."""
-    searched = [each for each in summary.treatments if _select_trials_and_steps(each, SEARCH_STEP)]
+    searched = [each for each in summary.treatments if _trial_numbers_and_steps(each, SEARCH_STEP)]
     selected = searched[:_MAX_TREATMENT_PANELS]
     loads_fps = [
         _offered_load_fps(step)
         for each in selected
-        for _, step in _select_trials_and_steps(each, SEARCH_STEP)
+        for _, step in _trial_numbers_and_steps(each, SEARCH_STEP)
     ]
     # The median, because the highest load can be far above all other loads.
     scale = choose_scale("frame/s", statistics.median(loads_fps) if loads_fps else 0.0)
@@ -131,12 +131,14 @@ def step_rows_near_throughput(rows: Sequence[ChartRow]) -> list[ChartRow]:
     return zoomed
 
 
-def loss_curve_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[list[ChartRow], Scale]:
+def loss_curve_rows_and_load_scale(
+    summary: CampaignSummary, layout: FactorLayout
+) -> tuple[list[ChartRow], Scale]:
     """Return a row of kind `step` for each load of each trial's loss curve, and the unit of loads."""
     steps = [
         (treatment, trial, step)
         for treatment in summary.treatments
-        for trial, step in _select_trials_and_steps(treatment, LOSS_CURVE_STEP)
+        for trial, step in _trial_numbers_and_steps(treatment, LOSS_CURVE_STEP)
     ]
     scale = choose_scale("frame/s", max((_offered_load_fps(step) for _, _, step in steps), default=0.0))
     rows = [
@@ -154,7 +156,7 @@ def burst_loss_rows(summary: CampaignSummary, layout: FactorLayout) -> list[Char
     return [
         {"treatment": _treatment_label(layout, treatment), **_step_row(trial, step, step.burst_frames or 0)}
         for treatment in summary.treatments
-        for trial, step in _select_trials_and_steps(treatment, BURST_STEP)
+        for trial, step in _trial_numbers_and_steps(treatment, BURST_STEP)
     ]
 
 
@@ -260,7 +262,7 @@ def _line_rate_rows(
         }
 
 
-def _highest_rate_rows(rows: Sequence[ChartRow], scale: Scale) -> Iterator[ChartRow]:
+def _packet_limit_rows(rows: Sequence[ChartRow], scale: Scale) -> Iterator[ChartRow]:
     """Yield the highest value of each line with several frame sizes."""
     values_by_line: dict[tuple[str, str], list[float]] = {}
     for row in rows:
@@ -277,7 +279,7 @@ def _highest_rate_rows(rows: Sequence[ChartRow], scale: Scale) -> Iterator[Chart
             }
 
 
-def _select_trials_and_steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepRecord]]:
+def _trial_numbers_and_steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepRecord]]:
     """Return the steps with these purposes, each with its trial's number."""
     return [
         (point.trial_id, step)
@@ -293,7 +295,7 @@ def _offered_load_fps(step: StepRecord) -> float:
 
 
 def _search_step_rows_of_treatment(treatment: TreatmentSummary, divisor: float) -> Iterator[ChartRow]:
-    for trial, step in _select_trials_and_steps(treatment, SEARCH_STEP, GENERATOR_STEP):
+    for trial, step in _trial_numbers_and_steps(treatment, SEARCH_STEP, GENERATOR_STEP):
         yield _step_row(trial, step, _offered_load_fps(step) / divisor)
     for point in treatment.points:
         for result in point.goal_results:
@@ -336,7 +338,7 @@ def _loss_curve_model_rows(steps: tuple[SearchStep, ...], divisor: float) -> Ite
     """Yield the loss that the model expects for full-length steps at the loads of these steps."""
     model = _fit_loss_curve_cached(steps)
     loads_fps = np.geomspace(model.min_load_fps, model.max_load_fps, _LOSS_CURVE_POINTS)
-    losses = model.median_low_high_loss_ratios(loads_fps, LOSS_CURVE_BAND_STEP_SHARE)
+    losses = model.median_low_high_loss_ratios(loads_fps, SHARE_OF_STEPS_IN_LOSS_CURVE_BAND)
     for load_fps, median, low, high in zip(loads_fps, *losses, strict=True):
         if not math.isnan(median):
             yield {

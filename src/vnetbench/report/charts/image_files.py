@@ -21,7 +21,7 @@ from vnetbench.report.charts.theme import vega_config
 from vnetbench.report.charts.time_charts import time_chart
 from vnetbench.report.one_at_a_time import merge_sparse_design_into_one_factor
 from vnetbench.report.text.emulation_warning import emulation_warnings
-from vnetbench.report.text.evidence_text import split_headline
+from vnetbench.report.text.evidence_text import split_first_sentence
 from vnetbench.report.text.stored_narrative import read_or_build_narrative
 
 _MAX_CAPTION_CHARS, _MAX_TITLE_CHARS = 100, 75
@@ -68,7 +68,7 @@ def _write_campaign_pngs(summary: CampaignSummary, directory: Path) -> list[Path
     for number, finding in enumerate(findings, 1):
         if chart := finding_chart(summary, finding, number):
             renamed = replace(chart, name=f"{chart.name}-{_file_name_part_of_finding(finding)}")
-            sentences = (split_headline(finding)[0], *warnings)
+            sentences = (split_first_sentence(finding)[0], *warnings)
             paths.append(_write_png(renamed, summary.title, sentences, directory))
     return paths
 

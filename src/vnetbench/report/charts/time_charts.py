@@ -16,8 +16,8 @@ from vnetbench.report.charts.chart_specs import DATASET, Y_AXIS_WIDTH_KEY, VegaS
 from vnetbench.report.charts.factor_layout import lay_out_factors
 from vnetbench.report.charts.time_rows import (
     COLOUR_BY_TIME_USE,
-    OTHER_COLOUR,
-    OTHER_LABEL,
+    OTHER_USES_COLOUR,
+    OTHER_USES_LABEL,
     TimeBarLayout,
     lay_out_time_bars,
     shown_time_uses,
@@ -34,10 +34,10 @@ from vnetbench.wording.factor_text import (
 TIME_CHART_NAME = "time"
 _BAR_PITCH_PX = 24
 _BAR_SHARE_OF_PITCH = 0.78
-_LABEL_LIMIT_PX = 200
+_MAX_BAR_LABEL_WIDTH_PX = 200
 _LEGEND_COLUMNS = 3
 _PANEL_SPACING_PX = {"row": 34, "column": 28}
-_FINDING_WIDTH_PX = 360
+_FINDING_BAR_WIDTH_PX = 360
 
 
 def time_chart(summary: CampaignSummary) -> Chart | None:
@@ -48,8 +48,10 @@ def time_chart(summary: CampaignSummary) -> Chart | None:
     bars = lay_out_time_bars(lay_out_factors(summary))
     names = shown_time_uses(items)
     rows = time_rows(items, bars, names)
-    spec = _panels_spec(items, bars, _legend(rows))
-    return Chart(TIME_CHART_NAME, _title(summary), _caption(summary, items, bars), spec, rows)
+    spec = _panels_spec(items, bars, _time_use_colours(rows))
+    return Chart(
+        TIME_CHART_NAME, _time_chart_title(summary), _time_chart_caption(summary, items, bars), spec, rows
+    )
 
 
 def time_bars_of_finding(
@@ -67,17 +69,19 @@ def time_bars_of_finding(
     labels = list(dict.fromkeys(str(row["treatment"]) for row in rows))
     for row in rows:
         row["bar"] = row["treatment"]
-    layers = _bars(labels, _legend(rows, columns=1), has_labels=len(labels) > 1)
+    layers = _stacked_time_bars(labels, _time_use_colours(rows, columns=1), has_labels=len(labels) > 1)
     caption = f"{labels[0]}: the mean of the trials." if len(labels) == 1 else "Means of the trials."
-    spec = to_spec(layers.properties(width=_FINDING_WIDTH_PX))
-    return Chart(name, _title(summary), capitalize_sentence(caption), spec, rows)
+    spec = to_spec(layers.properties(width=_FINDING_BAR_WIDTH_PX))
+    return Chart(name, _time_chart_title(summary), capitalize_sentence(caption), spec, rows)
 
 
-def _title(summary: CampaignSummary) -> str:
+def _time_chart_title(summary: CampaignSummary) -> str:
     return f"Where the time of a {time_unit_noun(summary)} goes"
 
 
-def _caption(summary: CampaignSummary, items: Sequence[TreatmentTimeShares], bars: TimeBarLayout) -> str:
+def _time_chart_caption(
+    summary: CampaignSummary, items: Sequence[TreatmentTimeShares], bars: TimeBarLayout
+) -> str:
     noun = time_unit_noun(summary)
     sentences = [
         f"Each bar is the whole time of a {noun} in one treatment: the mean of its trials.",
@@ -94,9 +98,9 @@ def _caption(summary: CampaignSummary, items: Sequence[TreatmentTimeShares], bar
 def _panels_spec(items: Sequence[TreatmentTimeShares], bars: TimeBarLayout, colour: alt.Color) -> VegaSpec:
     factor = bars.bar_factor
     labels = [""] if factor is None else [level_text(factor.name, level) for level in factor.levels]
-    layers = _bars(labels, colour, has_labels=any(labels))
+    layers = _stacked_time_bars(labels, colour, has_labels=any(labels))
     panels = _panel_labels(items, bars)
-    axis_width = 26 + min(_LABEL_LIMIT_PX, 7 * max(map(len, labels)))
+    axis_width = 26 + min(_MAX_BAR_LABEL_WIDTH_PX, 7 * max(map(len, labels)))
     layers = layers.properties(width=panel_width_px(len(panels)))
     chart: alt.LayerChart | alt.FacetChart = layers
     if len(panels) > 1:
@@ -120,14 +124,16 @@ def _panel_labels(items: Sequence[TreatmentTimeShares], bars: TimeBarLayout) -> 
     return [ranked[rank] for rank in sorted(ranked)]
 
 
-def _bars(labels: Sequence[str], colour: alt.Color, *, has_labels: bool) -> alt.LayerChart | alt.FacetChart:
+def _stacked_time_bars(
+    labels: Sequence[str], colour: alt.Color, *, has_labels: bool
+) -> alt.LayerChart | alt.FacetChart:
     """Return a bar per label, with a percentage in each segment that has room for it."""
     y = alt.Y(
         "bar:N",
         sort=list(labels),
         title=None,
         scale=alt.Scale(domain=list(labels), paddingInner=1 - _BAR_SHARE_OF_PITCH, paddingOuter=0.1),
-        axis=alt.Axis(grid=False, labels=has_labels, labelLimit=_LABEL_LIMIT_PX, minExtent=0),
+        axis=alt.Axis(grid=False, labels=has_labels, labelLimit=_MAX_BAR_LABEL_WIDTH_PX, minExtent=0),
     )
     x = alt.X(
         "start:Q",
@@ -150,10 +156,10 @@ def _bars(labels: Sequence[str], colour: alt.Color, *, has_labels: bool) -> alt.
     return alt.layer(*layers).properties(height=max(30, _BAR_PITCH_PX * len(labels)))
 
 
-def _legend(rows: Sequence[ChartRow], columns: int = _LEGEND_COLUMNS) -> alt.Color:
+def _time_use_colours(rows: Sequence[ChartRow], columns: int = _LEGEND_COLUMNS) -> alt.Color:
     """Return the colour encoding of the uses of time in these rows, in the order of the bars."""
     colour_by_label = {TIME_USES[name].label: colour for name, colour in COLOUR_BY_TIME_USE.items()}
-    colour_by_label[OTHER_LABEL] = OTHER_COLOUR
+    colour_by_label[OTHER_USES_LABEL] = OTHER_USES_COLOUR
     used = {str(row["use"]) for row in rows}
     domain = [label for label in colour_by_label if label in used]
     return alt.Color(

@@ -13,7 +13,7 @@ from vnetbench.report.charts.factor_layout import FactorLayout, is_numeric
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.factor_text import capitalize_sentence, factor_names, level_text, treatment_phrase
 
-OTHER_LABEL = f"other uses, each below {MIN_NAMED_SHARE:.0%}".replace("%", " %")
+OTHER_USES_LABEL = f"other uses, each below {MIN_NAMED_SHARE:.0%}".replace("%", " %")
 _MIN_SHARE_WITH_TEXT = 0.12
 """A narrower segment has no room for its percentage."""
 _DARK_TEXT, _LIGHT_TEXT = "dark", "light"
@@ -27,7 +27,7 @@ _NETWORK_COLOURS = (
     "#1b5e3a", "#3b8f5a", "#12776f", "#7fbf8c", "#4fa79c", "#8fcdc4", "#5f7f2e", "#9dbb5b", "#c3d98f",
 )  # fmt: skip
 _LOAD_COLOURS = ("#7a828c",)
-OTHER_COLOUR = "#b5bac2"
+OTHER_USES_COLOUR = "#b5bac2"
 
 
 def _colours_by_use() -> dict[str, str]:
@@ -91,16 +91,16 @@ def time_rows(
             "panel": bars.panel_label(item),
             "bar": bars.bar_label(item),
         }
-        rows += [{**base, **segment} for segment in _segments(item.shares, names)]
+        rows += [{**base, **segment} for segment in _bar_segment_rows(item.shares, names)]
     return rows
 
 
-def _segments(shares: TimeShares, names: Sequence[str]) -> Iterator[ChartRow]:
+def _bar_segment_rows(shares: TimeShares, names: Sequence[str]) -> Iterator[ChartRow]:
     """Yield the segments of one bar; the last one ends at exactly 100 %."""
     other = sum(share for name, share in shares.items() if name not in names)
     parts = [(TIME_USES[name].label, COLOUR_BY_TIME_USE[name], shares.get(name, 0.0)) for name in names]
     total = 0.0
-    for label, colour, share in (*parts, (OTHER_LABEL, OTHER_COLOUR, other)):
+    for label, colour, share in (*parts, (OTHER_USES_LABEL, OTHER_USES_COLOUR, other)):
         start, total = total, total + share
         if share > 0:
             yield {

@@ -24,7 +24,7 @@ from vnetbench.report.text.narrative_model import Narrative
 from vnetbench.report.text.stored_narrative import read_or_build_narrative
 from vnetbench.study.factors.registry import FACTORS
 
-VERSION = 2
+CAMPAIGN_JSON_VERSION = 2
 """Format version. It increases when a key is removed or changes its meaning."""
 
 _NOT_PRINTABLE_ASCII = re.compile(r"[^\x20-\x7e\n]")
@@ -34,7 +34,7 @@ def campaign_json(summary: CampaignSummary) -> str:
     """Return the whole summary as JSON, with numbers in base units: bytes, bit/s, seconds."""
     narrative = read_or_build_narrative(summary)
     fields: JsonObject = {
-        "version": VERSION,
+        "version": CAMPAIGN_JSON_VERSION,
         "title": summary.title,
         "question": summary.question,
         "workload": summary.workload,
@@ -82,7 +82,7 @@ def explanation_json(
 
     The time shares are those of the treatments with these indices, or of all treatments without any.
     """
-    head = {"version": VERSION, "title": summary.title, "path": summary.path}
+    head = {"version": CAMPAIGN_JSON_VERSION, "title": summary.title, "path": summary.path}
     time_shares = [
         {"treatment": item.treatment.index, "factors": item.treatment.factors, "time_shares": item.shares}
         for item in campaign_time_shares(summary)

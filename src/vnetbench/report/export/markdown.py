@@ -22,7 +22,7 @@ from vnetbench.report.tables.published_comparison import (
 )
 from vnetbench.report.text.evidence_text import format_evidence
 from vnetbench.report.text.narrative_model import Narrative
-from vnetbench.report.text.notes import campaign_notes, legend
+from vnetbench.report.text.notes import campaign_notes, table_values_legend
 from vnetbench.report.text.stored_narrative import read_or_build_narrative
 
 _MAX_METRIC_COLUMNS = 6
@@ -40,7 +40,7 @@ def campaign_markdown(summary: CampaignSummary) -> str:
     if summary.question:
         lines += [_escape_markdown(summary.question), ""]
     lines += _narrative_lines(narrative)
-    lines += [*_table_lines(_summary_columns(summary)), "", legend(summary)]
+    lines += [*_table_lines(_summary_columns(summary)), "", table_values_legend(summary)]
     lines += [*(f"\n- {_escape_markdown(note)}" for note in campaign_notes(summary)), ""]
     if (comparison := compare_with_published(summary)) is not None:
         published = comparison.source

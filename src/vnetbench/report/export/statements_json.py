@@ -12,13 +12,16 @@ from vnetbench.statements.check import StatementResult
 from vnetbench.statements.statement import StatementEvidence, StatementPart, Verdict
 from vnetbench.wording.estimate_text import find_metric, finite_or_none
 
-VERSION = 2
+STATEMENTS_JSON_VERSION = 2
 """Format version. It increases when a key is removed or changes its meaning."""
 
 
 def statements_json(results: Sequence[StatementResult]) -> str:
     """Return all statements with their verdicts and evidence as JSON."""
-    fields = {"version": VERSION, "statements": [_statement_fields(result) for result in results]}
+    fields = {
+        "version": STATEMENTS_JSON_VERSION,
+        "statements": [_statement_fields(result) for result in results],
+    }
     return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False)
 
 

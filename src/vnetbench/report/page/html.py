@@ -74,14 +74,14 @@ def render_page(summaries: Sequence[CampaignSummary]) -> str:
 
 def _render_sections(comparison: FileComparison | None, sections: Sequence[CampaignSection]) -> str:
     charts = {
-        f"{section.id}-{chart.name}": {"spec": chart.spec, "rows": _to_columns(chart.rows)}
+        f"{section.id}-{chart.name}": {"spec": chart.spec, "rows": _to_columns_with_shared_texts(chart.rows)}
         for section in sections
         for chart in section.charts
     }
     comparison_image = ""
     if comparison is not None:
         for chart in (*comparison.main_charts, *comparison.other_charts):
-            rows = _to_columns(chart.rows)
+            rows = _to_columns_with_shared_texts(chart.rows)
             charts[f"{_COMPARISON_ID}-{chart.name}"] = {"spec": chart.spec, "rows": rows}
         if comparison.main_charts:
             comparison_image = to_image_url(comparison.main_charts[0])
@@ -99,11 +99,11 @@ def _render_sections(comparison: FileComparison | None, sections: Sequence[Campa
         data=_to_json_script(data),
         style=Markup(_read_asset("page.css")),
         script=Markup(_read_asset("page.js")),
-        vega=_load_vega() if charts else Markup(),
+        vega=_load_vega_scripts() if charts else Markup(),
     )
 
 
-def _to_columns(rows: Sequence[ChartRow]) -> dict[str, object]:
+def _to_columns_with_shared_texts(rows: Sequence[ChartRow]) -> dict[str, object]:
     """Return the rows as columns that store each text once.
 
     Most texts repeat in every row, so this needs a fifth of the bytes.
@@ -131,7 +131,7 @@ def _to_json_script(value: object) -> Markup:
 
 
 @lru_cache(maxsize=1)
-def _load_vega() -> Markup:
+def _load_vega_scripts() -> Markup:
     """Return Vega, Vega-Lite and vega-embed, which vl-convert contains."""
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks the default
     return Markup(bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--"))

@@ -38,12 +38,12 @@ from vnetbench.report.text.evidence_text import (
     format_experiment_result,
     is_named_in_finding,
     needs_confidence_label,
-    split_headline,
+    split_first_sentence,
 )
 from vnetbench.report.text.intervention_text import advice_with_outcome, setting_verdict_label
 from vnetbench.report.text.method import describe_method
 from vnetbench.report.text.narrative_model import Narrative
-from vnetbench.report.text.notes import campaign_notes, legend
+from vnetbench.report.text.notes import campaign_notes, table_values_legend
 from vnetbench.report.text.stored_narrative import read_or_build_narrative
 from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.wording.estimate_text import (
@@ -161,7 +161,7 @@ def _published_table_section(
         *(_spell_out_column_title(summary, column) for column in metrics),
     ]
     charts = main_charts(summary)
-    measurements = (source.conditions, legend(summary))
+    measurements = (source.conditions, table_values_legend(summary))
     return CampaignSection(
         id=section_id,
         summary=summary,
@@ -234,7 +234,7 @@ def _measured_columns(summary: CampaignSummary) -> list[Column]:
 
 
 def _finding_section(summary: CampaignSummary, finding: Finding, number: int) -> FindingSection:
-    headline, details = split_headline(finding)
+    headline, details = split_first_sentence(finding)
     candidates = [_candidate_section(candidate, finding) for candidate in finding.candidates]
     return FindingSection(headline, details, finding_chart(summary, finding, number), candidates)
 

@@ -23,7 +23,7 @@ from vnetbench.wording.estimate_text import (
     is_always_zero,
     measured_metrics,
 )
-from vnetbench.wording.factor_text import factor_label, level_text
+from vnetbench.wording.factor_text import factor_title, level_text
 from vnetbench.wording.treatment_names import varying_factors
 
 STATES_WITHOUT_MEASUREMENT = ("refused", "failed")
@@ -142,7 +142,7 @@ def factor_columns(rows: Sequence[TableRow], factors: Sequence[FactorLevels]) ->
     return [
         Column(
             f.name,
-            factor_label(f.name),
+            factor_title(f.name),
             "",
             tuple(
                 (level_text(f.name, row.factors[f.name]),) if f.name in row.factors else ("",) for row in rows

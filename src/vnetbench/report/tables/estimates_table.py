@@ -31,7 +31,7 @@ from vnetbench.report.tables.published_comparison import (
     compare_with_published,
     measured_and_published_columns,
 )
-from vnetbench.report.tables.text_bars import draw_estimate_bar, longest_bar_end
+from vnetbench.report.tables.text_bars import draw_estimate_bar, largest_bar_end_value
 from vnetbench.report.tables.text_table import (
     COLUMN_GAP_CHARACTERS,
     bullet_list,
@@ -40,7 +40,7 @@ from vnetbench.report.tables.text_table import (
     draw_table,
     fold_factors_into_one_column,
 )
-from vnetbench.report.text.notes import campaign_notes, legend
+from vnetbench.report.text.notes import campaign_notes, table_values_legend
 from vnetbench.results.records import RUNNING
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.factor_text import factor_names, treatment_phrase
@@ -92,7 +92,7 @@ class EstimatesTable:
         yield draw_table(columns, [_row_style(row) for row in self.rows], range(len(self.rows)))
         yield Text("")
         if all(column.key != _BAR_COLUMN_KEY for column in columns):
-            yield from _bar_block(self.rows, self.factors, self.deciding_metric, options.max_width)
+            yield from _treatment_bar_lines(self.rows, self.factors, self.deciding_metric, options.max_width)
         yield Text(self.legend)
         yield bullet_list(self.notes)
         if self.published_comparison is not None:
@@ -131,7 +131,7 @@ def estimates_table(summary: CampaignSummary) -> EstimatesTable:
         summary.treatments,
         summary.factors,
         summary.deciding_metric,
-        legend(summary),
+        table_values_legend(summary),
         campaign_notes(summary),
         baseline_ratio_column(summary),
         compare_with_published(summary),
@@ -199,7 +199,7 @@ def _append_columns_and_count_characters(
     return used
 
 
-def _bar_block(
+def _treatment_bar_lines(
     rows: Sequence[TableRow], factors: Sequence[FactorLevels], deciding_metric: str, width: int
 ) -> Iterator[Text]:
     """Yield a line per treatment with its name and its bar."""
@@ -220,7 +220,7 @@ def _bar_block(
 
 def _draw_bars(rows: Sequence[TableRow], deciding_metric: str, width: int) -> list[str]:
     estimates = [row.metrics.get(deciding_metric) for row in rows]
-    largest = longest_bar_end([estimate for estimate in estimates if estimate])
+    largest = largest_bar_end_value([estimate for estimate in estimates if estimate])
     return [draw_estimate_bar(estimate, largest, width) if estimate else "" for estimate in estimates]
 
 

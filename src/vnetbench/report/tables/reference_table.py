@@ -16,7 +16,7 @@ from vnetbench.published.tables import PublishedTable, load_table
 from vnetbench.quantity import format_count
 from vnetbench.report.tables.columns import Column, factor_columns, metric_columns
 from vnetbench.report.tables.text_table import COLUMN_GAP_CHARACTERS, columns_width, draw_table
-from vnetbench.report.text.notes import campaign_notes, legend
+from vnetbench.report.text.notes import campaign_notes, table_values_legend
 from vnetbench.wording.factor_text import treatment_phrase
 
 _MAX_TEXT_WIDTH = 100
@@ -32,7 +32,7 @@ class PublishedValuesTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
         yield Text(self.source.title, style="bold")
-        for text in (f"{self.source.source}.", self.source.conditions, legend(self.summary)):
+        for text in (f"{self.source.source}.", self.source.conditions, table_values_legend(self.summary)):
             yield _wrap_paragraph(text, width)
         rows = self.summary.treatments
         factors = factor_columns(rows, self.summary.factors)

@@ -13,7 +13,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_exact_share, format_interval, format_value
 from vnetbench.search.interface import GoalResult
 from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES
-from vnetbench.wording.factor_text import factor_label, factor_names, level_text, treatment_phrase
+from vnetbench.wording.factor_text import factor_names, factor_title, level_text, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
 _VALUES_NOTE_BY_SEARCH_COUNT = {
@@ -29,7 +29,7 @@ def throughput_table(summary: CampaignSummary) -> RenderableType:
     factors = varying_factors(summary.treatments, summary.factors) or summary.factors[:1]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for factor in factors:
-        table.add_column(factor_label(factor.name), justify="right")
+        table.add_column(factor_title(factor.name), justify="right")
     for title in ("Loss", "Throughput", "Interval", "Bit rate", "Limited by"):
         table.add_column(title, justify="left" if title in _LEFT_ALIGNED_COLUMNS else "right", no_wrap=True)
     for treatment in summary.treatments:

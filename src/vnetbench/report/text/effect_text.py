@@ -17,8 +17,8 @@ from vnetbench.wording.estimate_text import format_compact_ratio_with_interval, 
 from vnetbench.wording.factor_text import (
     CHANGE_FACTOR,
     TREATMENT_FACTOR,
-    factor_label,
     factor_noun,
+    factor_title,
     level_phrase,
 )
 
@@ -165,7 +165,7 @@ def _multi_level_sentence(effects: Sequence[Effect], noun: str) -> str:
         if pair_count > 1
         else ""
     )
-    return f"{factor_label(name)}: {noun} relative to {base} is {'; '.join(levels)}.{pairs}"
+    return f"{factor_title(name)}: {noun} relative to {base} is {'; '.join(levels)}.{pairs}"
 
 
 def _effect_ratios_by_level_of_other_factor(

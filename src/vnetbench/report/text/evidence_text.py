@@ -48,7 +48,7 @@ def format_evidence(item: EvidenceItem) -> EvidenceText:
     )
 
 
-def split_headline(finding: Finding) -> tuple[str, str]:
+def split_first_sentence(finding: Finding) -> tuple[str, str]:
     """Return the first sentence of a finding and the rest."""
     first, stop, rest = finding.text.partition(". ")
     return (f"{first}.", rest) if stop else (first, "")

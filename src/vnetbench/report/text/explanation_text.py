@@ -18,7 +18,7 @@ from vnetbench.report.text.evidence_text import (
     format_evidence,
     format_experiment_result,
     is_named_in_finding,
-    split_headline,
+    split_first_sentence,
 )
 from vnetbench.report.text.intervention_text import (
     advice_with_outcome,
@@ -59,7 +59,7 @@ class ExplanationText:
         if self.time_lines:
             yield [to_printable_text(line) for line in self.time_lines]
         for number, finding in enumerate(self.explanation.findings, 1):
-            yield list(_finding_parts(number, finding, width))
+            yield list(_finding_renderables(number, finding, width))
         for remark in self.remarks:
             yield [to_printable_text(remark)]
 
@@ -81,18 +81,18 @@ class FindingHeadlines:
         if (answer or self.time_lines) and findings:
             yield Text("")
         for number, finding in enumerate(findings, 1):
-            yield _numbered_paragraph(number, finding, split_headline(finding)[0])
+            yield _numbered_paragraph(number, finding, split_first_sentence(finding)[0])
         if answer or self.time_lines or findings:
             yield Text("")
 
 
-def _finding_parts(number: int, finding: Finding, width: int) -> Iterator[RenderableType]:
+def _finding_renderables(number: int, finding: Finding, width: int) -> Iterator[RenderableType]:
     yield _numbered_paragraph(number, finding, finding.text)
     if (table := interventions_table(finding)) is not None:
         yield Text("")
         yield _indent(table)
     for candidate in finding.candidates:
-        yield from _candidate_parts(finding, candidate, width)
+        yield from _candidate_renderables(finding, candidate, width)
 
 
 def _answer_text(sentences: Sequence[str]) -> Iterator[Text]:
@@ -108,7 +108,9 @@ def _numbered_paragraph(number: int, finding: Finding, paragraph: str) -> Table:
     return _with_hanging_indent(Text(str(number)), text)
 
 
-def _candidate_parts(finding: Finding, candidate: CandidateCause, width: int) -> Iterator[RenderableType]:
+def _candidate_renderables(
+    finding: Finding, candidate: CandidateCause, width: int
+) -> Iterator[RenderableType]:
     yield Text("")
     if not is_named_in_finding(candidate, finding):
         head = Text(candidate.confidence, style=_CONFIDENCE_STYLES.get(candidate.confidence, ""))

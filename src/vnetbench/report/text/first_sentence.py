@@ -52,7 +52,7 @@ def build_first_sentence(
     if effect and knee:
         clauses.append(f"from {level_phrase(knee.factor, knee.level)} on, more brings nothing")
     text = capitalize_sentence("; ".join(clauses))
-    limits = [each for each in explanation.findings if "cause" in each.details and _is_limit(each)]
+    limits = [each for each in explanation.findings if "cause" in each.details and _is_limit_finding(each)]
     if not explanation.is_limit_answered or not limits or ". " in text:
         return FirstSentence(f"{text}.", names_main_limit=False)
     holding = _limit_of_treatments(limits, knee.treatment_indices if effect and knee else None)
@@ -128,7 +128,7 @@ def _find_count_knee(summary: CampaignSummary, findings: Sequence[Finding]) -> _
     return None
 
 
-def _is_limit(finding: Finding) -> bool:
+def _is_limit_finding(finding: Finding) -> bool:
     return finding.kind in ("limit", "not explained", "instrument") and "representative" in finding.details
 
 

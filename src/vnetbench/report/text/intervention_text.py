@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from vnetbench.explain.interventions.findings import INTERVENTIONS_KEY
+from vnetbench.explain.interventions.findings import INTERVENTIONS_DETAIL_KEY
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, Finding
 from vnetbench.quantity import format_interval
 from vnetbench.report.tables.text_table import to_printable_text
 
-_NO_INTERVAL = "too few trials"
+_NO_INTERVAL_TEXT = "too few trials"
 
 
 def interventions_table(finding: Finding) -> Table | None:
     """Return what each change brings, best first; None for a finding without interventions."""
-    results = finding.details.get(INTERVENTIONS_KEY)
+    results = finding.details.get(INTERVENTIONS_DETAIL_KEY)
     if not isinstance(results, list) or not results:
         return None
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -24,7 +24,7 @@ def interventions_table(finding: Finding) -> Table | None:
         table.add_column(overflow="fold")
     table.add_row("Change", "Result", "Per 1 % of it", "Verdict")
     for each in results:
-        table.add_row(*map(to_printable_text, _row_texts(each)))
+        table.add_row(*map(to_printable_text, _intervention_row_texts(each)))
     return table
 
 
@@ -51,7 +51,7 @@ def setting_verdict_label(candidate: CandidateCause) -> str:
     return "tried" if is_decided and result.verdict != candidate.confidence else result.verdict
 
 
-def _row_texts(result: Mapping[str, object]) -> Sequence[str]:
+def _intervention_row_texts(result: Mapping[str, object]) -> Sequence[str]:
     ratio, elasticity = (
         [value if isinstance(value := result[name], int | float) else None for name in names]
         for names in (("ratio", "low", "high"), ("elasticity", "elasticity_low", "elasticity_high"))
@@ -68,6 +68,6 @@ def _interval_text(value: float | None, low: float | None, high: float | None) -
     """Return a number with its interval: `1.42 (1.31 to 1.55)`."""
     text = format_interval(value or 0.0, low, high, "1")
     if low is None or high is None:
-        return f"{text.value} ({_NO_INTERVAL})"
+        return f"{text.value} ({_NO_INTERVAL_TEXT})"
     ends = [format_interval(end, low, high, "1").value for end in (low, high)]
     return f"{text.value} ({ends[0]} to {ends[1]})"

@@ -12,7 +12,7 @@ from vnetbench.quantity import format_exact_share
 from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.wording.estimate_text import metric_noun
-from vnetbench.wording.factor_text import factor_label, factor_names, format_count_with_noun, level_text
+from vnetbench.wording.factor_text import factor_names, factor_title, format_count_with_noun, level_text
 from vnetbench.wording.treatment_names import treatment_name, varying_factors
 
 _NUMBER_IGNORED_IN_MERGING = re.compile(r"\d+(\.\d+)?")
@@ -30,7 +30,7 @@ _MAX_LISTED_TRIALS = 12
 """A note lists at most this many trials; the page and the JSON contain all of them."""
 
 
-def legend(summary: CampaignSummary) -> str:
+def table_values_legend(summary: CampaignSummary) -> str:
     """Return the sentences that explain the values of this campaign's table."""
     if summary.reference_table is not None:
         return f"Each value is {summary.reference_table.value_description}."
@@ -144,7 +144,7 @@ def _selected_send_mode_notes(summary: CampaignSummary) -> Iterator[str]:
 def _constant_factor_notes(summary: CampaignSummary) -> Iterator[str]:
     varying = factor_names(varying_factors(summary.treatments, summary.factors))
     constant = [
-        f"{factor_label(factor.name)}: {level_text(factor.name, factor.levels[0])}"
+        f"{factor_title(factor.name)}: {level_text(factor.name, factor.levels[0])}"
         for factor in summary.factors
         if factor.name not in varying and factor.levels
     ]

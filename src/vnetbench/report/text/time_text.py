@@ -13,7 +13,7 @@ from vnetbench.estimate.treatment_time import MIN_NAMED_SHARE, TreatmentTimeShar
 from vnetbench.wording.factor_text import factor_noun, format_count_with_noun, level_text
 from vnetbench.wording.treatment_names import treatment_name, varying_factors
 
-_WAIT_PHRASES = {
+_PHRASE_BY_WAIT = {
     "load": "waits for a CPU that the load itself uses",
     "programs": "waits for a CPU that other programs use",
     "packets": "waits for a CPU that processes packets",
@@ -58,14 +58,16 @@ def time_lines(summary: CampaignSummary, treatment_indices: Sequence[int] = ()) 
         for item in campaign_time_shares(summary)
         if not treatment_indices or item.treatment.index in treatment_indices
     ]
-    return [_group_line(summary, group, items) for group in group_by_main_use(items)]
+    return [_time_group_line(summary, group, items) for group in group_by_main_use(items)]
 
 
-def _group_line(summary: CampaignSummary, group: TimeGroup, items: Sequence[TreatmentTimeShares]) -> str:
-    return f"Time{_where(summary, group, items)}: {format_time_shares(group.shares)}."
+def _time_group_line(summary: CampaignSummary, group: TimeGroup, items: Sequence[TreatmentTimeShares]) -> str:
+    return f"Time{_group_treatments_clause(summary, group, items)}: {format_time_shares(group.shares)}."
 
 
-def _where(summary: CampaignSummary, group: TimeGroup, items: Sequence[TreatmentTimeShares]) -> str:
+def _group_treatments_clause(
+    summary: CampaignSummary, group: TimeGroup, items: Sequence[TreatmentTimeShares]
+) -> str:
     """Return the treatments of a group: ` with streams 4, 8 (10 of 20 treatments)`."""
     count = len(group.items)
     if len(summary.treatments) == 1:
@@ -105,5 +107,5 @@ def format_time_shares(shares: TimeShares) -> str:
 def _time_use_phrase(name: str) -> str:
     """Return a use of time inside a sentence: `sender waits for a CPU that the load itself uses`."""
     part, _, reason = name.partition("_")
-    is_wait = part in (SENDER, RECEIVER) and reason in _WAIT_PHRASES
-    return f"{part} {_WAIT_PHRASES[reason]}" if is_wait else TIME_USES[name].label
+    is_wait = part in (SENDER, RECEIVER) and reason in _PHRASE_BY_WAIT
+    return f"{part} {_PHRASE_BY_WAIT[reason]}" if is_wait else TIME_USES[name].label

@@ -22,11 +22,11 @@ def change_columns(db: sqlite3.Connection, changes: Mapping[tuple[str, str], Jso
     SQLite changes the rows one at a time, so memory does not grow with the file.
     """
     for (table, column), change in changes.items():
-        db.create_function("change_json", 1, change_text(change), deterministic=True)
+        db.create_function("change_json", 1, make_json_text_changer(change), deterministic=True)
         db.execute(f"UPDATE {table} SET {column} = change_json({column})")
 
 
-def change_text(change: JsonChange) -> Callable[[str], str]:
+def make_json_text_changer(change: JsonChange) -> Callable[[str], str]:
     """Return a function for SQLite that changes JSON text. Text that is no JSON object stays as it is."""
 
     def changed_text(text: str) -> str:

@@ -14,7 +14,7 @@ from vnetbench.results.schema_changes.json_columns import (
     JsonChange,
     JsonObject,
     change_columns,
-    change_text,
+    make_json_text_changer,
     rename_keys,
 )
 
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS step (
 """
 """The table as in version 2: version 1 has none."""
 
-_RENAMES = (
+_RENAME_STATEMENTS = (
     "ALTER TABLE side RENAME TO endpoint",
     "ALTER TABLE endpoint RENAME COLUMN endpoint TO name",
     "ALTER TABLE fact RENAME COLUMN place TO subject",
@@ -142,10 +142,10 @@ _JSON_COLUMNS: Mapping[tuple[str, str], JsonChange] = {
 def change_to_version_3(db: sqlite3.Connection) -> None:
     """Change a file of version 1 or 2 to version 3, inside the caller's transaction."""
     db.execute(_CREATE_STEP_TABLE)
-    for statement in _RENAMES:
+    for statement in _RENAME_STATEMENTS:
         db.execute(statement)
     change_columns(db, _JSON_COLUMNS)
-    db.create_function("migrate_fact", 1, change_text(_migrate_import_fact), deterministic=True)
+    db.create_function("migrate_fact", 1, make_json_text_changer(_migrate_import_fact), deterministic=True)
     db.execute("UPDATE fact SET value = migrate_fact(value) WHERE subject = 'imported' AND name = 'read'")
     db.create_function("migrate_study", 1, _migrate_study, deterministic=True)
     db.execute(

@@ -70,7 +70,7 @@ class Factor:
     """Agent knobs that the factor sets on an endpoint's interface (docs/protocol.md)."""
     knob_fix: str = ""
     """What to do when a system refuses the level or reads back another value."""
-    knob_order: int = 0
+    knob_setting_order: int = 0
     """A treatment sets the knobs with a lower number first: setting one may change those before it."""
 
     @property

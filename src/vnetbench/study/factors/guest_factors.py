@@ -110,7 +110,7 @@ RX_RING = Factor(
     phrase_template="receive ring {}",
     should_not_lower_rate=True,
     knobs=("rx_ring",),
-    knob_order=2,
+    knob_setting_order=2,
     knob_fix="request a size that the driver supports (ethtool -g shows the maximum), or remove rx_ring",
 )
 
@@ -126,7 +126,7 @@ TX_RING = Factor(
     phrase_template="transmit ring {}",
     should_not_lower_rate=True,
     knobs=("tx_ring",),
-    knob_order=2,
+    knob_setting_order=2,
     knob_fix="request a size that the driver supports (ethtool -g shows the maximum), or remove tx_ring",
 )
 
@@ -142,7 +142,7 @@ COALESCE = Factor(
     label="Coalescing",
     phrase_template="coalescing {}",
     knobs=("coalesce",),
-    knob_order=2,
+    knob_setting_order=2,
     knob_fix="request a value that the driver supports (ethtool -c shows it), or remove coalesce",
 )
 
@@ -159,7 +159,7 @@ IRQ_PIN = Factor(
     label="Placement of interrupts",
     phrase_template="interrupts: {}",
     knobs=("irq_cpus",),
-    knob_order=2,
+    knob_setting_order=2,
     knob_fix="name CPUs that the endpoint has, stop irqbalance on the endpoint, or remove irq_pin",
 )
 

@@ -36,7 +36,7 @@ MTU = Factor(
     is_testbed_setting=True,
     doctor_treatments=(DoctorTreatment("mtu 9000", {"mtu": 9000}),),
     knobs=("mtu",),
-    knob_order=4,
+    knob_setting_order=4,
     knob_fix="choose an MTU that the endpoint's adapter allows",
 )
 
@@ -196,7 +196,7 @@ RECEIVE_PROCESSING_CPUS = Factor(
     is_testbed_setting=True,
     needs_root=True,
     doctor_treatments=(DoctorTreatment("irq_cpus (RPS)", {"irq_cpus": "spread"}),),
-    knob_order=3,
+    knob_setting_order=3,
     phrase_template="receive processing {}",
     knobs=("rps_cpus",),
     knob_fix="run as root (sudo), because only root can set RPS, or remove irq_cpus",
@@ -215,7 +215,7 @@ QUEUES = Factor(
     doctor_treatments=(DoctorTreatment("queues", {"queues": 1}),),
     x_axis_rank=5,
     knobs=("queues",),
-    knob_order=1,
+    knob_setting_order=1,
     knob_fix="request no more queues than the adapter has (veth: one for each CPU)",
 )
 

@@ -34,7 +34,7 @@ from vnetbench.study.problems import (
     suggest_fix,
 )
 
-MAX_TABLES = 200
+MAX_TABLES_PER_HEADING = 200
 """Maximum number of `[[exclude]]`, and of `[[together]]`."""
 MAX_HOSTS = 64
 
@@ -135,11 +135,11 @@ class StudyContents:
     def add_level_tables(self, heading: str, raw: object, locate: KeyLocator) -> None:
         """Parse the tables `[[exclude]]` or `[[together]]`."""
         tables = raw if isinstance(raw, list) else [raw]
-        if len(tables) > MAX_TABLES:
+        if len(tables) > MAX_TABLES_PER_HEADING:
             self.problems.append(
                 locate(heading).make_problem(
                     f"the study has {len(tables)} tables [[{heading}]], which is too many",
-                    fix=f"write at most {MAX_TABLES} tables [[{heading}]]",
+                    fix=f"write at most {MAX_TABLES_PER_HEADING} tables [[{heading}]]",
                 )
             )
             return

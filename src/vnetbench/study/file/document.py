@@ -58,7 +58,7 @@ class TomlDocument:
         tables: dict[KeyPath, int] = {}
         for node in tree.children:
             if node.type == "pair":
-                _record_pair(lines, (), node)
+                _record_lines_of_pair(lines, (), node)
             elif node.type in ("table", "table_array_element"):
                 path = read_own_key_path(node)
                 lines.setdefault(path, _get_line_number(node))
@@ -68,7 +68,7 @@ class TomlDocument:
                     lines[path] = _get_line_number(node)
                 for child in node.children:
                     if child.type == "pair":
-                        _record_pair(lines, path, child)
+                        _record_lines_of_pair(lines, path, child)
         return lines
 
 
@@ -197,22 +197,22 @@ def read_own_key_path(node: Node) -> KeyPath:
     return tuple(path)
 
 
-def _record_pair(lines: dict[KeyPath, int], table_path: KeyPath, node: Node) -> None:
+def _record_lines_of_pair(lines: dict[KeyPath, int], table_path: KeyPath, node: Node) -> None:
     path = (*table_path, *read_own_key_path(node))
     for length in range(len(table_path) + 1, min(len(path), _MAX_RECORDED_KEY_DEPTH) + 1):
         lines.setdefault(path[:length], _get_line_number(node))
-    _record_value(lines, path, node.children[-1])
+    _record_lines_of_value(lines, path, node.children[-1])
 
 
-def _record_value(lines: dict[KeyPath, int], path: KeyPath, value: Node) -> None:
+def _record_lines_of_value(lines: dict[KeyPath, int], path: KeyPath, value: Node) -> None:
     if len(path) >= _MAX_RECORDED_KEY_DEPTH:
         return
     if value.type == "inline_table":
         for child in value.children:
             if child.type == "pair":
-                _record_pair(lines, path, child)
+                _record_lines_of_pair(lines, path, child)
     elif value.type == "array":
         items = [child for child in value.children if child.is_named and child.type != "comment"]
         for position, item in enumerate(items):
             lines[(*path, position)] = _get_line_number(item)
-            _record_value(lines, (*path, position), item)
+            _record_lines_of_value(lines, (*path, position), item)

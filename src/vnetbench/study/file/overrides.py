@@ -12,7 +12,7 @@ from vnetbench.study.file.keys import get_key_format
 from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL
 from vnetbench.study.problems import StudyLocation, WrongValue, format_raw_value, suggest_fix
 
-_SETTABLE_HEAD_KEYS = ("combine",)
+_OVERRIDABLE_HEAD_KEYS = ("combine",)
 """Keys at the head of the file that `--set` can change. The others say what the study is."""
 
 
@@ -33,7 +33,7 @@ def _parse_override(contents: StudyContents, override: str, location: StudyLocat
     section, dot, key = name.partition(".")
     path = (section, key) if dot else ("factors", name)
     sections = [each for each in HEADINGS if name in SECTIONS[each].fields_by_key()]
-    if equals and name in _SETTABLE_HEAD_KEYS:
+    if equals and name in _OVERRIDABLE_HEAD_KEYS:
         value_type = get_key_format(SECTIONS[TOP_LEVEL].model_fields[name]).value_type
         contents.override_locations[(name,)] = location
         contents.field_values_by_section[TOP_LEVEL][name] = value_type.parse(text)

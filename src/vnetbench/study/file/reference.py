@@ -11,7 +11,7 @@ from typing import Any
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
 from vnetbench.study.factors.registry import FACTORS, backend_has_factor
-from vnetbench.study.file.contents import MAX_TABLES
+from vnetbench.study.file.contents import MAX_TABLES_PER_HEADING
 from vnetbench.study.file.keys import KeyFormat, StudySection, get_key_format
 from vnetbench.study.file.schema import make_json_schema, make_section_schema
 from vnetbench.study.file.sections import (
@@ -55,7 +55,7 @@ A small study:
     time_limit = "10 min"
 """
 
-_QUANTITIES = """\
+_QUANTITIES_SECTION = """\
 ## Quantities
 
 A quantity is a number and its unit in quotes. A missing unit is an error; the bench never guesses one.
@@ -70,7 +70,7 @@ A quantity is a number and its unit in quotes. A missing unit is an error; the b
 | share | `%` | `"3 %"` |
 """
 
-_EXCLUDE = f"""\
+_EXCLUDE_SECTION = f"""\
 ## `[[exclude]]`
 
 {EXCLUDE_DESCRIPTION}
@@ -80,7 +80,7 @@ _EXCLUDE = f"""\
     link_rate = "1 Gbit/s"
 """
 
-_TOGETHER = f"""\
+_TOGETHER_SECTION = f"""\
 ## `[[together]]`
 
 {TOGETHER_DESCRIPTION}
@@ -90,7 +90,7 @@ _TOGETHER = f"""\
     gro = "off"
 """
 
-_LEVELS = """\
+_LEVELS_SECTION = """\
 ## Levels
 
 The levels of a factor are one value, a TOML list, or an expression in quotes:
@@ -129,10 +129,10 @@ def format_reference_page() -> str:
         _PAGE_HEAD,
         *map(_format_section, sections),
         _format_factors(),
-        _EXCLUDE,
-        _TOGETHER,
-        _QUANTITIES,
-        _LEVELS,
+        _EXCLUDE_SECTION,
+        _TOGETHER_SECTION,
+        _QUANTITIES_SECTION,
+        _LEVELS_SECTION,
         _OVERRIDES_SECTION,
     ]
     return "\n".join([*parts, _format_limits()])
@@ -202,7 +202,7 @@ def _format_limits() -> str:
 ## Limits
 
 A factor has at most {MAX_LEVELS:,} levels. A study has at most {MAX_TREATMENTS:,} combinations of levels and
-{MAX_TABLES} exclusions.
+{MAX_TABLES_PER_HEADING} exclusions.
 """
 
 

@@ -13,7 +13,7 @@ from vnetbench.study.factors.imported_factors import LABEL_PATTERN
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.factors.value_types import Json
-from vnetbench.study.file.contents import MAX_HOSTS, MAX_TABLES
+from vnetbench.study.file.contents import MAX_HOSTS, MAX_TABLES_PER_HEADING
 from vnetbench.study.file.keys import StudySection, make_value_type_schema
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
@@ -70,7 +70,7 @@ def _make_level_tables_schema(description: str) -> dict[str, Any]:
     return {
         "type": "array",
         "description": description,
-        "maxItems": MAX_TABLES,
+        "maxItems": MAX_TABLES_PER_HEADING,
         "items": {
             "type": "object",
             "properties": {name: {"$ref": f"#/properties/factors/properties/{name}"} for name in FACTORS},

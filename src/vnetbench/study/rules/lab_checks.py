@@ -28,14 +28,14 @@ _BUILT_TESTBED_KEYS = ("uplink", "shaper", "vswitch_mtu", "vf_interface")
 
 _IPERF3_WORKLOADS = " or ".join(f'"{name}"' for name, each in WORKLOADS.items() if each.can_use_iperf3)
 
-_FACTORS_OF_OTHER_LAB = {VM_PAIRS.name: GUEST_PAIRS.name, GUEST_PAIRS.name: VM_PAIRS.name}
+_EQUIVALENT_FACTOR_IN_OTHER_LAB = {VM_PAIRS.name: GUEST_PAIRS.name, GUEST_PAIRS.name: VM_PAIRS.name}
 """Factors that take each other's place in another lab."""
 
 
 def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     """Yield the problems of a study with its lab."""
     testbed = study.testbed
-    yield from _check_factors(study, locate)
+    yield from _check_factors_exist_in_lab(study, locate)
     if testbed.lab != HOSTS:
         if testbed.hosts:
             yield locate("testbed", "host").make_problem(
@@ -55,7 +55,7 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     has_frames = workload.carries_frames
     yield from _check_each_host(testbed, has_frames, locate)
     if testbed.backend != IPERF3_BACKEND:
-        yield from _check_pairs(testbed, has_frames, locate)
+        yield from _check_host_pairs(testbed, has_frames, locate)
         return
     yield from _check_iperf3_hosts(testbed, locate)
     if not workload.can_use_iperf3:
@@ -109,7 +109,7 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
                 )
 
 
-def _check_pairs(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> Iterator[Problem]:
+def _check_host_pairs(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> Iterator[Problem]:
     count, local_count = len(testbed.hosts), sum(host.is_bench_machine for host in testbed.hosts)
     if count < 2 or count % 2:
         yield locate("testbed", "host").make_problem(
@@ -140,7 +140,7 @@ def _check_iperf3_hosts(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Pr
         )
 
 
-def _check_factors(study: Study, locate: KeyLocator) -> Iterator[Problem]:
+def _check_factors_exist_in_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     testbed = study.testbed
     available = [name for name in FACTORS if backend_has_factor(testbed.backend, name)]
     for factor in study.factors:
@@ -157,7 +157,7 @@ def _check_factors(study: Study, locate: KeyLocator) -> Iterator[Problem]:
         if factor.name in available:
             continue
         other_labs = [lab for lab in LABS if lab != testbed.lab and backend_has_factor(lab, factor.name)]
-        if (equivalent := _FACTORS_OF_OTHER_LAB.get(factor.name)) in available:
+        if (equivalent := _EQUIVALENT_FACTOR_IN_OTHER_LAB.get(factor.name)) in available:
             fix = f'did you mean "{equivalent}"?'
         elif other_labs and not testbed.hosts:
             choices = " or ".join(f'"{lab}"' for lab in other_labs)

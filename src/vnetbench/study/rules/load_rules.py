@@ -52,11 +52,11 @@ def format_thread_cpus_outside_vm(levels: TreatmentLevels) -> str:
     return format_cpu_list(missing)
 
 
-def _uses_vsock_with(factor: Factor) -> LevelPredicate:
+def _vsock_with_factor_predicate(factor: Factor) -> LevelPredicate:
     return lambda levels, _: TRANSPORT.is_at(levels, VSOCK) and factor.has_non_default_level(levels)
 
 
-def _uses_gso_with(rate: Factor) -> LevelPredicate:
+def _gso_with_rate_predicate(rate: Factor) -> LevelPredicate:
     return lambda levels, _: UDP_GSO.is_at(levels, "on") and rate.has_non_default_level(levels)
 
 
@@ -127,7 +127,7 @@ LOAD_RULES = (
     *(
         LevelRule(
             factor,
-            _uses_vsock_with(factor),
+            _vsock_with_factor_predicate(factor),
             f"{factor.name} is not possible with transport = vsock, because VSOCK does not support this "
             "factor",
             f'{EXCLUDE_FIX}, or write "{factor.default}"',
@@ -154,7 +154,7 @@ LOAD_RULES = (
     *(
         LevelRule(
             UDP_GSO,
-            _uses_gso_with(rate),
+            _gso_with_rate_predicate(rate),
             f"udp_gso = on cannot be combined with {rate.name}: "
             "segmentation sends many datagrams at once, but a rate sends datagrams one by one",
             f'{EXCLUDE_FIX}, or write udp_gso = "off"',

@@ -60,28 +60,31 @@ def check_study(study: Study, locate: KeyLocator) -> Iterator[Problem]:
 
 
 def check_table_levels(
-    table: _LevelTable, location: tuple[str, int], factors: Iterable[_LevelTable], locate: KeyLocator
+    table: _LevelTable,
+    heading_and_number: tuple[str, int],
+    factors: Iterable[_LevelTable],
+    locate: KeyLocator,
 ) -> Iterator[Problem]:
     """Yield the levels of an `[[exclude]]` or `[[together]]` that the study does not have.
 
     Args:
         table: The levels of the table.
-        location: Heading of the table and its position among those with this heading.
+        heading_and_number: Heading of the table and its position among those with this heading.
         factors: Levels of the file and of the `--set` arguments. The table can name either, because one
             study file is used with different `--set` arguments.
         locate: Returns the location of a key.
     """
-    heading, _ = location
+    heading, _ = heading_and_number
     for name, levels in table.items():
         known = dict.fromkeys(level for each in factors for level in each.get(name, ()))
         if not known:
-            yield locate(*location, name).make_problem(
+            yield locate(*heading_and_number, name).make_problem(
                 f"[[{heading}]] names {name}, which is not a factor of this study",
                 fix=f"add {name} to [factors], or remove it from this [[{heading}]]",
             )
             continue
         if heading == "together" and len(levels) > 1:
-            yield locate(*location, name).make_problem(
+            yield locate(*heading_and_number, name).make_problem(
                 f"{name} has {len(levels)} levels, but a [[together]] is one treatment",
                 fix="name one level, and write another [[together]] for each other level",
             )
@@ -89,7 +92,7 @@ def check_table_levels(
         for level in levels:
             if level not in known:
                 text = format_level(name, level)
-                yield locate(*location, name).make_problem(
+                yield locate(*heading_and_number, name).make_problem(
                     f'{name} has no level "{text}" in this study',
                     fix=suggest_fix(
                         text,

@@ -30,7 +30,7 @@ const BATCH_FRAMES: usize = 16;
 /// Maximum sleep while no frame is due.
 const MAX_IDLE_SLEEP: Duration = Duration::from_millis(20);
 /// A thread spins for this time before a frame is due, because a sleep may end that late.
-const SPIN_BEFORE_DUE: Duration = Duration::from_micros(100);
+const SPIN_TIME_BEFORE_DUE: Duration = Duration::from_micros(100);
 
 /// The source of one stream.
 #[derive(Debug)]
@@ -123,8 +123,8 @@ impl PacketSource {
             let now = Instant::now();
             turns.advance(now);
             let time_left = next_departure.saturating_duration_since(now);
-            if time_left > SPIN_BEFORE_DUE {
-                std::thread::sleep((time_left - SPIN_BEFORE_DUE).min(MAX_IDLE_SLEEP));
+            if time_left > SPIN_TIME_BEFORE_DUE {
+                std::thread::sleep((time_left - SPIN_TIME_BEFORE_DUE).min(MAX_IDLE_SLEEP));
                 continue;
             }
             if !time_left.is_zero() {

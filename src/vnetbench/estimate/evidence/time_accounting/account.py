@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 from vnetbench.estimate.evidence.aggregation import largest, to_number
 from vnetbench.estimate.evidence.flows import TRANSFERS_LOAD_PART
-from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel
 from vnetbench.estimate.evidence.time_accounting.network_time import split_network_time
 from vnetbench.estimate.evidence.time_accounting.thread_time import (
-    UNSEEN_THREADS,
+    TIME_OF_UNSEEN_THREADS,
     ThreadTime,
     mean_thread_time,
 )
@@ -36,13 +36,17 @@ def account_for_time(data: TrialData) -> TimeShares:
     if (sender is None and receiver is None) or data.frame_losses is not None:
         return {}
     # An endpoint that only an iperf3 server represents is not seen: its time belongs to the network.
-    sender, receiver = sender or UNSEEN_THREADS, receiver or UNSEEN_THREADS
+    sender, receiver = sender or TIME_OF_UNSEEN_THREADS, receiver or TIME_OF_UNSEEN_THREADS
     by_part = (
-        _serial_shares(sender, receiver) if _is_serial(data, sender) else _pipeline_shares(sender, receiver)
+        _sender_and_receiver_shares_of_request(sender, receiver)
+        if _sends_one_request_per_thread(data, sender)
+        else _sender_and_receiver_shares_of_stream(sender, receiver)
     )
     shares = dict.fromkeys(TIME_USES, 0.0)
     for name, time, share in ((SENDER, sender, by_part[0]), (RECEIVER, receiver, by_part[1])):
-        shares |= {f"{name}_{use}": share * value for use, value in _active_time_split(time).items()}
+        shares |= {
+            f"{name}_{use}": share * value for use, value in _shares_of_active_time_by_use(time).items()
+        }
     network = max(0.0, 1 - by_part[0] - by_part[1])
     station = _busiest_network_station(data, kernels)
     shares |= {name: network * share for name, share in station.items()}
@@ -54,7 +58,7 @@ def account_for_time(data: TrialData) -> TimeShares:
     return shares
 
 
-def _is_serial(data: TrialData, sender: ThreadTime) -> bool:
+def _sends_one_request_per_thread(data: TrialData, sender: ThreadTime) -> bool:
     """Return whether each sending thread has one request at a time, which is at one place at a time.
 
     The transfers of `mixed` are streams, and its time is theirs.
@@ -82,7 +86,7 @@ def _count_streams(data: TrialData) -> int:
                 for x in samples for s in x.streams})  # fmt: skip
 
 
-def _pipeline_shares(sender: ThreadTime, receiver: ThreadTime) -> tuple[float, float]:
+def _sender_and_receiver_shares_of_stream(sender: ThreadTime, receiver: ThreadTime) -> tuple[float, float]:
     """Return the shares of sender and receiver where data flows from one to the other; the rest is network.
 
     The sender limits while it is active and the receiver starves. The receiver limits while it is active and
@@ -97,20 +101,20 @@ def _pipeline_shares(sender: ThreadTime, receiver: ThreadTime) -> tuple[float, f
     return sender_only + both * sender_part, receiver_only + both * (1 - sender_part)
 
 
-def _serial_shares(sender: ThreadTime, receiver: ThreadTime) -> tuple[float, float]:
+def _sender_and_receiver_shares_of_request(sender: ThreadTime, receiver: ThreadTime) -> tuple[float, float]:
     """Return the shares of both endpoints of a request, which is at one place at a time."""
     total = max(1.0, sender.active + receiver.active)
     return sender.active / total, receiver.active / total
 
 
-def _active_time_split(time: ThreadTime) -> dict[str, float]:
+def _shares_of_active_time_by_use(time: ThreadTime) -> dict[str, float]:
     """Return running and the reasons for waiting as shares of the active time."""
     uses = {RUNNING: time.running, **time.waiting}
     total = sum(uses.values())
     return {name: value / total if total else float(name == RUNNING) for name, value in uses.items()}
 
 
-def _busiest_network_station(data: TrialData, kernels: Mapping[str, Kernel]) -> dict[str, float]:
+def _busiest_network_station(data: TrialData, kernels: Mapping[str, ObservedKernel]) -> dict[str, float]:
     """Return the share of the network's time that a CPU or a thread between the endpoints takes.
 
     A station that is busy for a share u of the time takes that share. The busier one of the two counts.
@@ -118,7 +122,7 @@ def _busiest_network_station(data: TrialData, kernels: Mapping[str, Kernel]) -> 
     packets = largest(
         kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS) / 100
         for kernel in kernels.values()
-        for cpu in kernel.cpu_times
+        for cpu in kernel.cpu_seconds_by_cpu_and_state
     )
     stations = {"packet_processing": packets or 0.0, "virtual_switch": _busiest_switch_thread_share(data)}
     name = max(stations, key=lambda each: stations[each])

@@ -13,7 +13,7 @@ from vnetbench.estimate.evidence.aggregation import (
     total_of_counter,
     total_of_known_counters,
 )
-from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel, has_own_kernel
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel, has_own_kernel
 from vnetbench.estimate.evidence.other_programs import list_other_programs, programs_interval_s
 from vnetbench.estimate.guests import split_owner_and_thread_kind
 from vnetbench.estimate.steady_state import SteadyPart
@@ -54,16 +54,16 @@ class CpuUse:
         return float(getattr(self, reason))
 
 
-def allowed_cpus(part: SteadyPart, endpoint: EndpointRecord, kernel: Kernel) -> tuple[int, ...]:
+def allowed_cpus(part: SteadyPart, endpoint: EndpointRecord, kernel: ObservedKernel) -> tuple[int, ...]:
     """Return the CPUs of the kernel that one of the endpoint's load threads may use."""
     value = effective_knob_value(part.trial, "thread_cpus", endpoint.name)
     texts = value if isinstance(value, list) else [value]
     allowed = {cpu for text in texts if text for cpu in parse_cpu_list(str(text))}
-    known = set(kernel.cpu_times)
+    known = set(kernel.cpu_seconds_by_cpu_and_state)
     return tuple(sorted(allowed & known or known))
 
 
-def measure_cpu_use(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> CpuUse | None:
+def measure_cpu_use(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int]) -> CpuUse | None:
     """Return the use of some CPUs of a kernel; None without CPU times.
 
     Args:
@@ -74,7 +74,7 @@ def measure_cpu_use(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> Cp
     capacity_s = total_duration_s(kernel.samples) * len(cpus)
     if capacity_s <= 0:
         return None
-    times = [kernel.cpu_times[cpu] for cpu in cpus]
+    times = [kernel.cpu_seconds_by_cpu_and_state[cpu] for cpu in cpus]
     busy = sum(each.get(kind, 0.0) for each in times for kind in _BUSY_TIME_COUNTERS) / capacity_s
     hypervisor = min(1.0, sum(each.get("steal_s", 0.0) for each in times) / capacity_s)
     load = _load_cpu_s(part, kernel, cpus) / capacity_s
@@ -96,7 +96,7 @@ def measure_cpu_use(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> Cp
     )
 
 
-def _load_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> float:
+def _load_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int]) -> float:
     """Return the CPU time of the load's threads on these CPUs, and on a host that of its guests."""
     total_s = 0.0
     for endpoint, samples in part.endpoints:
@@ -107,26 +107,32 @@ def _load_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> float:
         for x in part.host_samples:
             for thread, time_s in x.observation.thread_cpu_s.items() if x.observation else ():
                 guest, kind = split_owner_and_thread_kind(thread)
-                pinned = vcpu_host_cpus(part, guest, kernel) if kind == "vcpu" else kernel.cpu_times
+                pinned = (
+                    vcpu_host_cpus(part, guest, kernel)
+                    if kind == "vcpu"
+                    else kernel.cpu_seconds_by_cpu_and_state
+                )
                 total_s += _overlap_share(pinned, cpus) * time_s
     return total_s
 
 
-def vcpu_host_cpus(part: SteadyPart, guest: str, host: Kernel) -> tuple[int, ...]:
+def vcpu_host_cpus(part: SteadyPart, guest: str, host: ObservedKernel) -> tuple[int, ...]:
     """Return the host's CPUs that a guest's vCPUs may use."""
     pinned = effective_knob_value(part.trial, "vcpu_pin", guest)
     texts = pinned if isinstance(pinned, list) else [pinned]
     allowed = {cpu for text in texts if isinstance(text, str) and text for cpu in parse_cpu_list(text)}
-    return tuple(sorted(allowed & set(host.cpu_times) or set(host.cpu_times)))
+    return tuple(
+        sorted(allowed & set(host.cpu_seconds_by_cpu_and_state) or set(host.cpu_seconds_by_cpu_and_state))
+    )
 
 
-def largest_programs_share(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> float:
+def largest_programs_share(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int]) -> float:
     """Return the share of time that other programs take on the one CPU where they take most, 0 to 1."""
     uses = (measure_cpu_use(part, kernel, (cpu,)) for cpu in cpus)
     return max((use.programs for use in uses if use is not None), default=0.0)
 
 
-def _instrument_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> float:
+def _instrument_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int]) -> float:
     """Return the CPU time of the agents besides the load's threads, and of the bench, on these CPUs."""
     total_s = 0.0
     for endpoint, samples in part.endpoints:
@@ -142,11 +148,11 @@ def _instrument_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> 
         bench_s = (
             (to_number(totals.get("bench_cpu_s")) or 0.0) * part.duration_s / trial_s if trial_s else 0.0
         )
-        total_s += len(cpus) / len(kernel.cpu_times) * ((observer_s or 0.0) + bench_s)
+        total_s += len(cpus) / len(kernel.cpu_seconds_by_cpu_and_state) * ((observer_s or 0.0) + bench_s)
     return total_s
 
 
-def _programs_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int], rest_s: float) -> float:
+def _programs_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int], rest_s: float) -> float:
     """Return the CPU time of other programs on these CPUs.
 
     The kernel's list of processes is exact. Its own threads are not programs: they count as packet
@@ -159,7 +165,9 @@ def _programs_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int], rest_
         scale = part.duration_s / programs_interval_s(part.trial, endpoint)
         return scale * sum(_process_cpu_s(each, cpus) for each in programs)
     interrupts_s = sum(
-        kernel.cpu_times[cpu].get(kind, 0.0) for cpu in cpus for kind in INTERRUPT_TIME_COUNTERS
+        kernel.cpu_seconds_by_cpu_and_state[cpu].get(kind, 0.0)
+        for cpu in cpus
+        for kind in INTERRUPT_TIME_COUNTERS
     )
     return max(0.0, rest_s - interrupts_s)
 
@@ -170,7 +178,7 @@ def _process_cpu_s(process: Mapping[str, Any], cpus: Sequence[int]) -> float:
     return share * (to_number(process.get("cpu_s")) or 0.0)
 
 
-def _runs_in(endpoint: EndpointRecord, samples: Sequence[Any], kernel: Kernel) -> bool:
+def _runs_in(endpoint: EndpointRecord, samples: Sequence[Any], kernel: ObservedKernel) -> bool:
     return endpoint.name == kernel.name or (kernel.name == HOST and not has_own_kernel(samples))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vnetbench.estimate.evidence.aggregation import EvidenceValues, ratio, total_of_counter
-from vnetbench.estimate.evidence.kernels import Kernel
+from vnetbench.estimate.evidence.kernels import ObservedKernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.time_accounting.account import TimeShares, account_for_time
 from vnetbench.estimate.evidence.time_accounting.cpu_use import CpuUse, allowed_cpus, measure_cpu_use
@@ -104,12 +104,19 @@ def time_evidence(data: TrialData) -> EvidenceValues:
     shares = account_for_time(data)
     values: EvidenceValues = {
         **{f"time_{name}_percent": 100 * share for name, share in shares.items()},
-        **{f"{name}_time_percent": 100 * share for name, share in _sums_over_parts(shares).items()},
+        **{
+            f"{name}_time_percent": 100 * share
+            for name, share in _sum_uses_over_endpoints_and_network(shares).items()
+        },
     }
-    uses = [(use, threads, kernel) for kernel in data.kernels for use, threads in _load_cpu_use(data, kernel)]
+    uses = [
+        (use, threads, kernel)
+        for kernel in data.kernels
+        for use, threads in _load_cpu_use_and_thread_count(data, kernel)
+    ]
     if uses:
         use, threads, kernel = max(uses, key=lambda each: each[0].occupied)
-        elsewhere = [cpu for cpu in kernel.cpu_times if cpu not in use.cpus]
+        elsewhere = [cpu for cpu in kernel.cpu_seconds_by_cpu_and_state if cpu not in use.cpus]
         idle_elsewhere = sum(1 - kernel.busy_percent(cpu) / 100 for cpu in elsewhere)
         values |= {
             "load_cpus": float(len(use.cpus)),
@@ -124,7 +131,7 @@ def time_evidence(data: TrialData) -> EvidenceValues:
     return values
 
 
-def _sums_over_parts(shares: TimeShares) -> TimeShares:
+def _sum_uses_over_endpoints_and_network(shares: TimeShares) -> TimeShares:
     """Return the sums of those uses that belong to sender, receiver and network together."""
     if not shares:
         return {}
@@ -146,10 +153,12 @@ def time_shares(evidence: Mapping[str, float]) -> TimeShares:
     return {name: percent / 100 for name, percent in shares.items() if percent is not None}
 
 
-def _load_cpu_use(data: TrialData, kernel: Kernel) -> Iterator[tuple[CpuUse, float]]:
+def _load_cpu_use_and_thread_count(data: TrialData, kernel: ObservedKernel) -> Iterator[tuple[CpuUse, float]]:
     """Yield the use of the CPUs that the load may use in a kernel, and the number of its load threads."""
     part = data.steady_part
-    own = [(endpoint, samples) for endpoint, samples in part.endpoints if kernel.runs(endpoint, samples)]
+    own = [
+        (endpoint, samples) for endpoint, samples in part.endpoints if kernel.runs_endpoint(endpoint, samples)
+    ]
     cpus = sorted({cpu for endpoint, _ in own for cpu in allowed_cpus(part, endpoint, kernel)})
     if not any(total_of_counter(samples, "threads_cpu_s") for _, samples in own):
         return

@@ -26,7 +26,7 @@ def split_network_time(data: TrialData) -> dict[str, float]:
     rest = 1.0
     for name, share in (
         ("load_pause", _nothing_outstanding_share(data.tcp_senders)),
-        ("link_queue", max(full_link_share(data.ports), unsampled_link_share(data))),
+        ("link_queue", max(time_share_of_most_queued_link(data.ports), unsampled_link_share(data))),
         ("loss_recovery", _recovery_share(data.tcp_senders)),
         ("receive_window", _limited_share(data.tcp_senders, "rwnd_limited_s")),
         ("send_buffer", max(_limited_share(data.tcp_senders, "sndbuf_limited_s"), _full_buffer_share(data))),
@@ -48,16 +48,16 @@ def _nothing_outstanding_share(senders: Sequence[Flow]) -> float:
     return fmean(shares) if shares else 0.0
 
 
-def full_link_share(ports: Sequence[Port]) -> float:
+def time_share_of_most_queued_link(ports: Sequence[Port]) -> float:
     """Return the share of the time in which the worst shaped link delays and holds packets, 0 to 1."""
-    return largest(_queued_share(port) for port in ports) or 0.0
+    return largest(_time_share_with_queue(port) for port in ports) or 0.0
 
 
-def _queued_share(port: Port) -> float | None:
+def _time_share_with_queue(port: Port) -> float | None:
     """Return the share of readings at which a link delayed packets and held some; None without a shaper."""
-    if not any(port.sample_totals(_SHAPER_COUNTER)):
+    if not any(port.counter_sum_per_sample(_SHAPER_COUNTER)):
         return None
-    readings = port.readings(_SHAPER_COUNTER, _BACKLOG)
+    readings = port.counter_values_per_sample(_SHAPER_COUNTER, _BACKLOG)
     return fmean(all(values) for values in readings) if readings else None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vnetbench.estimate.evidence.aggregation import median, total_duration_s
-from vnetbench.estimate.evidence.kernels import Kernel, has_own_kernel
+from vnetbench.estimate.evidence.kernels import ObservedKernel, has_own_kernel
 from vnetbench.results.records import EndpointRecord, Sample, mapping_or_empty
 
 _MAX_SCHEDULING_DELAY_S = 4e-3
@@ -18,7 +18,7 @@ _MAX_SCHEDULING_DELAY_S = 4e-3
 
 
 def stopped_share(
-    endpoint: EndpointRecord, samples: Sequence[Sample], kernel: Kernel, waiting: float, idle: float
+    endpoint: EndpointRecord, samples: Sequence[Sample], kernel: ObservedKernel, waiting: float, idle: float
 ) -> float:
     """Return the share of the time in which the endpoint's process was stopped, 0 to 1.
 
@@ -36,16 +36,16 @@ def stopped_share(
     has_observer = not has_own_kernel(samples)
     # The observer's interval is that of all agents, also if most samples of this one are late.
     interval_s = median(x.interval_s for x in (kernel.samples if has_observer else samples)) or 0.0
-    late = _late_share(samples, interval_s)
+    late = _lateness_share_of_duration(samples, interval_s)
     if has_observer:
-        late -= _late_share(kernel.samples, interval_s)
+        late -= _lateness_share_of_duration(kernel.samples, interval_s)
     is_realtime = bool(mapping_or_empty(endpoint.totals.get("instrument")).get("sampler_realtime"))
     if not (is_realtime and has_observer):
         late = min(late - waiting, idle)
     return min(1.0, max(0.0, late))
 
 
-def _late_share(samples: Sequence[Sample], interval_s: float) -> float:
+def _lateness_share_of_duration(samples: Sequence[Sample], interval_s: float) -> float:
     """Return the time by which samples are late, as a share of their duration.
 
     Small delays of every sample, as on a busy machine or in a guest, would add up to a long stop.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.evidence.aggregation import total_duration_s, total_of_counter
-from vnetbench.estimate.evidence.kernels import Kernel
+from vnetbench.estimate.evidence.kernels import ObservedKernel
 from vnetbench.estimate.evidence.time_accounting.cpu_use import (
     CpuUse,
     allowed_cpus,
@@ -42,12 +42,12 @@ class ThreadTime:
         return 1 - self.active
 
 
-UNSEEN_THREADS = ThreadTime(0.0, dict.fromkeys(WAIT_REASONS, 0.0), 0.0)
+TIME_OF_UNSEEN_THREADS = ThreadTime(0.0, dict.fromkeys(WAIT_REASONS, 0.0), 0.0)
 """Threads whose time is unknown: they count as sleeping."""
 
 
 def mean_thread_time(
-    part: SteadyPart, endpoints: SteadySamples, kernels: Mapping[str, Kernel]
+    part: SteadyPart, endpoints: SteadySamples, kernels: Mapping[str, ObservedKernel]
 ) -> ThreadTime | None:
     """Return the mean over the load threads of these endpoints; None without the threads' times."""
     times = []
@@ -55,7 +55,7 @@ def mean_thread_time(
         kernel = kernels.get(endpoint.name, kernels.get(HOST))
         time = _endpoint_thread_time(part, endpoint, samples, kernel) if kernel is not None else None
         if time is not None:
-            times.append(_with_waiting_vcpus(part, endpoint.name, time, kernels.get(HOST)))
+            times.append(_move_vcpu_waiting_from_running(part, endpoint.name, time, kernels.get(HOST)))
     count = sum(each.thread_count for each in times)
     if not count:
         return None
@@ -69,12 +69,14 @@ def mean_thread_time(
     )
 
 
-def _with_waiting_vcpus(part: SteadyPart, guest: str, time: ThreadTime, host: Kernel | None) -> ThreadTime:
+def _move_vcpu_waiting_from_running(
+    part: SteadyPart, guest: str, time: ThreadTime, host: ObservedKernel | None
+) -> ThreadTime:
     """Move the time in which a guest's vCPUs wait for a CPU of the host from running to waiting.
 
     A guest counts this time as running, because it does not see the host.
     """
-    ran_s, waited_s = _vcpu_seconds(part, guest)
+    ran_s, waited_s = _vcpu_ran_and_waited_s(part, guest)
     if host is None or not waited_s:
         return time
     cpus = vcpu_host_cpus(part, guest, host)
@@ -83,12 +85,12 @@ def _with_waiting_vcpus(part: SteadyPart, guest: str, time: ThreadTime, host: Ke
         return time
     share = waited_s / (ran_s + waited_s)
     own_share = ran_s / total_duration_s(host.samples) / len(cpus)
-    by_reason = _split_waiting(share, use, own_share, largest_programs_share(part, host, cpus))
+    by_reason = _split_waiting_by_reason(share, use, own_share, largest_programs_share(part, host, cpus))
     waiting = {reason: time.waiting[reason] + time.running * by_reason[reason] for reason in WAIT_REASONS}
     return ThreadTime(time.running * (1 - share), waiting, time.thread_count)
 
 
-def _vcpu_seconds(part: SteadyPart, guest: str) -> tuple[float, float]:
+def _vcpu_ran_and_waited_s(part: SteadyPart, guest: str) -> tuple[float, float]:
     """Return the seconds in which a guest's vCPUs ran and waited for a CPU of the host; 0 if unknown."""
     observations = [x.observation for x in part.host_samples if x.observation]
     ran_s, waited_s = (
@@ -107,7 +109,7 @@ def _vcpu_seconds(part: SteadyPart, guest: str) -> tuple[float, float]:
 
 
 def _endpoint_thread_time(
-    part: SteadyPart, endpoint: EndpointRecord, samples: Sequence[Sample], kernel: Kernel
+    part: SteadyPart, endpoint: EndpointRecord, samples: Sequence[Sample], kernel: ObservedKernel
 ) -> ThreadTime | None:
     duration_s = total_duration_s(samples)
     ran_s, waited_s = (total_of_counter(samples, f"threads_{state}_s") for state in ("cpu", "waited"))
@@ -123,7 +125,7 @@ def _endpoint_thread_time(
     throttled_s = total_of_counter(samples, "cgroup_throttled_s") or 0.0
     quota = min(waiting, throttled_s / duration_s / min(count, len(cpus)))
     most_programs = largest_programs_share(part, kernel, cpus)
-    by_reason = _split_waiting(waiting - quota, use, running / len(cpus), most_programs)
+    by_reason = _split_waiting_by_reason(waiting - quota, use, running / len(cpus), most_programs)
     by_reason["quota"] += quota
     # A thread's own time contains what the hypervisor took from its CPU.
     taken = running * use.hypervisor / (use.occupied or 1.0) if use.hypervisor else 0.0
@@ -133,7 +135,9 @@ def _endpoint_thread_time(
     return ThreadTime(running - taken, by_reason, count)
 
 
-def _split_waiting(waiting: float, use: CpuUse, own_share: float, most_programs: float) -> dict[str, float]:
+def _split_waiting_by_reason(
+    waiting: float, use: CpuUse, own_share: float, most_programs: float
+) -> dict[str, float]:
     """Divide the time that threads wait for a CPU by what uses their CPUs meanwhile.
 
     A thread can wait only while other work occupies its CPUs. Waiting beyond that time comes from a quota

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from vnetbench.importers.arithmetic import scale_value
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
 from vnetbench.importers.json_documents import parse_json
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.row_columns import SPACE, RowPattern
 from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.tools.ethr import run_builder
+from vnetbench.importers.tools.ethr.amounts import (
+    AMOUNT_PATTERN,
+    DURATION_PARTS,
+    parse_amount,
+    parse_duration_us,
+)
 from vnetbench.importers.tools.ethr.server_report import SUM, ServerRow, build_server_runs
-from vnetbench.importers.units import SECONDS_BY_UNIT, parse_rounded, parse_with_unit
 
 _OPTIONS_WITH_VALUE = ("c", "x", "d", "g", "i", "l", "b", "n", "p", "t", "w", "o", "T", "port")
 _SWITCHES = ("s", "r", "ui", "ncs", "debug", "4", "6")
@@ -25,9 +30,10 @@ _VERSION_LINE = re.compile(
 )
 _DESTINATION_LINE = re.compile(r"Using destination: ")
 _END_LINE = re.compile(r"Ethr done, (?P<reason>.*)")
-_CLIENT_STREAM_ROW = re.compile(
-    r"\[\s*(?P<id>\d+|SUM)\]\s+(?P<protocol>TCP|UDP)\s+(?P<start>\d{3,})-\d{3,} sec\s+"
-    r"(?P<bits>[\d.]+[KMGT]?)(?:\s+(?P<packets>[\d.]+[KMGT]?))?\s*$"
+_CLIENT_STREAM_ROWS = RowPattern(
+    rf"\[{SPACE}*(?P<stream>\d+|SUM)\]{SPACE}+(?P<protocol>TCP|UDP){SPACE}+(?P<second>\d{{3,}})-\d{{3,}}"
+    rf" sec{SPACE}+(?P<bits>[\d.]+[KMGT]?)(?:{SPACE}+(?P<packets>[\d.]+[KMGT]?))?{SPACE}*",
+    separator=r"- - - [- ]*",
 )
 """`[    7]     TCP      000-001 sec     12.3G`."""
 _CLIENT_ROW_WITHOUT_STREAM = re.compile(
@@ -74,12 +80,7 @@ _OTHER_OUTPUT_LINE = re.compile(
     r"|\s+Avg\s+Min|\[RemoteAddress\]|\[tcp\] |Running in single|ServerAddress|Initializing"
 )
 _ERROR_LINE = re.compile(r"(?:Error|Failed|Unable|In client mode|In external mode|Destination .* is not) ?.*")
-_DURATION_PARTS = re.compile(r"(?P<number>[\d.]+)(?P<unit>ns|us|ms|s)")
-_MULTIPLIER_BY_SUFFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_AMOUNT_PATTERN = re.compile(r"(?P<number>[\d.]+)(?P<suffix>[KMGT]?)")
 _JSON_LINE = re.compile(r'\{"Time":"[^"]*","Title":"[^"]*","Type":"')
-_HALF_OMITTED_DIGIT = 0.05
-"""Half of the last digit of a number whose `.0` was left out."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,13 @@ class EthrReport(LineReport):
         name_by_switch={f"-{name}": name for name in _SWITCHES},
     )
 
+    row_patterns = (_CLIENT_STREAM_ROWS,)
+
     version: str = ""
     is_server: bool = False
-    stream_ids: set[str] = field(default_factory=set)
-    rates_by_second_and_stream: dict[tuple[int, str], dict[str, RoundedValue]] = field(default_factory=dict)
-    """By second and stream (`SUM` for all; empty where ethr names no streams)."""
-    protocol: str = ""
+    rows_without_stream: list[re.Match[str]] = field(default_factory=list)
+    """Rows of tests for which ethr names no streams."""
+    latency_protocol: str = ""
     test_type: str = ""
     """`bandwidth`, `packets`, `connections`, `latency` or `ping`."""
     server_rows: list[ServerRow] = field(default_factory=list)
@@ -136,14 +138,40 @@ class EthrReport(LineReport):
             or cls.parse_command(line) is not None
         )
 
+    @property
+    def has_client_rows(self) -> bool:
+        """Whether there are results of a client's test of bandwidth, packets or connections."""
+        return bool(len(self.rows) or self.rows_without_stream)
+
+    @property
+    def protocol(self) -> str:
+        """`TCP` or `UDP`, from the last row; empty if no line says it."""
+        if self.rows_without_stream:
+            return self.rows_without_stream[-1]["protocol"]
+        return self.rows["protocol"][-1] if len(self.rows) else self.latency_protocol
+
+    def client_rows(self) -> Iterator[tuple[int, str, dict[str, str]]]:
+        """Yield second, stream (`SUM` for all, empty if unnamed) and printed values of a client's rows."""
+        columns = (self.rows[name] for name in ("second", "stream", "bits", "packets"))
+        for second, stream, bits, packets in zip(*columns, strict=True):
+            yield int(second), stream, {"bits": bits, "packets": packets} if packets else {"bits": bits}
+        for row in self.rows_without_stream:
+            has_packets = row["second"] is not None
+            values = (
+                {"bits": row["first"], "packets": row["second"]}
+                if has_packets
+                else {"connections": row["first"]}
+            )
+            yield int(row["start"]), "", values
+
     def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this test."""
         if self.has_end_line:
             return line.startswith("Hint: ")
         if _VERSION_LINE.match(line) or _DESTINATION_LINE.match(line):
-            return not (self.rates_by_second_and_stream or self.latency_lines or self.server_rows)
+            return not (self.has_client_rows or self.latency_lines or self.server_rows)
         patterns = (
-            _END_LINE, _CLIENT_STREAM_ROW, _CLIENT_ROW_WITHOUT_STREAM, _SERVER_ROW, _LATENCY_ROW,
+            _END_LINE, _CLIENT_STREAM_ROWS.line, _CLIENT_ROW_WITHOUT_STREAM, _SERVER_ROW, _LATENCY_ROW,
             _LATENCY_TEST_LINE, _PING_RESULT_LINE,
             _PING_HEADER_LINE, _CONNECTION_LINE, _OTHER_OUTPUT_LINE, _ERROR_LINE,
         )  # fmt: skip
@@ -151,32 +179,17 @@ class EthrReport(LineReport):
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
-        if (row := _CLIENT_STREAM_ROW.match(line)) is not None:
-            self._add_row(row, row["id"], {"bits": row["bits"], "packets": row["packets"]})
-        elif (row := _CLIENT_ROW_WITHOUT_STREAM.match(line)) is not None:
-            has_packets = row["second"] is not None
-            texts = {"bits": row["first"], "packets": row["second"]} if has_packets else {}
-            self._add_row(row, "", texts or {"connections": row["first"]})
+        if (row := _CLIENT_ROW_WITHOUT_STREAM.match(line)) is not None:
+            self.rows_without_stream.append(row)
+            self.test_type = "connections" if row["second"] is None else "packets"
         elif (row := _SERVER_ROW.match(line)) is not None:
             self._add_server_row(row)
         elif _LATENCY_ROW.match(line):
             times = dict(zip(_LATENCY_COLUMNS, line.split(), strict=True))
-            values_us = {name: _parse_duration_us(times[name]) for name in _LOG_FIELD_BY_STATISTIC}
+            values_us = {name: parse_duration_us(times[name]) for name in _LOG_FIELD_BY_STATISTIC}
             self.latency_lines.append(LatencyLine(self.last_line, values_us))
         else:
             self._record_other_line(line)
-
-    def _add_row(
-        self, row: re.Match[str], stream_id: str, text_by_value_name: Mapping[str, str | None]
-    ) -> None:
-        self.protocol = row["protocol"]
-        self.test_type = (
-            "connections" if "connections" in text_by_value_name else "bandwidth" if stream_id else "packets"
-        )
-        if stream_id.isdigit():
-            self.stream_ids.add(stream_id)
-        values = {name: _parse_amount(text) for name, text in text_by_value_name.items() if text}
-        self.rates_by_second_and_stream[int(row["start"]), stream_id] = values
 
     def _add_server_row(self, row: re.Match[str]) -> None:
         texts = {name: row[name] for name in ("bits", "packets", "connections", "latency")}
@@ -187,13 +200,13 @@ class EthrReport(LineReport):
     ) -> None:
         """Record a server's row. What it does not report is empty or `--`."""
         values = {
-            name: _parse_amount(text)
+            name: parse_amount(text)
             for name in ("bits", "packets", "connections")
-            if (text := text_by_name[name]) and _AMOUNT_PATTERN.fullmatch(text)
+            if (text := text_by_name[name]) and AMOUNT_PATTERN.fullmatch(text)
         }
         latency = text_by_name["latency"] or ""
-        if _DURATION_PARTS.fullmatch(latency):
-            values["latency_us"] = _parse_duration_us(latency)
+        if DURATION_PARTS.fullmatch(latency):
+            values["latency_us"] = parse_duration_us(latency)
         self.is_server = True
         client = SUM if SUM in client_address else client_address
         self.server_rows.append(ServerRow(self.last_line, client, protocol, values))
@@ -249,7 +262,7 @@ class EthrLogFileReport(EthrReport):
         if not _is_json_line(line):
             return False
         is_next_test = '"Message":"Using destination: ' in line and bool(
-            self.rates_by_second_and_stream or self.latency_lines
+            self.has_client_rows or self.latency_lines
         )
         return not is_next_test and not (self.has_end_line and '"Message":"Hint: ' not in line)
 
@@ -260,28 +273,34 @@ class EthrLogFileReport(EthrReport):
         time = datetime.fromisoformat(str(entry["Time"]))
         self.started_at = self.started_at or time
         if entry["Type"] == "LatencyResult":
-            self.protocol = str(entry["Protocol"])
+            self.latency_protocol = str(entry["Protocol"])
             self.test_type = self.test_type or "latency"
             self.latency_lines.append(LatencyLine(self.last_line, self._parse_latencies(entry)))
         elif entry["Type"] == "TestResult":
             self._add_server_result(entry)
         elif isinstance(message := entry.get("Message"), str):
+            self._add_message(message)
+
+    def _add_message(self, message: str) -> None:
+        if (row := _CLIENT_STREAM_ROWS.match_line(message)) is not None:
+            self.add_rows(_CLIENT_STREAM_ROWS, [row])
+        else:
             super().add(message)
 
     def _parse_latencies(self, entry: Mapping[str, str]) -> dict[str, RoundedValue]:
         values = {
-            name: _parse_duration_us(str(entry[name])).value for name in _LOG_FIELD_BY_STATISTIC.values()
+            name: parse_duration_us(str(entry[name])).value for name in _LOG_FIELD_BY_STATISTIC.values()
         }
         percentiles = [values[name] for name in ("P50", "P90", "P99", "P999", "P9999")]
         self.has_shifted_percentile_names = percentiles != sorted(percentiles)
         fields = (
             _SHIFTED_LOG_FIELD_BY_STATISTIC if self.has_shifted_percentile_names else _LOG_FIELD_BY_STATISTIC
         )
-        return {ours: _parse_duration_us(str(entry[name])) for ours, name in fields.items()}
+        return {ours: parse_duration_us(str(entry[name])) for ours, name in fields.items()}
 
     def _add_server_result(self, entry: Mapping[str, str]) -> None:
         """Record the result of one second. A client's own rows are in the log too, so they are enough."""
-        if self.rates_by_second_and_stream and not self.is_server:
+        if self.has_client_rows and not self.is_server:
             return
         texts = {ours: str(entry.get(name, "")).strip() for ours, name in _LOG_FIELD_BY_SERVER_VALUE.items()}
         self._add_server_values(str(entry["Protocol"]), str(entry["RemoteAddr"]), texts)
@@ -289,24 +308,3 @@ class EthrLogFileReport(EthrReport):
 
 def _is_json_line(line: str) -> bool:
     return line.startswith('{"Time":"') and _JSON_LINE.match(line) is not None
-
-
-def _parse_amount(text: str) -> RoundedValue:
-    """Return the value of `12.3G`, `12G` (12.0) or `875`."""
-    amount = _AMOUNT_PATTERN.fullmatch(text)
-    if amount is None:
-        raise ValueError(f"not an amount: {text[:20]!r}")
-    factor = _MULTIPLIER_BY_SUFFIX[amount["suffix"]]
-    if "." in amount["number"]:
-        return parse_rounded(amount["number"], factor)
-    value = float(amount["number"])
-    half_digit = _HALF_OMITTED_DIGIT if amount["suffix"] else 0.0
-    return scale_value(RoundedValue(value, value - half_digit, value + half_digit), factor)
-
-
-def _parse_duration_us(text: str) -> RoundedValue:
-    """Return a duration such as `63.120us` in µs."""
-    duration = _DURATION_PARTS.fullmatch(text)
-    if duration is None:
-        raise ValueError(f"not a duration: {text[:20]!r}")
-    return parse_with_unit(duration["number"], duration["unit"], SECONDS_BY_UNIT, 1e6)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from vnetbench.importers.arithmetic import has_observation_beyond, mean_value, scale_value, sum_values
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+import numpy as np
+
+from vnetbench.importers.arithmetic import has_observation_beyond, mean_value, sum_values
+from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
+from vnetbench.importers.tools.ethr.amounts import parse_amount
+from vnetbench.importers.value_columns import ValueColumn
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
@@ -74,7 +80,8 @@ def build_throughput_run(report: EthrReport) -> Run:
     is_complete = bool(seconds) and (
         report.has_end_line or not (report.needs_end_line or report.error_message)
     )
-    count = len(report.stream_ids) or int(report.options.get("n", "1"))
+    stream_count = sum(stream.isdigit() for stream in set(report.rows["stream"]))
+    count = stream_count or int(report.options.get("n", "1"))
     factors: dict[str, Level] = {"direction": direction, WORKLOADS[workload].count_factor: count}
     return Run(
         tool=report.tool,
@@ -84,7 +91,7 @@ def build_throughput_run(report: EthrReport) -> Run:
         workload=workload,
         factors=factors,
         metrics=_average_metrics_over_seconds(report, workload, seconds) if is_complete else {},
-        intervals=tuple(_build_intervals(report, workload, seconds, direction)),
+        intervals=_build_intervals(report, workload, seconds, direction),
         measured_duration_s=float(len(seconds)) or None,
         started_at=report.started_at,
         reported_by="receiver" if is_reverse else "sender",
@@ -100,13 +107,14 @@ def build_throughput_run(report: EthrReport) -> Run:
 
 def _combine_streams_by_second(report: EthrReport) -> Iterable[tuple[int, dict[str, RoundedValue]]]:
     """Yield the values of each second for all streams together: ethr's own sum, or the sum of its streams."""
-    for second in sorted({second for second, _ in report.rates_by_second_and_stream}):
-        by_stream = {
-            stream: row for (at, stream), row in report.rates_by_second_and_stream.items() if at == second
-        }
+    by_second: dict[int, dict[str, dict[str, str]]] = defaultdict(dict)
+    for second, stream, texts in report.client_rows():
+        by_second[second][stream] = texts
+    for second in sorted(by_second):
+        by_stream = by_second[second]
         rows = [by_stream["SUM"]] if "SUM" in by_stream else list(by_stream.values())
         names = set(rows[0]).intersection(*rows)
-        yield second, {name: sum_values(row[name] for row in rows) for name in sorted(names)}
+        yield second, {name: sum_values(parse_amount(row[name]) for row in rows) for name in sorted(names)}
 
 
 def _is_sender(report: EthrReport) -> bool:
@@ -131,15 +139,14 @@ def _average_metrics_over_seconds(
 
 def _build_intervals(
     report: EthrReport, workload: str, rates_by_second: _RatesBySecond, direction: str
-) -> Iterable[ReportInterval]:
-    """Yield each second. For UDP only a receiver has intervals: a sender does not know what arrived."""
+) -> PackedIntervals:
+    """Return each second. For UDP only a receiver has intervals: a sender does not know what arrived."""
     load = WORKLOADS[workload]
     if load.has_connection_per_request or (load.has_datagrams and _is_sender(report)):
-        return
-    for second, row in rates_by_second.items():
-        if "bits" in row:
-            values = {"bytes": scale_value(row["bits"], 1 / 8)}
-            yield ReportInterval(float(second), second + 1.0, values, direction=direction)
+        return PackedIntervals()
+    seconds = np.array([second for second, row in rates_by_second.items() if "bits" in row], dtype=np.float64)
+    rates = ValueColumn.of_values([row["bits"] for row in rates_by_second.values() if "bits" in row])
+    return PackedIntervals.of_columns(seconds, seconds + 1.0, {"bytes": rates.scale(1 / 8)}, direction)
 
 
 def _collect_other_results(report: EthrReport) -> dict[str, str]:
@@ -159,10 +166,10 @@ def _list_remarks(report: EthrReport, workload: str) -> Iterable[str]:
         yield "The connections carry no request, so vnetbench has no metric for their rate."
     elif load.has_datagrams and _is_sender(report):
         yield "The log does not say how many datagrams arrived."
-    elif report.rates_by_second_and_stream:
+    elif report.has_client_rows:
         yield (
             "ethr reports no result of the whole run, so the result is the mean of the values for each "
             "second."
         )
-    if report.error_message and report.rates_by_second_and_stream:
+    if report.error_message and report.has_client_rows:
         yield f"ethr reported: {report.error_message}"

@@ -56,7 +56,7 @@ def build_server_runs(report: EthrReport) -> list[Run]:
     tests = [
         (protocol, test, seconds)
         for protocol in protocols
-        for test, seconds in _split_into_tests(
+        for test, seconds in _split_into_named_tests(
             _group_by_second([row for row in report.server_rows if row.protocol == protocol])
         )
         if (test, protocol) in _WORKLOAD_BY_TEST_AND_PROTOCOL
@@ -78,7 +78,7 @@ def _group_by_second(rows: Iterable[ServerRow]) -> list[list[ServerRow]]:
     return seconds
 
 
-def _split_into_tests(seconds: Iterable[_Second]) -> list[tuple[str, list[_Second]]]:
+def _split_into_named_tests(seconds: Iterable[_Second]) -> list[tuple[str, list[_Second]]]:
     """Return the tests with their seconds, without those without load before and after a test."""
     tests: list[tuple[str, list[_Second]]] = []
     for rows in seconds:

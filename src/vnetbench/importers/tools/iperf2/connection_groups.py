@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vnetbench.importers.tools.iperf2.report_rows import ALL_STREAMS_ID, ReportRow
+from vnetbench.importers.row_columns import Row
+from vnetbench.importers.tools.iperf2.report_rows import (
+    ALL_STREAMS_ID,
+    STREAM_ROWS,
+    ReportRow,
+    ReportRows,
+    split_id,
+)
 
 
 @dataclass
@@ -34,7 +41,7 @@ class ReportHeader:
 class StreamRows:
     """The rows of one stream, or of all streams together, in one direction."""
 
-    rows: list[ReportRow] = field(default_factory=list)
+    rows: ReportRows = field(default_factory=ReportRows)
     receiver_report_row: ReportRow | None = None
     """What the receiver of a UDP sender reported to it."""
 
@@ -49,7 +56,7 @@ class StreamRows:
     @property
     def interval_rows(self) -> list[ReportRow]:
         """The rows of intervals."""
-        return self.rows[:-1] if self.whole_run_row is not None else self.rows
+        return self.rows[: -1 if self.whole_run_row is not None else None]
 
 
 @dataclass
@@ -88,6 +95,23 @@ class ConnectionGroup:
             stream.receiver_report_row = row
         else:
             stream.rows.append(row)
+
+    def add_rows(self, rows: Iterable[Row]) -> None:
+        """Add rows of `STREAM_ROWS`."""
+        streams: dict[str, ReportRows] = {}
+        for row in rows:
+            text = row[0]
+            stream = streams.get(text)
+            if stream is None:
+                stream_id, is_starred, count = split_id(text)
+                if stream_id in self.stream_ids_awaiting_report:
+                    self.add_row(ReportRow.parse(dict(zip(STREAM_ROWS.names, row, strict=False))))
+                    continue
+                self.stream_count_of_sum = max(self.stream_count_of_sum, count)
+                is_reverse = is_starred or self.is_reverse_by_stream_id.get(stream_id, False)
+                key = (stream_id, is_reverse)
+                stream = streams[text] = self.rows_by_stream_and_is_reverse.setdefault(key, StreamRows()).rows
+            stream.append(row)
 
     @property
     def rows_of_streams_or_sum(self) -> dict[tuple[str, bool], StreamRows]:

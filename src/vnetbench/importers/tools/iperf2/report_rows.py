@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from vnetbench.importers.arithmetic import choose_more_precise, scale_value
+from vnetbench.importers.row_columns import SPACE, Row, RowPattern
 from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.units import (
     BITS_BY_UNIT,
@@ -18,11 +20,17 @@ from vnetbench.importers.units import (
 )
 
 _RESULT_COLUMNS_PATTERN = (
-    r"(?P<start>[\d.,]+)\s*-\s*(?P<end>[\d.,]+) sec\s+(?P<amount>{0}) (?P<unit>[KMGT]?Bytes?)\s+"
-    r"(?P<rate>{0}) (?P<rate_unit>[KMGT]?(?:bits|Bytes?))/sec"
-).replace("{0}", NUMBER_PATTERN)
-STREAM_ROW_PATTERN = re.compile(
-    rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM(?:-\d+)?|FD\d+)\]\s+{_RESULT_COLUMNS_PATTERN}(?P<details>.*)"
+    (
+        r"(?P<start>[\d.,]+)\s*-\s*(?P<end>[\d.,]+) sec\s+(?P<amount>{0}) (?P<unit>[KMGT]?Bytes?)\s+"
+        r"(?P<rate>{0}) (?P<rate_unit>[KMGT]?(?:bits|Bytes?))/sec"
+    )
+    .replace("{0}", NUMBER_PATTERN)
+    .replace(r"\s", SPACE)
+)
+_ROUND_TRIPS_PATTERN = "/".join([NUMBER_PATTERN] * 4) + " ms"
+STREAM_ROWS = RowPattern(
+    rf"\[{SPACE}*(?P<id>\*?(?:\d+|SUM(?:-\d+)?|FD\d+))\]{SPACE}+{_RESULT_COLUMNS_PATTERN}"
+    rf"(?!{SPACE}+\d+={_ROUND_TRIPS_PATTERN})(?P<details>.*)"
 )
 """`[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/ 8504 (0%)`."""
 _UDP_DETAILS_PATTERN = re.compile(
@@ -34,12 +42,13 @@ _TCP_DETAILS_PATTERN = re.compile(
 )
 """Printed behind the rate by a TCP sender with `-e`: `191/0          0      767K/1741(2150) us  14380`."""
 BOUNCEBACK_ROW_PATTERN = re.compile(
-    rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM)\]\s+{_RESULT_COLUMNS_PATTERN}\s+"
-    rf"(?P<count>\d+)=(?P<mean>{NUMBER_PATTERN})/{NUMBER_PATTERN}/{NUMBER_PATTERN}/{NUMBER_PATTERN} ms"
+    rf"\[\s*(?P<id>\*?(?:\d+|SUM))\]\s+{_RESULT_COLUMNS_PATTERN}\s+"
+    rf"(?P<count>\d+)=(?=(?P<mean>{NUMBER_PATTERN})/){_ROUND_TRIPS_PATTERN}"
     r"(?P<details>.*)"
 )
 """With `--bounceback`: `… 15.9 Kbits/sec    20=0.113/0.021/0.571/0.135 ms    0  576K/1114 us    8826 rps`."""
 ALL_STREAMS_ID = "SUM"
+_DETAILS_AT = STREAM_ROWS.names.index("details")
 
 
 @dataclass(frozen=True)
@@ -81,8 +90,8 @@ class ReportRow:
         )
 
     @classmethod
-    def parse(cls, row: re.Match[str]) -> ReportRow:
-        """Return the row that `STREAM_ROW_PATTERN` or `BOUNCEBACK_ROW_PATTERN` matched.
+    def parse(cls, row: Mapping[str, str]) -> ReportRow:
+        """Return the row with the groups of `STREAM_ROWS` or `BOUNCEBACK_ROW_PATTERN`.
 
         Raises ValueError for a bad number.
         """
@@ -98,13 +107,65 @@ class ReportRow:
         if end.value > start_s and rate.value > 0:
             # Amount and rate are the same information; which one is rounded less varies from row to row.
             values["bytes"] = choose_more_precise(amount, scale_value(rate, (end.value - start_s) / 8))
-        if "count" in row.groupdict():
+        if "count" in row:
             values["transactions"] = parse_exact_count(row["count"])
             values["latency_mean_us"] = parse_rounded(row["mean"], 1e3)
         else:
             values |= _parse_details(row["details"])
-        stream_id, _, count = row["id"].partition("-")
-        return cls(stream_id, bool(row["star"]), start_s, end, rate, values, int(count or 0))
+        stream_id, is_reverse, count = split_id(row["id"])
+        return cls(stream_id, is_reverse, start_s, end, rate, values, count)
+
+
+def split_id(text: str) -> tuple[str, bool, int]:
+    """Return stream, whether it goes in reverse, and number of streams of `3`, `*3` or `SUM-2`."""
+    stream_id, _, count = text.removeprefix("*").partition("-")
+    return stream_id, text.startswith("*"), int(count or 0)
+
+
+class ReportRows(Sequence[ReportRow]):
+    """The rows of one stream. Those of long runs are parsed when they are needed, because most are not."""
+
+    def __init__(self) -> None:
+        self._rows: list[ReportRow | Row] = []
+
+    def append(self, row: ReportRow | Row) -> None:
+        """Append a row, parsed or as the groups of `STREAM_ROWS`."""
+        self._rows.append(row)
+
+    def may_have_datagrams(self) -> bool:
+        """Return whether a row has the results of a UDP receiver."""
+        return any(
+            "datagrams" in row.value_by_name
+            if isinstance(row, ReportRow)
+            else _UDP_DETAILS_PATTERN.match(row[_DETAILS_AT]) is not None
+            for row in self._rows
+        )
+
+    def may_have_rtt(self) -> bool:
+        """Return whether a row may have a round trip time."""
+        return any(
+            "rtt_us" in row.value_by_name if isinstance(row, ReportRow) else " us" in row[_DETAILS_AT]
+            for row in self._rows
+        )
+
+    def may_have_transactions(self) -> bool:
+        """Return whether a row counts requests. `STREAM_ROWS` has none of them."""
+        return any("transactions" in row.value_by_name for row in self._rows if isinstance(row, ReportRow))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> ReportRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ReportRow]: ...
+    def __getitem__(self, index: int | slice) -> ReportRow | list[ReportRow]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        row = self._rows[index]
+        if not isinstance(row, ReportRow):
+            row = self._rows[index] = ReportRow.parse(dict(zip(STREAM_ROWS.names, row, strict=False)))
+        return row
 
 
 def _pluralize_unit(unit: str) -> str:

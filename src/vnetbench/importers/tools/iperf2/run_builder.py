@@ -73,18 +73,19 @@ def _find_failure(group: ConnectionGroup, header: ReportHeader, *, is_complete: 
 
 
 def _detect_workload(group: ConnectionGroup, header: ReportHeader) -> str:
-    rows = [
-        row
-        for stream in group.rows_of_streams_or_sum.values()
-        for row in (*stream.rows, *filter(None, [stream.receiver_report_row]))
-    ]
+    streams = group.rows_of_streams_or_sum.values()
     if (
         group.has_requests
-        or any("transactions" in row.value_by_name for row in rows)
+        or any(stream.rows.may_have_transactions() for stream in streams)
         or "request_size" in header.size_bytes_by_factor
     ):
         return TCP_RR
-    is_udp = header.is_udp or any("datagrams" in row.value_by_name for row in rows)
+    reports = [stream.receiver_report_row for stream in streams if stream.receiver_report_row is not None]
+    is_udp = (
+        header.is_udp
+        or any("datagrams" in row.value_by_name for row in reports)
+        or any(stream.rows.may_have_datagrams() for stream in streams)
+    )
     return UDP_STREAM if is_udp else TCP_STREAM
 
 
@@ -261,12 +262,13 @@ def _build_intervals(group: ConnectionGroup, header: ReportHeader, workload: str
             if has_sums and group.all_streams_rows
             else group.find_stream_rows(is_reverse)
         )
-        for start_s, end_s, rows in _group_simultaneous_rows(streams):
+        rtts = _RoundTripTimes(group.find_stream_rows(is_reverse)) if has_sums else None
+        for start_s, end_s, rows in _group_rows_by_start_and_end(streams):
             if load.has_datagrams and not all(_is_from_udp_receiver(row, header, is_reverse) for row in rows):
                 continue  # The sender's rows say nothing about what arrived.
             values = _combine_stream_values([row.value_by_name for row in rows])
-            if has_sums and "rtt_us" not in values:
-                values |= _mean_rtt_of_streams(group.find_stream_rows(is_reverse), start_s, end_s)
+            if rtts is not None and "rtt_us" not in values:
+                values |= rtts.mean_of_streams(start_s, end_s)
             if load.has_requests:
                 values = {name: each for name, each in values.items() if name == "transactions"}
             if not values:
@@ -274,19 +276,25 @@ def _build_intervals(group: ConnectionGroup, header: ReportHeader, workload: str
             yield ReportInterval(start_s, end_s, values, direction=REVERSE if is_reverse else FORWARD)
 
 
-def _mean_rtt_of_streams(streams: list[StreamRows], start_s: float, end_s: float) -> dict[str, RoundedValue]:
-    """Return the mean round trip time of the streams in an interval. The sums that iperf prints have none."""
-    at_same_time = [
-        row.value_by_name
-        for stream in streams
-        for row in stream.interval_rows
-        if (row.start_s, row.printed_end_s) == (start_s, end_s)
-    ]
-    times = [each["rtt_us"] for each in at_same_time if "rtt_us" in each]
-    return {"rtt_us": mean_value(times)} if times and len(times) == len(streams) else {}
+class _RoundTripTimes:
+    """The round trip times of single streams by interval. The sums that iperf prints have none."""
+
+    def __init__(self, streams: list[StreamRows]) -> None:
+        self._stream_count = len(streams)
+        self._times_us: dict[tuple[float, float], list[RoundedValue]] = {}
+        for stream in streams if any(stream.rows.may_have_rtt() for stream in streams) else ():
+            for row in stream.interval_rows:
+                if "rtt_us" in row.value_by_name:
+                    times = self._times_us.setdefault((row.start_s, row.printed_end_s), [])
+                    times.append(row.value_by_name["rtt_us"])
+
+    def mean_of_streams(self, start_s: float, end_s: float) -> dict[str, RoundedValue]:
+        """Return the mean `rtt_us` of the streams in an interval, if all of them have one."""
+        times = self._times_us.get((start_s, end_s), [])
+        return {"rtt_us": mean_value(times)} if times and len(times) == self._stream_count else {}
 
 
-def _group_simultaneous_rows(streams: list[StreamRows]) -> Iterable[tuple[float, float, list[ReportRow]]]:
+def _group_rows_by_start_and_end(streams: list[StreamRows]) -> Iterable[tuple[float, float, list[ReportRow]]]:
     """Return start, end and rows of the intervals that all streams report."""
     rows_by_time: dict[tuple[float, float], list[ReportRow]] = {}
     for stream in streams:
@@ -298,10 +306,12 @@ def _group_simultaneous_rows(streams: list[StreamRows]) -> Iterable[tuple[float,
 def _combine_stream_values(values: list[Mapping[str, RoundedValue]]) -> dict[str, RoundedValue]:
     """Return the sums of counts and the means of times, for the values that all rows have."""
     names = set(values[0]).intersection(*values)
+    if len(values) == 1:
+        return {name: values[0][name] for name in sorted(names) if name != "latency_mean_us"}
     return {
         name: (mean_value if name.endswith("_us") else sum_values)(each[name] for each in values)
         for name in sorted(names)
-        if name != "latency_mean_us" and not (name == "cwnd_bytes" and len(values) > 1)
+        if name not in ("latency_mean_us", "cwnd_bytes")
     }
 
 

@@ -7,6 +7,7 @@ powers of 1024. A server's log has no end: each group of simultaneous connection
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,10 +15,11 @@ from vnetbench.importers.command_line import CommandLine
 from vnetbench.importers.dates import parse_time_zone
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.row_columns import Row, RowPattern
 from vnetbench.importers.runs import Run
 from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader
 from vnetbench.importers.tools.iperf2.options import OPTION_SYNTAX
-from vnetbench.importers.tools.iperf2.report_rows import BOUNCEBACK_ROW_PATTERN, STREAM_ROW_PATTERN, ReportRow
+from vnetbench.importers.tools.iperf2.report_rows import BOUNCEBACK_ROW_PATTERN, STREAM_ROWS, ReportRow
 from vnetbench.importers.tools.iperf2.run_builder import TOOL, build_run
 
 _BANNER_LINE = re.compile(
@@ -30,7 +32,7 @@ _CONNECTION_LINE = re.compile(
     r"\S+ port (?P<port>\d+)(?P<details>.*)"
 )
 """`[  3] local 10.0.0.1 port 50366 connected with 10.0.0.2 port 5001 (reverse) (peer 2.1.8)`."""
-_RULE_LINE = re.compile(r"-{40,}\s*$")
+_SEPARATOR_LINE = re.compile(r"-{40,}\s*$")
 _ANY_STREAM_LINE = re.compile(r"\[\s*\*?(?:\d+|SUM|SUM-(?:\d+|cnt)|FD\d+|ID|CT)\]")
 """How every line of a report starts: `[SUM-2] Sent 10004 datagrams`, `[ ID] Interval …`."""
 _SENT_DATAGRAMS_LINE = re.compile(r"\[\s*(?P<id>\d+)\] Sent (?P<datagrams>\d+) datagrams")
@@ -93,6 +95,8 @@ class Iperf2Report(LineReport):
 class TextReport(Iperf2Report):
     """The output of a client, or of one group of connections of a server."""
 
+    row_patterns = (STREAM_ROWS,)
+
     header: ReportHeader = field(init=False)
     groups: list[ConnectionGroup] = field(default_factory=list)
     server_port: int = _DEFAULT_PORT
@@ -115,7 +119,7 @@ class TextReport(Iperf2Report):
             return _CONNECTION_LINE.match(line) is not None
         if line.startswith("----"):
             return (
-                _RULE_LINE.match(line) is not None
+                _SEPARATOR_LINE.match(line) is not None
                 and _BANNER_LINE.match(lines.peek_line(1) or "") is not None
             )
         return _BANNER_LINE.match(line) is not None or cls.parse_command(line) is not None
@@ -126,7 +130,7 @@ class TextReport(Iperf2Report):
             if _CONNECTION_LINE.match(line):
                 return self.header.is_client or not self.groups or not self.groups[-1].has_all_whole_run_rows
             return bool((self.groups or self.has_banner) and _ANY_STREAM_LINE.match(line))
-        if (banner := _BANNER_LINE.match(line)) is not None or _RULE_LINE.match(line):
+        if (banner := _BANNER_LINE.match(line)) is not None or _SEPARATOR_LINE.match(line):
             has_failed = self.has_client_banner and bool(self.header.error_message)
             is_next_client = self.has_client_banner and banner is not None and banner["client"] is not None
             return not (
@@ -172,12 +176,9 @@ class TextReport(Iperf2Report):
     def _add_stream_line(self, line: str) -> None:
         if (connected := _CONNECTION_LINE.match(line)) is not None:
             self._add_connection(connected)
-        if not self.groups:
-            self.groups.append(ConnectionGroup(self.last_line))
-        group = self.groups[-1]
-        group.last_line = self.last_line
-        if (row := BOUNCEBACK_ROW_PATTERN.match(line) or STREAM_ROW_PATTERN.match(line)) is not None:
-            group.add_row(ReportRow.parse(row))
+        group = self._current_group()
+        if (row := BOUNCEBACK_ROW_PATTERN.match(line)) is not None:
+            group.add_row(ReportRow.parse(row.groupdict("")))
         elif (sent := _SENT_DATAGRAMS_LINE.match(line)) is not None:
             group.sent_datagrams_by_stream_id[sent["id"]] = int(sent["datagrams"])
         elif (report := _RECEIVER_REPORT_LINE.match(line)) is not None:
@@ -186,6 +187,16 @@ class TextReport(Iperf2Report):
             group.reordered_datagrams = (group.reordered_datagrams or 0) + int(reordered["datagrams"])
         elif _NO_RECEIVER_REPORT_LINE.match(line):
             group.lacks_receiver_report = True
+
+    def add_rows(self, pattern: RowPattern, rows: Sequence[Row]) -> None:
+        """Record rows of the current group of connections."""
+        self._current_group().add_rows(rows)
+
+    def _current_group(self) -> ConnectionGroup:
+        if not self.groups:
+            self.groups.append(ConnectionGroup(self.last_line))
+        self.groups[-1].last_line = self.last_line
+        return self.groups[-1]
 
     def _add_connection(self, connected: re.Match[str]) -> None:
         if not self.groups or self.groups[-1].has_all_whole_run_rows:

@@ -39,7 +39,11 @@ from vnetbench.importers.tools.iperf3.json_parts import (
     scalar_text_or_empty,
 )
 from vnetbench.importers.tools.iperf3.line_patterns import split_tool_and_version
-from vnetbench.importers.tools.iperf3.options import label_name, parse_level_or_none, requested_options
+from vnetbench.importers.tools.iperf3.options import (
+    find_requested_options,
+    label_factor_name,
+    parse_level_or_none,
+)
 from vnetbench.importers.tools.iperf3.text_report import (
     SERVER_INTERVALS_REMARK,
     read_server_text_intervals,
@@ -104,7 +108,7 @@ class DocumentRunBuilder:
         """Return the run, once all parts are there."""
         end, error = as_object(self.other_parts.get("end")), self.other_parts.get("error")
         self.collector.is_bidirectional |= f"sum_sent{_KEY_SUFFIX_BY_DIRECTION[REVERSE]}" in end
-        requested = requested_options(command, self.collector.workload)
+        requested = find_requested_options(command, self.collector.workload)
         failure = str(error) if error else "" if "cpu_utilization_percent" in end else CUT_OFF_FAILURE
         endpoint_results = drop_unreported_endpoint(
             self._collect_endpoint_results(end), self.collector.role, is_complete=not failure
@@ -252,8 +256,8 @@ class DocumentRunBuilder:
             "pacing_rate": self._find_pacing_rate(),
             "udp_gso": _format_on_off(test.get("gso")),
             "udp_gro": _format_on_off(test.get("gro")),
-            label_name("set-mss"): scalar_text_or_empty(start.get("tcp_mss")) or None,
-            label_name("sctp"): "on" if test.get("protocol") == "SCTP" else None,
+            label_factor_name("set-mss"): scalar_text_or_empty(start.get("tcp_mss")) or None,
+            label_factor_name("sctp"): "on" if test.get("protocol") == "SCTP" else None,
         }
         known = {name: each for name, each in raw_levels.items() if each is not None}
         levels = {

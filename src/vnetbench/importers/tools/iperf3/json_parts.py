@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from math import isfinite
 from typing import Any
 
-from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, pack_value_and_half_width
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
+from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals
+from vnetbench.importers.runs import FORWARD, REVERSE
 from vnetbench.importers.tools.iperf3.endpoint_results import CLIENT, SERVER
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
@@ -77,10 +76,7 @@ class IntervalCollector:
             number = self.intervals.register_format(
                 IntervalFormat(tuple(values), stream, direction, is_omitted)
             )
-            numbers = chain.from_iterable(
-                pack_value_and_half_width(RoundedValue.exact(value)) for value in values.values()
-            )
-            self.intervals.append_interval(number, start_s + shift, end_s + shift, numbers)
+            self.intervals.append_exact_interval(number, start_s + shift, end_s + shift, values)
 
 
 def read_intervals(document: Any) -> PackedIntervals:

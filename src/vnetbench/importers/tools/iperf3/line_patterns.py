@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 
-ROW_PATTERN = re.compile(
-    r"""
-    \[\ *+(?P<id>\d{1,5}|SUM)\](?:\[(?P<role>[TR]X-[CS])\])?
-    \ ++(?P<start>\d{1,9}\.\d\d)-(?P<end>\d{1,9}\.\d\d)\ ++sec
-    \ ++(?P<transfer>\d{1,9}(?:\.\d{1,9})?)\ (?P<unit>[KMGT]?Bytes)
+from vnetbench.importers.row_columns import RowPattern
+
+_SEPARATOR = "(?:- ){24}-"
+_ROW_COLUMNS = r"""(?x:
+    \[\ *+(?P<name>(?:\d{1,5}|SUM)(?:\]\[[TR]X-[CS])?)\]
+    \ ++(?P<times>\d{1,9}\.\d\d-\d{1,9}\.\d\d)\ ++sec
+    \ ++(?P<transfer>\d{1,9}(?:\.\d{1,9})?\ [KMGT]?Bytes)
     \ ++(?P<rate>[-\w.]{1,20})\ (?P<rate_unit>[KMGT]?(?:bits|Bytes))/sec\ *+
     (?:
         (?P<jitter>\d{1,9}\.\d{1,9})\ ms\ ++(?P<lost>-?\d{1,18}|Unknown)/(?P<total>-?\d{1,18})
             (?:\ \([^)]{1,20}\))?
-      | (?P<count>\d{1,18})(?:\ ++(?P<cwnd>\d{1,9}(?:\.\d{1,9})?)\ (?P<cwnd_unit>[KMGT]?Bytes))?
+      | (?P<count>\d{1,18})(?:\ ++(?P<cwnd>\d{1,9}(?:\.\d{1,9})?\ [KMGT]?Bytes))?
     )?
-    \ *+(?P<mark>\(omitted\)|sender|receiver)?\s*+$
-    """,
-    re.VERBOSE,
-)
+    \ *+)"""
+ROW_PATTERN = re.compile(rf"{_ROW_COLUMNS}(?P<mark>\(omitted\)|sender|receiver)?\s*+$")
 """An interval, or a row of the summary:
 
     [  5]   0.00-1.00   sec  1.62 GBytes  13.9 Gbits/sec    0   3.12 MBytes       (omitted)
@@ -28,6 +28,12 @@ ROW_PATTERN = re.compile(
     [  4]   0.00-10.00  sec  1.10 GBytes   941 Mbits/sec                  receiver
 
 A prefix is allowed (`--timestamps`, `--title`, or a syslog's own)."""
+
+INTERVAL_ROWS = RowPattern(
+    "(?:|.+?)" + re.sub(r"\(\?P<rate\w*>", "(?:", _ROW_COLUMNS).replace("|Unknown", "") + r"[^\S\n]*+",
+    separator=rf"(?:|.+?){_SEPARATOR}[^\S\n]*+(?=\n.*\[)(?!\n.*(?:\[ ID\]|Test Complete))",
+)
+"""Intervals without a mark, and the rules between them. A rule in front of a header starts the summary."""
 
 VERSION_PATTERN = re.compile(
     r"\biperf (?:version )?(?P<version>3\.\d[\w.+-]*)(?: \((?:cJSON [\d.]+|\d+ \w+ \d+)\))?"
@@ -77,12 +83,12 @@ def find_start_line(line: str) -> re.Match[str] | None:
     return START_LINE_PATTERN.search(line)
 
 
-SERVER_WAIT_RULE = "-" * 59
+SERVER_WAIT_SEPARATOR = "-" * 59
 """Rule around what a server prints while it waits."""
 
 OTHER_LINE_PATTERNS_BY_NAME = {
-    "separator": r"(?:- ){24}-$",
-    "dashes": rf"(?<!-){SERVER_WAIT_RULE}$",
+    "separator": rf"{_SEPARATOR}$",
+    "dashes": rf"(?<!-){SERVER_WAIT_SEPARATOR}$",
     "reverse": r"Reverse mode, remote host \S{1,300} is sending$",
     "done": r"(?:iperf Done|vnetbench iperf3 done)\.$",
     "servers_output": r"Server output:$",

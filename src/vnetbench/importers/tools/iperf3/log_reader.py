@@ -64,7 +64,7 @@ def _is_text_output(lines: LogLines, ahead: int) -> bool:
     line = lines.peek_line(ahead)
     if line is None:
         return False
-    if line.rstrip().endswith(line_patterns.SERVER_WAIT_RULE):
+    if line.rstrip().endswith(line_patterns.SERVER_WAIT_SEPARATOR):
         return "Server listening on" in (lines.peek_line(ahead + 1) or "")
     return line_patterns.find_start_line(line) is not None or json_stream.is_event(line)
 

@@ -101,7 +101,7 @@ def parse_client_command(command: CommandLine) -> RequestedOptions | None:
     }
     other_results = {}
     for option, value in options.items():
-        for name, raw in _find_raw_levels(option, value, workload):
+        for name, raw in _find_factors_and_raw_levels(option, value, workload):
             factors[name] = parse_level_or_none_cached(name, workload, raw)
             if factors[name] is None:
                 other_results[f"--{option}"] = value
@@ -112,7 +112,7 @@ def parse_client_command(command: CommandLine) -> RequestedOptions | None:
     )
 
 
-def requested_options(command: CommandLine | None, workload: str = "") -> RequestedOptions:
+def find_requested_options(command: CommandLine | None, workload: str = "") -> RequestedOptions:
     """Return what the command line of a run requests.
 
     It is empty without one, or if it is of another workload.
@@ -124,7 +124,7 @@ def requested_options(command: CommandLine | None, workload: str = "") -> Reques
     return requested
 
 
-def label_name(option: str) -> str:
+def label_factor_name(option: str) -> str:
     """Return the name of the label for an option that is not a factor."""
     return f"label_{option.replace('-', '_')}"
 
@@ -134,7 +134,7 @@ def is_server_command(command: CommandLine) -> bool:
     return "server" in parse_options(command.arguments, OPTION_SYNTAX)
 
 
-def _find_raw_levels(option: str, value: str, workload: str) -> list[tuple[str, object]]:
+def _find_factors_and_raw_levels(option: str, value: str, workload: str) -> list[tuple[str, object]]:
     if option in _RAW_LEVELS_BY_SWITCH:
         return [pair for pair in _RAW_LEVELS_BY_SWITCH[option] if FACTORS[pair[0]].has_workload(workload)]
     valued = {**_FACTOR_AND_PARSER_BY_OPTION, **_FACTOR_BY_WORKLOAD_AND_OPTION[workload]}
@@ -143,7 +143,7 @@ def _find_raw_levels(option: str, value: str, workload: str) -> list[tuple[str, 
     if option in valued:
         name, read = valued[option]
         return [(name, read(value))]
-    return [(label_name(option), value or "on")] if option in _LABEL_OPTIONS else []
+    return [(label_factor_name(option), value or "on")] if option in _LABEL_OPTIONS else []
 
 
 def _parse_number(text: str, thousand: int) -> int | None:

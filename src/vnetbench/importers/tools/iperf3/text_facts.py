@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 
 from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.tools.iperf3.endpoint_results import CLIENT, SERVER, format_connection
-from vnetbench.importers.tools.iperf3.options import label_name
+from vnetbench.importers.tools.iperf3.options import label_factor_name
 from vnetbench.importers.units import parse_rounded
 
 _TIMESTAMP_PATTERN = re.compile(
@@ -67,7 +67,7 @@ class TextFacts:
             "Retr" in self.interval_table_columns or " Total Datagrams" in self.interval_table_columns
         )
 
-    def is_blank(self, line: str) -> bool:
+    def is_blank_after_prefix(self, line: str) -> bool:
         """Return whether a line has nothing but the prefix of all lines."""
         return not line.strip() or (
             bool(self.line_prefix) and _mask_digits(line) == _mask_digits(self.line_prefix)
@@ -75,7 +75,7 @@ class TextFacts:
 
     def labels(self) -> dict[str, str]:
         """Return labels for properties without a factor."""
-        return {label_name("sctp"): "on"} if self.protocol == "SCTP" else {}
+        return {label_factor_name("sctp"): "on"} if self.protocol == "SCTP" else {}
 
     def _add_table_header(self, match: re.Match[str]) -> None:
         columns = match["columns"]

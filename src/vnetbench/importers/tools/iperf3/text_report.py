@@ -24,7 +24,7 @@ from vnetbench.importers.tools.iperf3.endpoint_results import (
     drop_unreported_endpoint,
 )
 from vnetbench.importers.tools.iperf3.json_parts import read_intervals
-from vnetbench.importers.tools.iperf3.options import parse_level_or_none_cached, requested_options
+from vnetbench.importers.tools.iperf3.options import find_requested_options, parse_level_or_none_cached
 from vnetbench.importers.tools.iperf3.text_facts import TextFacts
 from vnetbench.importers.tools.iperf3.text_rows import TextRows
 from vnetbench.study.model import Level
@@ -119,16 +119,17 @@ class TextRunParser:
         while not (self._error or self.has_done_line) and (line := self._lines.peek_line()) is not None:
             row = is_row(line)
             if row is not None:
-                self._lines.take_line()
-                self._take_row(row)
+                if self._is_in_summary or not self._take_interval_rows():
+                    self._lines.take_line()
+                    self._process_row(row)
             elif start := line_patterns.find_start_line(line):
                 if not self._belongs_to_run(start):
                     return
-                self._take_start(start)
+                self._process_start_line(start)
             elif note := line_patterns.find_other_line(line):
                 if not self._belongs_to_run(note):
                     return
-                self._take_note(note)
+                self._process_other_line(note)
             elif not self._take_foreign_line_inside_run(line):
                 return
 
@@ -154,8 +155,8 @@ class TextRunParser:
     def build_run(self, first_line: int, command: CommandLine | None = None, error: str = "") -> Run:
         """Return the run, once its lines are taken. `error` is the message in front of them."""
         facts = self.facts
-        workload = self._detect_workload(requested_options(command).workload)
-        requested = requested_options(command, workload)
+        workload = self._detect_workload(find_requested_options(command).workload)
+        requested = find_requested_options(command, workload)
         factors = {**requested.factors, **self._build_factors(workload)}
         direction = factors.get("direction", FORWARD)
         failure = self._error or error or ("" if self.is_complete else CUT_OFF_FAILURE)
@@ -194,12 +195,19 @@ class TextRunParser:
             remarks=(*results.remarks, *self._list_remarks()),
         )
 
-    def _take_row(self, row: re.Match[str]) -> None:
-        groups = row.groups()
-        self._is_in_summary |= groups[-1] in (SENDER, RECEIVER)
+    def _take_interval_rows(self) -> bool:
+        """Take the next rows of intervals together. Return False if the next line is another one."""
+        first = self._lines.last_taken_number + 1
+        rows = self._lines.take_rows(line_patterns.INTERVAL_ROWS)
+        self._foreign_line_numbers += [first + position for position in self.rows.add_intervals(rows)]
+        return bool(rows)
+
+    def _process_row(self, row: re.Match[str]) -> None:
+        """Add a row of the summary, or of an interval that has a mark or an unknown loss."""
+        self._is_in_summary |= row["mark"] in (SENDER, RECEIVER)
         if self._is_in_summary:
             self.rows.add_summary(row)
-        elif not self.rows.add_interval(groups):
+        elif not self.rows.add_interval(row):
             self._foreign_line_numbers.append(self._lines.last_taken_number)
 
     def _belongs_to_run(self, match: re.Match[str]) -> bool:
@@ -215,10 +223,10 @@ class TextRunParser:
             return self._last_start_line_rank <= _RANK_BY_START_LINE[name] and not len(self.rows.intervals)
         return name not in _RANK_BY_START_LINE or _RANK_BY_START_LINE[name] > self._last_start_line_rank
 
-    def _take_start(self, start: re.Match[str]) -> None:
+    def _process_start_line(self, start: re.Match[str]) -> None:
         name = str(start.lastgroup)
         if name == "is_error":
-            self._take_error()
+            self._process_error_lines()
             return
         self._lines.take_line()
         self._last_start_line_rank = _RANK_BY_START_LINE.get(name, self._last_start_line_rank)
@@ -233,7 +241,7 @@ class TextRunParser:
         ):
             self.facts.other_results["system_info"] = self._lines.take_line().strip()
 
-    def _take_error(self) -> None:
+    def _process_error_lines(self) -> None:
         """Take an error. A server that was stopped after the run printed it after complete results."""
         message = take_errors(self._lines)
         is_after_results = self._is_in_summary and self._has_summary_of_required_endpoints
@@ -252,7 +260,7 @@ class TextRunParser:
             for _ in self._lines.take_while(line_patterns.ROW_PATTERN):
                 pass
 
-    def _take_note(self, note: re.Match[str]) -> None:
+    def _process_other_line(self, note: re.Match[str]) -> None:
         name = str(note.lastgroup)
         self._lines.take_line()
         self.facts.add_other_line(name, note)
@@ -283,7 +291,7 @@ class TextRunParser:
         if (line.strip() and self._starts_run(self._lines)) or not self._continues_after_foreign_lines():
             return False
         self._lines.take_line()
-        if not self.facts.is_blank(line):
+        if not self.facts.is_blank_after_prefix(line):
             self._foreign_line_numbers.append(self._lines.last_taken_number)
         return True
 
@@ -382,7 +390,7 @@ def _is_start_line_next(lines: LogLines, *start_line_names: str) -> bool:
 
 def _build_failed_run(error: str, first: int, last: int, command: CommandLine | None) -> Run:
     """Return a run that has nothing but its error."""
-    requested = requested_options(command)
+    requested = find_requested_options(command)
     return Run(
         tool=TOOL,
         version="",

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
+from itertools import compress
 
-from vnetbench.importers.packed_intervals import (
-    IntervalFormat,
-    PackedIntervals,
-    ValuesAndHalfWidths,
-    pack_value_and_half_width,
-)
+import numpy as np
+import numpy.typing as npt
+
+from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals
+from vnetbench.importers.row_columns import Row
 from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
+from vnetbench.importers.tools.iperf3 import line_patterns
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
     RECEIVER,
@@ -26,10 +25,17 @@ from vnetbench.importers.tools.iperf3.endpoint_results import (
     split_udp_result,
 )
 from vnetbench.importers.units import BITS_BY_UNIT, BYTES_BY_UNIT, parse_rounded, parse_with_unit
+from vnetbench.importers.value_columns import (
+    CachedNumbers,
+    Floats,
+    ValueColumn,
+    cache_values,
+    parse_floats,
+)
 
 _UNKNOWN_DIRECTION = ""
 _DIRECTION_BY_ROLE = {
-    None: _UNKNOWN_DIRECTION,
+    "": _UNKNOWN_DIRECTION,
     "TX-C": FORWARD,
     "RX-C": REVERSE,
     "TX-S": REVERSE,
@@ -37,6 +43,8 @@ _DIRECTION_BY_ROLE = {
 }
 """Directions of the roles in the rows of `--bidir`."""
 _ALL_STREAMS_ID = "SUM"
+_SUM_NAMES = (_ALL_STREAMS_ID, *(f"{_ALL_STREAMS_ID}][{role}" for role in _DIRECTION_BY_ROLE if role))
+"""Names of the rows of all streams."""
 _BITS_PER_S_BY_RATE_UNIT = {**BITS_BY_UNIT, **{unit: 8 * factor for unit, factor in BYTES_BY_UNIT.items()}}
 """`-f M` prints MBytes/sec of 1024² bytes (units.c, `conversion_bytes`)."""
 _BYTES_ROW_VALUE_NAMES: tuple[str, ...] = ("bytes",)
@@ -47,8 +55,6 @@ _UDP_SENDER_ROW_VALUE_NAMES = ("datagrams",)
 """What a UDP sender reports. Its bytes are left out because they are not what arrived."""
 _US_PER_MS = 1e3
 """Jitter is printed in milliseconds."""
-_MAX_CACHED_NUMBERS = 65536
-"""Printed numbers have few digits, so nearly all numbers of a long log repeat."""
 
 
 @dataclass(frozen=True)
@@ -72,70 +78,100 @@ class TextRows:
         self.is_lone_count_of_datagrams = False
         """Whether a lone number behind the bit rate counts datagrams. The header reveals it."""
         self._summary: dict[tuple[str, str, str], _SummaryRow] = {}
-        self._format_index_by_columns: dict[tuple[str, str | None, str | None, tuple[str, ...]], int] = {}
         self._stream_ids_by_direction: dict[str, set[str]] = {}
         self._rows_since_sum = 0
 
-    def add_interval(self, row_groups: tuple[str | Any, ...]) -> bool:
-        """Add the groups of an interval's row. Return False if its times are not in order.
+    def add_interval(self, row: re.Match[str]) -> bool:
+        """Add an interval of `line_patterns.ROW_PATTERN`. Return False if its times are not in order."""
+        groups = row.groupdict("")
+        if groups["lost"] == "Unknown":
+            groups |= {"jitter": "", "lost": "", "total": ""}
+        columns = [(groups[name],) for name in line_patterns.INTERVAL_ROWS.names]
+        return self._add_columns(columns, are_omitted=bool(groups["mark"])) == []
 
-        There may be millions of rows, so this method creates as few objects as possible.
+    def add_intervals(self, rows: Sequence[Row]) -> list[int]:
+        """Add rows of `line_patterns.INTERVAL_ROWS`, without the separators between them.
+
+        Returns:
+            The positions of rows whose times are not in order. They are left out.
         """
-        name, role, start, end, transfer, unit, _, _, jitter, lost, total, count, cwnd, cwnd_unit, mark = (
-            row_groups
-        )
-        start_s, end_s = float(start), float(end)
-        if end_s < start_s:
-            return False
-        if total is not None and lost != "Unknown":
-            numbers = (
-                _pack_rounded_bytes(transfer, unit)
-                + _pack_exact_count(total)
-                + _pack_exact_count(lost)
-                + _pack_jitter_us(jitter)
-            )
-            names = _RECEIVER_ROW_VALUE_NAMES
-        elif count is None:
-            numbers, names = _pack_rounded_bytes(transfer, unit), _BYTES_ROW_VALUE_NAMES
-        elif self.is_lone_count_of_datagrams:
-            numbers, names = _pack_exact_count(count), _UDP_SENDER_ROW_VALUE_NAMES
-        elif cwnd is None:
-            numbers, names = (
-                _pack_rounded_bytes(transfer, unit) + _pack_exact_count(count),
-                _SUM_ROW_VALUE_NAMES,
-            )
+        positions = [position for position, row in enumerate(rows) if row[0]]
+        if not positions:
+            return []
+        columns = list(zip(*(rows[position] for position in positions), strict=True))[:-1]
+        return [positions[each] for each in self._add_columns(columns, are_omitted=False)]
+
+    def _add_columns(self, columns: Sequence[Sequence[str]], *, are_omitted: bool) -> list[int]:
+        names, times, transfers, jitters, lost, totals, counts, cwnds = columns
+        starts_s, ends_s = _TIMES_S.parse(times).T
+        is_in_order = starts_s <= ends_s
+        if not is_in_order.all():
+            kept = [tuple(compress(column, is_in_order)) for column in columns]
+            if kept[0]:
+                self._add_columns(kept, are_omitted=are_omitted)
+            return [int(position) for position in np.flatnonzero(~is_in_order)]
+        if are_omitted:
+            self.omitted_s = max(self.omitted_s, float(ends_s.max()))
         else:
-            numbers, names = (
-                _pack_rounded_bytes(transfer, unit)
-                + _pack_exact_count(count)
-                + _pack_rounded_bytes(cwnd, cwnd_unit),
-                _SENDER_ROW_VALUE_NAMES,
+            starts_s, ends_s = starts_s + self.omitted_s, ends_s + self.omitted_s
+        values = {"bytes": _parse_bytes_column(transfers)}
+        if any(totals):
+            values |= {"lost": _parse_counts(lost), "jitter_us": _parse_jitters_us(jitters)}
+        if any(cwnds):
+            values["cwnd_bytes"] = _parse_bytes_column(cwnds)
+        if any(totals) or self.is_lone_count_of_datagrams:
+            datagrams = [total or count for total, count in zip(totals, counts, strict=True)]
+            values["datagrams"] = _parse_counts(datagrams)
+        if any(counts):
+            values["retransmits"] = _parse_counts(counts)
+        formats = self._register_formats(names, totals, counts, cwnds, are_omitted=are_omitted)
+        is_sum = np.fromiter(map(_SUM_NAMES.__contains__, names), dtype=np.bool_, count=len(names))
+        starts_s, ends_s = self._take_times_of_sums(is_sum, starts_s, ends_s)
+        self.intervals.extend(formats, starts_s, ends_s, values)
+        return []
+
+    def _take_times_of_sums(
+        self, is_sum: npt.NDArray[np.bool_], starts_s: Floats, ends_s: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the times of the rows. Streams have those of the next sum: the last digit may differ."""
+        sums = np.flatnonzero(is_sum)
+        if not len(sums):
+            self._rows_since_sum += len(is_sum)
+            return starts_s, ends_s
+        self.intervals.overwrite_last_times(self._rows_since_sum, starts_s[sums[0]], ends_s[sums[0]])
+        self._rows_since_sum = len(is_sum) - 1 - int(sums[-1])
+        sources = np.arange(len(is_sum))
+        sources[: sums[-1] + 1] = sums[np.searchsorted(sums, sources[: sums[-1] + 1])]
+        return starts_s[sources], ends_s[sources]
+
+    def _register_formats(
+        self, names: Sequence[str], *optional_columns: Sequence[str], are_omitted: bool
+    ) -> list[int]:
+        """Return the number of each row's format, by its name and by which optional columns it has."""
+        number_by_name = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        kinds = np.fromiter(map(number_by_name.__getitem__, names), dtype=np.intp, count=len(names))
+        for column in optional_columns:
+            kinds = 2 * kinds + np.fromiter(map(bool, column), dtype=np.bool_, count=len(names))
+        _, rows, kind_by_row = np.unique(kinds, return_index=True, return_inverse=True)
+        formats = [
+            self._register_format(
+                names[row], *(bool(column[row]) for column in optional_columns), is_omitted=are_omitted
             )
-        interval_format = self._format_index_by_columns.get((name, role, mark, names))
-        if interval_format is None:
-            interval_format = self._register_interval_format(name, role, mark, names)
-        if mark is None:
-            start_s, end_s = start_s + self.omitted_s, end_s + self.omitted_s
-        elif end_s > self.omitted_s:
-            self.omitted_s = end_s
-        self.intervals.append_interval(interval_format, start_s, end_s, numbers)
-        self._rows_since_sum += 1
-        if name == _ALL_STREAMS_ID:
-            self.intervals.overwrite_preceding_times_with_last(self._rows_since_sum - 1)
-            self._rows_since_sum = 0
-        return True
+            for row in rows
+        ]
+        return [formats[kind] for kind in kind_by_row]
 
     def add_summary(self, row: re.Match[str]) -> None:
         """Add a row of the summary. A row whose rate is not a number (a run without duration) is ignored."""
-        direction, mark = _DIRECTION_BY_ROLE[row["role"]], row["mark"] or ""
+        mark, (stream_id, direction) = row["mark"] or "", _split_name(row["name"])
         try:
             rate = parse_with_unit(row["rate"], row["rate_unit"], _BITS_PER_S_BY_RATE_UNIT)
         except ValueError:
             return
         is_known = row["lost"] not in (None, "Unknown")
-        self._record_stream_id(direction, row["id"])
-        self._summary[direction, row["id"], mark] = _SummaryRow(
-            parse_rounded(row["end"]),
+        self._record_stream_id(direction, stream_id)
+        self._summary[direction, stream_id, mark] = _SummaryRow(
+            parse_rounded(row["times"].partition("-")[2]),
             rate,
             parse_rounded(row["jitter"], _US_PER_MS) if row["jitter"] else None,
             int(row["lost"]) if is_known else None,
@@ -228,15 +264,27 @@ class TextRows:
     def _record_stream_id(self, direction: str, stream_id: str) -> None:
         self._stream_ids_by_direction.setdefault(direction, set()).add(stream_id)
 
-    def _register_interval_format(
-        self, stream_id: str, role: str | None, mark: str | None, names: tuple[str, ...]
+    def _register_format(
+        self, name: str, has_total: bool, has_count: bool, has_cwnd: bool, *, is_omitted: bool
     ) -> int:
-        direction = _DIRECTION_BY_ROLE[role]
+        stream_id, direction = _split_name(name)
         self._record_stream_id(direction, stream_id)
         stream = None if stream_id == _ALL_STREAMS_ID else int(stream_id)
-        number = self.intervals.register_format(IntervalFormat(names, stream, direction, mark is not None))
-        self._format_index_by_columns[stream_id, role, mark, names] = number
-        return number
+        if has_total:
+            names = _RECEIVER_ROW_VALUE_NAMES
+        elif not has_count:
+            names = _BYTES_ROW_VALUE_NAMES
+        elif self.is_lone_count_of_datagrams:
+            names = _UDP_SENDER_ROW_VALUE_NAMES
+        else:
+            names = _SENDER_ROW_VALUE_NAMES if has_cwnd else _SUM_ROW_VALUE_NAMES
+        return self.intervals.register_format(IntervalFormat(names, stream, direction, is_omitted))
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """Return stream and direction of `5` or `5][TX-C`."""
+    stream_id, _, role = name.partition("][")
+    return stream_id, _DIRECTION_BY_ROLE[role]
 
 
 def _complete_format(
@@ -267,16 +315,27 @@ def _to_endpoint_result(row: _SummaryRow, end: str) -> EndpointResult:
     )
 
 
-@lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_rounded_bytes(text: str, unit: str) -> ValuesAndHalfWidths:
-    return pack_value_and_half_width(parse_with_unit(text, unit, BYTES_BY_UNIT))
+def _parse_bytes(text: str) -> RoundedValue:
+    """Return the bytes of `12.3 MBytes`."""
+    number, unit = text.split()
+    return _center(parse_with_unit(number, unit, BYTES_BY_UNIT))
 
 
-@lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_exact_count(text: str) -> ValuesAndHalfWidths:
-    return float(text), 0.0
+def _center(value: RoundedValue) -> RoundedValue:
+    """Return a value with a range of the same width to either side."""
+    half_width = value.high - value.value
+    return RoundedValue(value.value, value.value - half_width, value.value + half_width)
 
 
-@lru_cache(_MAX_CACHED_NUMBERS)
-def _pack_jitter_us(text: str) -> ValuesAndHalfWidths:
-    return pack_value_and_half_width(parse_rounded(text, _US_PER_MS))
+def _parse_times_s(texts: Sequence[str]) -> Floats:
+    """Return start and end of `0.00-1.00`."""
+    return np.array([[float(time) for time in text.split("-")] for text in texts])
+
+
+def _parse_counts(texts: Sequence[str]) -> ValueColumn:
+    return ValueColumn.exact(parse_floats(texts))
+
+
+_TIMES_S = CachedNumbers(2, _parse_times_s)
+_parse_bytes_column = cache_values(_parse_bytes)
+_parse_jitters_us = cache_values(lambda text: _center(parse_rounded(text, _US_PER_MS)))

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from vnetbench.importers.arithmetic import scale_value
+from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.row_columns import Row, RowColumns
 from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S_BY_UNIT
 from vnetbench.importers.units import parse_exact_count, parse_rounded
+from vnetbench.importers.value_columns import parse_floats, parse_rounded_column, unit_factors
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
@@ -56,7 +60,7 @@ _INTERIM_KEYS = ("NETPERF_INTERIM_RESULT", "NETPERF_UNITS", "NETPERF_INTERVAL", 
 _MISSING_VALUES = ("", "-1", "-1.0", "-1.00", "-1.000", "Deprecated")
 
 
-def name_results(headings: Sequence[str], values: Sequence[str]) -> dict[str, str]:
+def pair_result_names_with_values(headings: Sequence[str], values: Sequence[str]) -> dict[str, str]:
     """Return the results by the names of `-k`. An unknown heading stays as it is."""
     return {
         _RESULT_NAME_BY_HEADING.get(" ".join(heading.split()), " ".join(heading.split())): value.strip()
@@ -72,34 +76,49 @@ def parse_columns(headings: Sequence[str], values: str) -> dict[str, str]:
     starts = [found.start() for found in re.finditer(r"\S+", values)]
     boundaries = pairwise((*starts, None))
     spans = [slice(start, end) for start, end in boundaries]
-    return name_results(
+    return pair_result_names_with_values(
         [" ".join(line[span].strip() for line in headings) for span in spans], [values[s] for s in spans]
     )
 
 
-@dataclass(frozen=True)
-class InterimResult:
-    """The result of one interval, as `-D` prints it."""
+def find_interim_results(results: Mapping[str, str]) -> list[Row]:
+    """Return rate, unit, length and end of the intervals among named results.
 
-    rate: RoundedValue
-    quantity_unit: str
-    length_s: float
-    end_unix_s: float
-    """Wall-clock time."""
-
-    @classmethod
-    def parse(cls, rate: str, unit: str, length: str, end: str) -> InterimResult:
-        """Return the result from its printed parts. Raises ValueError for a bad number."""
-        return cls(parse_rounded(rate), unit.removesuffix("/s"), float(length), float(end))
-
-
-def parse_interim_results(results: Mapping[str, str]) -> list[InterimResult]:
-    """Return the intervals among named results, such as `NETPERF_INTERIM_RESULT[0]=15201.00`."""
-    found: list[InterimResult] = []
+    Example: `NETPERF_INTERIM_RESULT[0]=15201.00`.
+    """
+    found: list[Row] = []
     while set(names := [f"{name}[{len(found)}]" for name in _INTERIM_KEYS]) <= set(results):
         rate, unit, length, end = (results[name] for name in names)
-        found.append(InterimResult.parse(rate, unit, length, end))
+        found.append((rate, unit.removesuffix("/s"), length, end))
     return found
+
+
+def build_intervals(rows: RowColumns, direction: str) -> PackedIntervals:
+    """Return the intervals of interim results, up to one whose unit is neither transactions nor bits.
+
+    Args:
+        rows: The columns `rate`, `unit` (without `/s`), `length_s`, and `end_s` of the wall clock.
+        direction: The direction of the load.
+
+    Raises:
+        ValueError: A number is none.
+    """
+    units = [unit.removesuffix("/s") for unit in rows["unit"]]
+    known = {"Trans": 1.0, **{unit: bits / 8 for unit, bits in BITS_PER_S_BY_UNIT.items()}}
+    count = next((at for at, unit in enumerate(units) if unit not in known), len(units))
+    if not count:
+        return PackedIntervals()
+    lengths_s = parse_floats(rows["length_s"])
+    ends_unix_s = parse_floats(rows["end_s"])
+    ends_s = ends_unix_s - (ends_unix_s[0] - lengths_s[0])
+    starts_s = np.maximum(0.0, ends_s - lengths_s)
+    rates = parse_rounded_column(rows["rate"][:count])
+    amounts = rates.scale(unit_factors(units[:count], known) * lengths_s[:count])
+    is_request_count = np.array([unit == "Trans" for unit in units[:count]])
+    columns = {"transactions": amounts.replace(~is_request_count, np.nan)} if is_request_count.any() else {}
+    if not is_request_count.all():
+        columns["bytes"] = amounts.replace(is_request_count, np.nan)
+    return PackedIntervals.of_columns(starts_s[:count], ends_s[:count], columns, direction)
 
 
 def drop_missing(results: Mapping[str, str]) -> dict[str, str]:
@@ -107,13 +126,13 @@ def drop_missing(results: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in results.items() if value not in _MISSING_VALUES}
 
 
-def find_workload(results: Mapping[str, str], known: str | None) -> str:
+def find_workload(results: Mapping[str, str], workload_of_test: str | None) -> str:
     """Return the workload that the results describe.
 
     `known` is the one of the test's title, if it has one.
     """
-    if known is not None:
-        return known
+    if workload_of_test is not None:
+        return workload_of_test
     if results.get("DIRECTION") == "Send|Recv" or results.get("THROUGHPUT_UNITS", "").startswith("Trans"):
         return TCP_RR
     return UDP_STREAM if results.get("PROTOCOL") == "UDP" else TCP_STREAM

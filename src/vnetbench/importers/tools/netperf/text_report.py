@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from vnetbench.importers.arithmetic import scale_value
 from vnetbench.importers.command_line import CommandLine
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.row_columns import SPACE, RowPattern
+from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
 from vnetbench.importers.tools.netperf import omni_results
 from vnetbench.importers.tools.netperf.classic_tables import (
     NUMBER_ROW_PATTERN,
@@ -21,7 +22,6 @@ from vnetbench.importers.tools.netperf.classic_tables import (
     parse_transaction_rate,
 )
 from vnetbench.importers.tools.netperf.test_catalog import (
-    BITS_PER_S_BY_UNIT,
     DEFAULT_THROUGHPUT_UNIT,
     PROGRAMS,
     TEST_BY_NAME,
@@ -33,12 +33,14 @@ from vnetbench.importers.tools.netperf.test_catalog import (
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
-_INTERIM_RESULT_LINE = re.compile(
-    r"Interim result:\s*(?P<rate>\S+) (?P<unit>\S+)/s over (?P<length>[\d.]+) seconds"
-    r" ending at (?P<end>[\d.]+)"
+_INTERIM_RESULT_ROWS = RowPattern(
+    rf"Interim result:{SPACE}*(?P<rate>\S+) (?P<unit>\S+)/s over (?P<length_s>[\d.]+) seconds"
+    r" ending at (?P<end_s>[\d.]+).*"
 )
 """`Interim result: 9384.36 10^6bits/s over 0.500 seconds ending at 1700000000.123`."""
-_INTERIM_CSV_LINE = re.compile(r"\s*(?P<rate>[\d.]+),(?P<unit>[^,]+)/s,(?P<length>[\d.]+),(?P<end>\d+\.\d+)$")
+_INTERIM_CSV_ROWS = RowPattern(
+    rf"{SPACE}*(?P<rate>[\d.]+),(?P<unit>[^,\n]+)/s,(?P<length_s>[\d.]+),(?P<end_s>\d+\.\d+){SPACE}*"
+)
 _ACHIEVED_CONFIDENCE_LINE = re.compile(r"!!! Confidence intervals: Throughput\s*: (?P<width>[\d.]+%)")
 _REQUESTED_CONFIDENCE_PATTERN = re.compile(r"\+/-(?P<width>[\d.]+)% @ (?P<level>\d+)% conf")
 _FIRST_BURST_PATTERN = re.compile(r"first burst (?P<count>\d+)")
@@ -76,6 +78,7 @@ class NetperfReport(LineReport):
 
     tool = "netperf"
     programs = PROGRAMS
+    row_patterns = (_INTERIM_RESULT_ROWS, _INTERIM_CSV_ROWS)
 
     requested: RequestedTest = field(init=False)
     test_name: str = field(init=False)
@@ -86,7 +89,6 @@ class NetperfReport(LineReport):
     """Results of an omni test, by name."""
     pending_omni_headings: list[str] = field(default_factory=list)
     """Headings of an omni table or CSV, until the values follow."""
-    interim_results: list[omni_results.InterimResult] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     mean_round_trip_us: RoundedValue | None = None
     verbose_transaction_rate: RoundedValue | None = None
@@ -138,8 +140,8 @@ class NetperfReport(LineReport):
             return not self.title
         patterns = (
             NUMBER_ROW_PATTERN,
-            _INTERIM_RESULT_LINE,
-            _INTERIM_CSV_LINE,
+            _INTERIM_RESULT_ROWS.line,
+            _INTERIM_CSV_ROWS.line,
             omni_results.KEY_VALUE,
             _ERROR_LINE,
             _HINT_LINE,
@@ -176,9 +178,6 @@ class NetperfReport(LineReport):
         line = line.rstrip()
         if (title := TITLE_PATTERN.match(line)) is not None and not self.is_complete:
             self._add_title(title)
-        elif (interim := _INTERIM_RESULT_LINE.match(line) or _INTERIM_CSV_LINE.match(line)) is not None:
-            parts = interim["rate"], interim["unit"], interim["length"], interim["end"]
-            self.interim_results.append(omni_results.InterimResult.parse(*parts))
         elif line.startswith("!!!"):
             if (achieved := _ACHIEVED_CONFIDENCE_LINE.match(line)) is not None:
                 width = achieved["width"]
@@ -243,7 +242,7 @@ class NetperfReport(LineReport):
         if self.pending_omni_headings and is_csv:
             names, values = self.pending_omni_headings[0].split(","), line.split(",")
             if len(names) == len(values):
-                self.omni_results_by_name = omni_results.name_results(names, values)
+                self.omni_results_by_name = omni_results.pair_result_names_with_values(names, values)
         elif self.pending_omni_headings and _NUMBER_PATTERN.search(line):
             self.omni_results_by_name = omni_results.parse_columns(self.pending_omni_headings, line)
         else:
@@ -271,7 +270,7 @@ class NetperfReport(LineReport):
             workload=workload,
             factors=self._build_factors(results, workload, is_reverse=is_reverse),
             metrics=metrics,
-            intervals=tuple(self._build_intervals(workload, REVERSE if is_reverse else FORWARD)),
+            intervals=self._build_intervals(workload, REVERSE if is_reverse else FORWARD),
             measured_duration_s=float(elapsed) if elapsed else table.elapsed_s if table is not None else None,
             reported_by="" if WORKLOADS[workload].has_datagrams else "receiver" if is_reverse else "sender",
             command=self.command_text or results.get("COMMAND_LINE", ""),
@@ -322,26 +321,15 @@ class NetperfReport(LineReport):
             "latency_mean_us": round_trip,
         }
 
-    def _build_intervals(self, workload: str, direction: str) -> Iterable[ReportInterval]:
-        """Yield the intervals of `-D`. For UDP they count what was sent, so there are none."""
+    def _build_intervals(self, workload: str, direction: str) -> PackedIntervals:
+        """Return the intervals of `-D`. For UDP they count what was sent, so there are none."""
         load = WORKLOADS[workload]
-        interim = self.interim_results or omni_results.parse_interim_results(self.omni_results_by_name)
-        if load.has_datagrams or load.has_connection_per_request or not interim:
-            return
-        origin = interim[0].end_unix_s - interim[0].length_s
-        for each in interim:
-            if each.quantity_unit == "Trans":
-                values = {"transactions": scale_value(each.rate, each.length_s)}
-            elif each.quantity_unit in BITS_PER_S_BY_UNIT:
-                values = {
-                    "bytes": scale_value(
-                        each.rate, BITS_PER_S_BY_UNIT[each.quantity_unit] / 8 * each.length_s
-                    )
-                }
-            else:
-                return
-            end_s = each.end_unix_s - origin
-            yield ReportInterval(max(0.0, end_s - each.length_s), end_s, values, direction=direction)
+        if not len(self.rows):
+            named = omni_results.find_interim_results(self.omni_results_by_name)
+            self.rows.extend(_INTERIM_RESULT_ROWS.names, named)
+        if load.has_datagrams or load.has_connection_per_request:
+            return PackedIntervals()
+        return omni_results.build_intervals(self.rows, direction)
 
     def _list_run_remarks(self, results: Mapping[str, str], workload: str) -> Iterable[str]:
         yield from self.remarks

@@ -17,7 +17,7 @@ from vnetbench.importers.tools.ntttcp.endpoint_report import (
     EndpointReport,
     build_run,
     rate_per_second,
-    subtract,
+    subtract_from_whole,
 )
 from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, RequestedOptions, raw_write_size_level
 from vnetbench.importers.units import parse_exact_count, parse_rounded
@@ -284,7 +284,7 @@ def _compute_linux_endpoint_values(
     if {"idle", "iowait"} <= values.keys():
         yield (
             "busy_percent",
-            subtract(100.0, parse_rounded(values["idle"]), parse_rounded(values["iowait"])),
+            subtract_from_whole(100.0, parse_rounded(values["idle"]), parse_rounded(values["iowait"])),
         )
     if "cpu_busy_all" in values:
         yield "cpu_percent", parse_rounded(values["cpu_busy_all"])

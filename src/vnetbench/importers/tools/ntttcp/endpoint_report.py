@@ -113,7 +113,7 @@ def rate_per_second(count: str, duration: str) -> RoundedValue:
     return RoundedValue(total / seconds.value, total / seconds.high, total / seconds.low)
 
 
-def subtract(whole: float, *parts: RoundedValue) -> RoundedValue:
+def subtract_from_whole(whole: float, *parts: RoundedValue) -> RoundedValue:
     """Return an exact number minus several printed ones."""
     return RoundedValue(
         whole - sum(x.value for x in parts),

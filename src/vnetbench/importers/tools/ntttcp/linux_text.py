@@ -16,7 +16,7 @@ from vnetbench.importers.tools.ntttcp.endpoint_report import (
     EndpointReport,
     build_run,
     rate_per_second,
-    subtract,
+    subtract_from_whole,
 )
 from vnetbench.importers.tools.ntttcp.options import (
     MAX_CONSECUTIVE_FOREIGN_LINES,
@@ -56,7 +56,7 @@ _TOTAL_PATTERN = re.compile(
 """`\t throughput\t:23.65Gbps`, `cpu busy (all)\t:159.81%`"""
 _CONNECTION_COUNT_PATTERN = re.compile(r"(?P<number>\d+) connections tested")
 _INTERRUPTION_PATTERN = re.compile(r"Interrupted by Ctrl\+C|Test was interrupted|sender side was interrupted")
-_RULE_LINE = re.compile(r"-{20,}\s*$")
+_SEPARATOR_LINE = re.compile(r"-{20,}\s*$")
 
 """format_throughput() counts in powers of 1000."""
 _WARM_UP_LINE_INTERVAL_S = 0.5
@@ -143,7 +143,7 @@ def _is_trailing_line(line: str) -> bool:
     """Return whether a line belongs to what follows the totals."""
     message = _MESSAGE_LINE.match(line)
     if message is None:
-        return bool(_RULE_LINE.match(line))
+        return bool(_SEPARATOR_LINE.match(line))
     is_behind = message["text"].startswith(
         ("tcpi rtt", "Test cooldown", "Test cycle finished", "Error writing")
     )
@@ -170,7 +170,7 @@ def _record_line(report: _LinuxRunReport, line: str) -> bool:
     elif report.command is None and (command := find_command_line(line, PROGRAMS)):
         report.command = command
     else:
-        return bool(rates) or bool(_RULE_LINE.match(line))
+        return bool(rates) or bool(_SEPARATOR_LINE.match(line))
     return True
 
 
@@ -287,7 +287,7 @@ def _compute_endpoint_values(totals: Mapping[str, _PrintedTotal], duration: str)
     values: dict[str, RoundedValue] = {}
     numbers = {name: number for name, (number, _) in totals.items()}
     if {"idle", "iowait"} <= numbers.keys():
-        values["busy_percent"] = subtract(
+        values["busy_percent"] = subtract_from_whole(
             100.0, parse_rounded(numbers["idle"]), parse_rounded(numbers["iowait"])
         )
     for theirs, ours in (("cpu busy (all)", "cpu_percent"), ("cycles/byte", "cycles_per_byte")):

@@ -8,16 +8,20 @@ except for a test of both directions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from vnetbench.importers.arithmetic import divide_values
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
 from vnetbench.importers.json_documents import parse_json
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.row_columns import SPACE, RowColumns, RowPattern
+from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
 from vnetbench.importers.units import (
     BITS_BY_BPS_UNIT,
     DECIMAL_PATTERN,
@@ -27,6 +31,7 @@ from vnetbench.importers.units import (
     parse_with_unit,
 )
 from vnetbench.importers.validation import drop_invalid_levels_and_intervals
+from vnetbench.importers.value_columns import ValueColumn, cache_values, parse_floats
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 
@@ -34,13 +39,15 @@ TOOL = "xfr"
 _BYTES_BY_UNIT = {"B": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2.0**40}
 _CONNECTING_LINE = re.compile(r"\s*INFO Connecting to ")
 _LOG_LINE = re.compile(r"\s*(?P<level>INFO|WARN|ERROR) (?P<text>.*)|(?P<error>Error: .*)")
-_INTERVAL_LINE = re.compile(
-    rf"\[[^\]]+\]\s+(?P<rate>{DECIMAL_PATTERN}) (?P<unit>[KMGT]?bps)"
-    rf"\s+(?P<amount>{DECIMAL_PATTERN}) (?P<bytes>[KMGT]?B)(?:\s.*|)$"
+_INTERVAL_ROWS = RowPattern(
+    rf"\[[^\]\n]+\]{SPACE}+(?P<rate>{DECIMAL_PATTERN} [KMGT]?bps)"
+    rf"{SPACE}+(?P<amount>{DECIMAL_PATTERN} [KMGT]?B)(?:{SPACE}.*|)"
 )
 """`[1.022]    30.6 Mbps     3.65 MB  jitter:    0.01ms  lost: 0`."""
+_CSV_INTERVAL_ROWS = RowPattern(r"[\d.]+,[\d.]*,(?P<amount>\d+),(?P<rate>\d+(?:\.\d+)?),.*")
+"""`1.008,1.00,2368800,18.93,0,0.013,0,,,`: bytes, and their rate in Mbit/s."""
 _TITLE_LINE = re.compile(r"\s*xfr Test Results\s*$")
-_RULE_LINE = re.compile(r"─{20,}\s*$")
+_SEPARATOR_LINE = re.compile(r"─{20,}\s*$")
 _VALUE_LINE = re.compile(r"\s+(?P<name>[A-Z][A-Za-z ]*):\s+(?P<value>\S.*)$")
 """`  Throughput:  34.6 Mbps`."""
 _HEADING_LINE = re.compile(
@@ -72,14 +79,14 @@ class XfrReport(LineReport):
         },
     )  # fmt: skip
 
+    row_patterns = (_INTERVAL_ROWS, _CSV_INTERVAL_ROWS)
+
     values: dict[str, str] = field(default_factory=dict)
     """Values of the whole test by the name that xfr prints."""
     stream_ids: set[str] = field(default_factory=set)
     csv_header: tuple[str, ...] = ()
     csv_result: dict[str, str] = field(default_factory=dict)
     document: dict[str, Any] = field(default_factory=dict)
-    interval_rows: list[tuple[float, RoundedValue]] = field(default_factory=list)
-    """Length of each interval in seconds, and the bytes in it."""
     is_quic: bool = False
     is_in_summary: bool = False
     is_finished: bool = False
@@ -107,12 +114,12 @@ class XfrReport(LineReport):
         if self.is_finished:
             return False
         if _CONNECTING_LINE.match(line):
-            return not (self.interval_rows or self.values or self.error_message)
+            return not (len(self.rows) or self.values or self.error_message)
         if line.startswith((_JSON_INTERVAL_START, _JSON_RESULT_START)):
             return line.rstrip().endswith("}")
         if self.csv_header or line.startswith((_INTERVAL_HEADER, _RESULT_HEADER)):
             return not line.strip() or "," in line or _LOG_LINE.match(line) is not None
-        patterns = (_LOG_LINE, _INTERVAL_LINE, _RULE_LINE, _TITLE_LINE, _STACK_LINE)
+        patterns = (_LOG_LINE, _INTERVAL_ROWS.line, _SEPARATOR_LINE, _TITLE_LINE, _STACK_LINE)
         in_summary = (_VALUE_LINE, _HEADING_LINE, _STREAM_LINE)
         return any(p.match(line) for p in patterns) or (
             self.is_in_summary and (not line.strip() or any(p.match(line) for p in in_summary))
@@ -130,13 +137,9 @@ class XfrReport(LineReport):
             self.csv_header = tuple(line.strip().split(","))
         elif self.csv_header and "," in line:
             self._add_csv_row(dict(zip(self.csv_header, line.strip().split(","), strict=False)))
-        elif (row := _INTERVAL_LINE.match(line)) is not None:
-            amount = parse_rounded(row["amount"], _BYTES_BY_UNIT[row["bytes"]])
-            rate = parse_rounded(row["rate"], BITS_BY_BPS_UNIT[row["unit"]])
-            self.interval_rows.append((8 * amount.value / rate.value if rate.value else 0.0, amount))
         elif _TITLE_LINE.match(line):
             self.is_in_summary = True
-        elif _RULE_LINE.match(line):
+        elif _SEPARATOR_LINE.match(line):
             self.is_finished = "Throughput" in self.values
         elif (stream := _STREAM_LINE.match(line)) is not None:
             self.stream_ids.add(stream["id"])
@@ -147,16 +150,16 @@ class XfrReport(LineReport):
         if "bytes_total" in entry:
             self.document, self.is_finished = entry, True
         else:
-            length_s = 8e-6 * float(entry["bytes"]) / (float(entry["throughput_mbps"]) or 1.0)
-            self.interval_rows.append((length_s, RoundedValue.exact(float(entry["bytes"]))))
+            self._add_exact_interval(str(entry["bytes"]), str(entry["throughput_mbps"]))
+
+    def _add_exact_interval(self, amount: str, mbps: str) -> None:
+        self.rows.extend(_CSV_INTERVAL_ROWS.names, [(amount, mbps)])
 
     def _add_csv_row(self, row: dict[str, str]) -> None:
         if "test_id" in row:
             self.csv_result, self.is_finished = row, True
         elif row.get("throughput_mbps"):
-            amount = parse_exact_count(row["bytes"])
-            rate = float(row["throughput_mbps"])
-            self.interval_rows.append((8e-6 * amount.value / rate if rate else 0.0, amount))
+            self._add_exact_interval(row["bytes"], row["throughput_mbps"])
 
     def build_runs(self) -> list[Run]:
         """Return the test; none for a server, and none before a JSON document."""
@@ -165,7 +168,7 @@ class XfrReport(LineReport):
         failure = ""
         if self.document:
             result = _result_of_document(self.document)
-        elif self.values or self.csv_result or self.interval_rows or self.error_message:
+        elif self.values or self.csv_result or len(self.rows) or self.error_message:
             result = _result_of_csv(self.csv_result) if self.csv_result else _result_of_text(self)
             failure = self.failure_reason(is_complete=bool(result.throughput_bps))
         else:
@@ -177,7 +180,7 @@ class XfrReport(LineReport):
                 run,
                 failure=failure,
                 command=self.command_text,
-                intervals=tuple(_build_intervals(self.interval_rows, run.factors.get("direction", FORWARD))),
+                intervals=_build_intervals(self.rows, run.factors.get("direction", FORWARD)),
             )
         ]
 
@@ -350,12 +353,37 @@ def _compute_metrics(result: _XfrResult) -> dict[str, RoundedValue]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _build_intervals(rows: list[tuple[float, RoundedValue]], direction: Level) -> Iterator[ReportInterval]:
-    """Yield the intervals. A test of both directions has none: xfr adds the directions up."""
-    start_s = 0.0
-    for length_s, amount in rows if direction != "both" else ():
-        yield ReportInterval(start_s, start_s + length_s, {"bytes": amount}, direction=str(direction))
-        start_s += length_s
+def _parse_amount(text: str) -> RoundedValue:
+    """Return the bytes of `3.65 MB`, or the exact number of `2368800`."""
+    number, _, unit = text.partition(" ")
+    return parse_rounded(number, _BYTES_BY_UNIT[unit]) if unit else parse_exact_count(number)
+
+
+def _parse_rate(text: str) -> RoundedValue:
+    """Return the bit/s of `30.6 Mbps`, or the number of `18.93`."""
+    number, _, unit = text.partition(" ")
+    return parse_rounded(number, BITS_BY_BPS_UNIT[unit]) if unit else RoundedValue.exact(float(number))
+
+
+_parse_printed_amounts, _parse_printed_rates = cache_values(_parse_amount), cache_values(_parse_rate)
+
+
+def _build_intervals(rows: RowColumns, direction: Level) -> PackedIntervals:
+    """Return the intervals. A test of both directions has none: xfr adds the directions up.
+
+    An amount without a unit is exact, and its rate is in Mbit/s, without a unit as well.
+    """
+    if direction == "both" or not len(rows):
+        return PackedIntervals()
+    if any(" " in text for text in rows["amount"]):
+        amounts, rates = _parse_printed_amounts(rows["amount"]), _parse_printed_rates(rows["rate"]).values
+    else:
+        amounts, rates = ValueColumn.exact(parse_floats(rows["amount"])), parse_floats(rows["rate"])
+    is_exact = amounts.lows == amounts.highs
+    bits = np.where(is_exact, 8e-6, 8.0) * amounts.values
+    ends_s = np.cumsum(np.divide(bits, rates, out=np.zeros_like(rates), where=rates != 0))
+    starts_s = np.concatenate(([0.0], ends_s))[:-1]
+    return PackedIntervals.of_columns(starts_s, ends_s, {"bytes": amounts}, str(direction))
 
 
 def read_document_runs(document: Any, first_line: int, last_line: int) -> list[Run]:
