@@ -9,7 +9,7 @@ NOW := $(shell date +%Y%m%d-%H%M%S)
 DEMO := out/jumbo-frames-$(NOW)
 DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo demo-adapters test test-traffic test-static test-computed test-agent test-agent-built test-bench test-pure test-long test-real test-peers fuzz audit-dependencies lint bench bench-estimates bench-search bench-large corpus bench-explain soak words docs clean
+.PHONY: help install demo demo-adapters test test-traffic test-static test-computed test-agent test-agent-built test-bench test-pure test-long test-real test-real-alone test-real-parallel test-peers fuzz audit-dependencies lint bench bench-estimates bench-search bench-large corpus bench-explain soak words docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
@@ -94,6 +94,9 @@ test-agent-built: $(BIN)/vnetbench
 
 test-bench: test-pure test-real
 
+SKIPS := out/skips.json
+REAL_PROCESSES := 3
+
 # One BLAS thread per process: more threads mostly wait for each other on small matrices.
 test-pure: install
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/pytest -m pure -n auto --dist worksteal
@@ -104,7 +107,19 @@ test-long: install
 
 # A test runs once. Tests that need a quiet machine skip on a busy one (tests/quiet.py), but few may.
 test-real: install test-peers
-	tools/in-lab $(BIN)/pytest -m "not pure" --max-skipped-percent=2
+	@mkdir -p out
+	@rm -f $(SKIPS)
+	@$(MAKE) --jobs=1 --keep-going test-real-alone test-real-parallel
+
+test-real-alone: install test-peers
+	tools/in-lab $(BIN)/pytest -m "alone and not pure" --skip-record=$(SKIPS)
+
+# Most tests wait for short trials and assert on counts, states and messages, so a few run at once. Each process has a /run
+# of its own. The limit counts the skips of the tests before too.
+test-real-parallel: install test-peers
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m "not alone and not pure" \
+		--tx "$(REAL_PROCESSES)*popen//python=tools/in-lab $(BIN)/python" --dist loadfile \
+		--skip-record=$(SKIPS) --max-skipped-percent=2
 
 # Programs that only the tests need.
 test-peers:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.file_selection import PURE, can_select, check_marks_are_visible
+from tests.file_selection import PURE, can_select, check_marks_are_visible, needs_quiet_machine
 from tests.own_testbeds import list_own_testbeds
 from vnetbench.lab import netlink, registry
 
@@ -32,6 +32,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.relative_to(Path(__file__).parent).parts[0] in PURE:
             item.add_marker("pure")
+        if needs_quiet_machine(item):
+            item.add_marker("alone")
         check_marks_are_visible(item)
     if "long" not in config.option.markexpr:
         _deselect_long_tests(config, items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +12,12 @@ ROOT = Path(__file__).parent
 PURE = ("docs", "estimate", "published", "report", "results", "search", "statements", "study")
 """Folders whose tests only compute: `make test` runs them in parallel with the others."""
 _ALL_PURE = "\npytestmark = pytest.mark.pure\n"
-_TEXTS_OF_MARK = {"pure": ("mark.pure",), "alone": ("mark.alone",), "long": ("mark.long", "quick_and_long")}
+_NEEDS_QUIET_MACHINE = "quiet_machine_required"
+_TEXTS_OF_MARK = {
+    "pure": ("mark.pure",),
+    "alone": ("mark.alone", _NEEDS_QUIET_MACHINE),
+    "long": ("mark.long", "quick_and_long"),
+}
 
 
 def can_select(path: Path, mark_expression: str) -> bool:
@@ -23,6 +29,13 @@ def can_select(path: Path, mark_expression: str) -> bool:
         return True
     terms = mark_expression.split(" and ")
     return all(_can_hold(path, term) for term in terms)
+
+
+def needs_quiet_machine(item: pytest.Item) -> bool:
+    """Return whether a test with real traffic skips on a busy machine, so that it must run alone."""
+    if not isinstance(item, pytest.Function) or item.get_closest_marker("pure"):
+        return False
+    return _NEEDS_QUIET_MACHINE in inspect.getsource(item.function)
 
 
 def check_marks_are_visible(item: pytest.Item) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from tests import file_selection
 from tests.file_selection import can_select
 
 pytestmark = pytest.mark.pure
+
+CREATED_TESTBED = re.compile(r"""create_testbed\(\s*f?["']([a-z0-9-]+)""")
 
 FILES = {
     "estimate/test_a.py": "def test_x(): ...",
@@ -43,3 +47,13 @@ def test_a_file_is_imported_if_it_may_have_a_selected_test(
         (tmp_path / name).write_text(text)
     found = {name for name in FILES if can_select(tmp_path / name, expression)}
     assert found == selected | {"lab/conftest.py"}
+
+
+def test_no_two_files_create_testbeds_of_one_name() -> None:
+    """Files run at the same time, and the removal of a testbed ends all processes with its name."""
+    files = defaultdict(set)
+    for file in Path(__file__).parent.rglob("*.py"):
+        for name in CREATED_TESTBED.findall(file.read_text(encoding="utf-8")):
+            files[name].add(file.name)
+    assert len(files) > 10
+    assert {name: found for name, found in files.items() if len(found) > 1} == {}

@@ -125,6 +125,7 @@ def test_a_process_with_the_label_and_a_temporary_file_are_found(tmp_path: Path)
 
 
 @pytest.mark.lab
+@pytest.mark.alone  # It looks for control groups of any bench on the machine.
 def test_a_short_soak_loses_and_leaves_nothing(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "bench.soak", "--trials", "16", "--seed", "3", "--output", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True)

@@ -23,7 +23,7 @@ from vnetbench.results.records import HOST, TrialRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import TestbedSpec
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.alone]
 
 SHAPED_BPS = 200_000_000
 INTERVAL_S = 0.05

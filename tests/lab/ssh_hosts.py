@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import NetDevice, NetnsShape, NetnsTopology, Vm, make_topology
 from vnetbench.study.model import HostSpec
 
-NAME = "t-hosts"
+NAME = f"t-hosts-{os.getpid()}"
+"""The removal of a testbed ends all processes with its name, those of other runs too."""
 ROOT = Path("/mnt")
 USER = "measurer"
 USER_ID = 4242
@@ -172,6 +173,8 @@ def create_hosts(*names: str) -> Iterator[HostNetwork]:
     topology = make_topology(NAME, NetnsShape(pairs=3))
     registry.register_testbed(NAME, "tests", topology.describe())
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "hosts", ROOT], check=True)
+    # Other runs of the tests may install agents there at the same time.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "hosts", "/var/tmp"], check=True)
     hosts: dict[str, Host] = {}
     try:
         builder.build_network(topology)
@@ -185,7 +188,8 @@ def create_hosts(*names: str) -> Iterator[HostNetwork]:
             host.sshd.terminate()
             host.sshd.wait()
         registry.remove_testbed(NAME)
-        subprocess.run(["umount", "--lazy", ROOT], check=True)
+        for place in ("/var/tmp", ROOT):
+            subprocess.run(["umount", "--lazy", place], check=True)
 
 
 def folders() -> list[Path]:
@@ -210,7 +214,11 @@ def agents() -> dict[int, str]:
 
 def connections() -> list[str]:
     """Return the owners of the connections that have a folder on this machine."""
-    return [path.read_text() for path in Path(tempfile.gettempdir()).glob("vnetbench-ssh-*/owner")]
+    owners = []
+    for path in Path(tempfile.gettempdir()).glob("vnetbench-ssh-*/owner"):
+        with suppress(FileNotFoundError):  # Another bench has just closed its connection.
+            owners.append(path.read_text())
+    return owners
 
 
 def _make_key(path: Path) -> None:

@@ -220,7 +220,7 @@ def test_open_vswitch_of_a_killed_bench_is_removed() -> None:
         "from vnetbench.lab.netns.topology import NetnsShape\n"
         "from vnetbench.lab.netns.testbed import create_testbed\n"
         "import time\n"
-        "create_testbed('t-killed', NetnsShape('openvswitch'), 'a test')\n"
+        "create_testbed('t-killed-ovs', NetnsShape('openvswitch'), 'a test')\n"
         "print('built', flush=True); time.sleep(300)\n"
     )
     builder = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -228,10 +228,10 @@ def test_open_vswitch_of_a_killed_bench_is_removed() -> None:
     assert builder.stdout.readline() == "built\n"
     os.kill(builder.pid, signal.SIGKILL)
     builder.wait()
-    assert open_vswitch.switch_threads(make_topology("t-killed", NetnsShape("openvswitch")))
-    registry.remove_testbed("t-killed")
-    assert registry.testbed_pids("t-killed") == []
-    assert not (registry.REGISTRY_FOLDER / "t-killed").exists()
+    assert open_vswitch.switch_threads(make_topology("t-killed-ovs", NetnsShape("openvswitch")))
+    registry.remove_testbed("t-killed-ovs")
+    assert registry.testbed_pids("t-killed-ovs") == []
+    assert not (registry.REGISTRY_FOLDER / "t-killed-ovs").exists()
 
 
 @pytest.mark.parametrize("vswitch", ["direct", "router"])

@@ -20,7 +20,7 @@ from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.alone]
 
 
 def evidence(workload: str = TCP_STREAM, **levels: Level) -> dict[str, float]:

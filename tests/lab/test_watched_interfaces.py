@@ -81,6 +81,7 @@ def last_observation(host: EndpointRecord) -> dict[str, Any]:
 
 
 @pytest.mark.lab
+@pytest.mark.alone
 def test_the_observer_sees_the_queue_of_a_full_uplink() -> None:
     endpoints = measure(TestbedSpec(uplink=True), link_rate=2e8)
     observed = last_observation(endpoints["host"])
@@ -105,6 +106,7 @@ def test_the_observer_sees_the_queue_of_a_full_uplink() -> None:
 
 
 @pytest.mark.lab
+@pytest.mark.alone
 @pytest.mark.parametrize("shaper", ["tbf", "htb"])
 def test_an_endpoint_sees_the_queue_of_its_own_vnic(shaper: str) -> None:
     endpoints = measure(TestbedSpec(shaper=shaper), link_rate=2e8)

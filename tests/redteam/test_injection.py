@@ -19,6 +19,7 @@ from bench.redteam.target import descendants, testbed_namespaces
 
 pytestmark = [
     pytest.mark.lab,
+    pytest.mark.alone,
     pytest.mark.usefixtures("real_root"),
     pytest.mark.skipif(shutil.which("tc") is None, reason="needs tc"),
 ]
