@@ -114,7 +114,7 @@ def _rows_to_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
     """Return the columns of rows. A row without a key has None there."""
     columns: Columns = {}
     for key in dict.fromkeys(key for row in rows for key in row):
-        values = [row.get(key) for row in rows]
+        values: list[Any] = [row.get(key) for row in rows]
         are_objects = all(isinstance(value, dict) for value in values)
         columns[key] = _rows_to_columns(values) if are_objects else values
     return columns

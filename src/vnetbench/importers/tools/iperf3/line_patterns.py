@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.row_columns import RowPattern
 
 _SEPARATOR = "(?:- ){24}-"
@@ -81,6 +82,15 @@ def find_start_line(line: str) -> re.Match[str] | None:
     if not any(mark in line for mark in _START_HINTS) or line.lstrip().startswith(_JSON_LINE_STARTS):
         return None
     return START_LINE_PATTERN.search(line)
+
+
+def is_start_line_next(lines: LogLines, *start_line_names: str) -> bool:
+    """Return whether one of these starts is next, or follows the title of the summary."""
+    line = lines.peek_line() or ""
+    if "Test Complete" in line:
+        line = lines.peek_line(1) or ""
+    start = find_start_line(line)
+    return start is not None and start.lastgroup in start_line_names
 
 
 SERVER_WAIT_RULE = "-" * 59
