@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.row_columns import RowPattern
+from vnetbench.importers.row_columns import SPACE, RowPattern
 
 _SEPARATOR = "(?:- ){24}-"
 _ROW_COLUMNS = r"""(?x:
@@ -30,11 +30,13 @@ ROW_PATTERN = re.compile(rf"{_ROW_COLUMNS}(?P<mark>\(omitted\)|sender|receiver)?
 
 A prefix is allowed (`--timestamps`, `--title`, or a syslog's own)."""
 
-INTERVAL_ROWS = RowPattern(
-    "(?:|.+?)" + re.sub(r"\(\?P<rate\w*>", "(?:", _ROW_COLUMNS).replace("|Unknown", "") + r"[^\S\n]*+",
-    separator=rf"(?:|.+?){_SEPARATOR}[^\S\n]*+(?=\n.*\[)(?!\n.*(?:\[ ID\]|Test Complete))",
-)
+_INTERVAL_COLUMNS = "(?:|.+?)" + re.sub(r"\(\?P<rate\w*>", "(?:", _ROW_COLUMNS).replace("|Unknown", "")
+_RULE_BETWEEN_INTERVALS = rf"(?:|.+?){_SEPARATOR}{SPACE}*+(?=\n.*\[)(?!\n.*(?:\[ ID\]|Test Complete))"
+INTERVAL_ROWS = RowPattern(rf"{_INTERVAL_COLUMNS}{SPACE}*+", _RULE_BETWEEN_INTERVALS)
 """Intervals without a mark, and the rules between them. A rule in front of a header starts the summary."""
+
+OMITTED_ROWS = RowPattern(rf"{_INTERVAL_COLUMNS}\(omitted\){SPACE}*+", _RULE_BETWEEN_INTERVALS)
+"""Intervals that iperf3 omits from its results, and the rules between them."""
 
 VERSION_PATTERN = re.compile(
     r"\biperf (?:version )?(?P<version>3\.\d[\w.+-]*)(?: \((?:cJSON [\d.]+|\d+ \w+ \d+)\))?"

@@ -198,12 +198,15 @@ class TextRunParser:
     def _take_interval_rows(self) -> bool:
         """Take the next rows of intervals together. Return False if the next line is another one."""
         first = self._lines.last_taken_number + 1
-        rows = self._lines.take_rows(line_patterns.INTERVAL_ROWS)
-        self._foreign_line_numbers += [first + position for position in self.rows.add_intervals(rows)]
+        are_omitted = False
+        if not (rows := self._lines.take_rows(line_patterns.INTERVAL_ROWS)):
+            are_omitted, rows = True, self._lines.take_rows(line_patterns.OMITTED_ROWS)
+        foreign = self.rows.add_intervals(rows, are_omitted=are_omitted)
+        self._foreign_line_numbers += [first + position for position in foreign]
         return bool(rows)
 
     def _take_row(self, row: re.Match[str]) -> None:
-        """Add a row of the summary, or of an interval that has a mark or an unknown loss."""
+        """Add a row of the summary, or of an interval with an unknown loss."""
         self._is_in_summary |= row["mark"] in (SENDER, RECEIVER)
         if self._is_in_summary:
             self.rows.add_summary(row)

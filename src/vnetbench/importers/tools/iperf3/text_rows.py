@@ -89,8 +89,8 @@ class TextRows:
         columns = [(groups[name],) for name in line_patterns.INTERVAL_ROWS.names]
         return self._add_columns(columns, are_omitted=bool(groups["mark"])) == []
 
-    def add_intervals(self, rows: Sequence[Row]) -> list[int]:
-        """Add rows of `line_patterns.INTERVAL_ROWS`, without the separators between them.
+    def add_intervals(self, rows: Sequence[Row], *, are_omitted: bool) -> list[int]:
+        """Add rows of `INTERVAL_ROWS` or `OMITTED_ROWS`, without the separators between them.
 
         Returns:
             The positions of rows whose times are not in order. They are left out.
@@ -99,7 +99,7 @@ class TextRows:
         if not positions:
             return []
         columns = list(zip(*(rows[position] for position in positions), strict=True))[:-1]
-        return [positions[each] for each in self._add_columns(columns, are_omitted=False)]
+        return [positions[each] for each in self._add_columns(columns, are_omitted=are_omitted)]
 
     def _add_columns(self, columns: Sequence[Sequence[str]], *, are_omitted: bool) -> list[int]:
         names, times, transfers, jitters, lost, totals, counts, cwnds = columns
