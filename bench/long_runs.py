@@ -237,9 +237,9 @@ NAMES = tuple(_RUN_LINES_BY_NAME)
 
 def write_log(path: Path, name: str, size: int) -> int:
     """Write a file of at least `size` bytes with whole runs. Return the number of the runs."""
-    rng, count = random.Random(1), 0
+    rng, count, written = random.Random(1), 0, 0
     with path.open("w") as file:
-        while file.tell() < size:
-            file.writelines(f"{line}\n" for line in _RUN_LINES_BY_NAME[name](rng))
+        while written < size:
+            written += file.write("".join(f"{line}\n" for line in _RUN_LINES_BY_NAME[name](rng)))
             count += 1
     return count

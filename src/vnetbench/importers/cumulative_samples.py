@@ -28,6 +28,8 @@ def split_samples(
         ValueError: A total is no whole number.
         OverflowError: A total has more than 64 bits.
     """
+    if not names:
+        return {}
     number_by_name = {name: number for number, name in enumerate(dict.fromkeys(names))}
     numbers = np.fromiter(map(number_by_name.__getitem__, names), dtype=np.intp, count=len(names))
     counts = np.fromiter(map(int, totals), dtype=np.int64, count=len(totals))

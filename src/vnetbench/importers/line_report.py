@@ -74,13 +74,14 @@ class LineReport(ABC):
     def add(self, line: str) -> None:
         """Record what a line reports that is no row. Its number is `last_line`."""
 
-    def add_line(self, line: str) -> None:
-        """Record a line of the run, which may be a row."""
+    def add_line(self, line: str) -> RowPattern | None:
+        """Record a line of the run. Return the pattern of the row that it is, if it is one."""
         for pattern in self.row_patterns:
             if (row := pattern.match_line(line)) is not None:
                 self.add_rows(pattern, [row])
-                return
+                return pattern
         self.add(line)
+        return None
 
     def add_rows(self, pattern: RowPattern, rows: Sequence[Row]) -> None:
         """Record rows of one of the `row_patterns`, and separators between them."""
@@ -119,8 +120,7 @@ def make_report_reader(report_type: type[LineReport]) -> TextReader:
 
         while (line := take_run_line(lines, starts_run, belongs_to_run)) is not None:
             report.last_line = lines.last_taken_number
-            report.add_line(line)
-            for pattern in report.row_patterns:
+            if (pattern := report.add_line(line)) is not None:
                 _take_following_rows(lines, report, pattern)
         return [drop_invalid_levels_and_intervals(run) for run in report.build_runs()]
 

@@ -91,16 +91,17 @@ class PackedIntervals(Sequence[ReportInterval]):
         self, starts_s: Floats, ends_s: Floats, columns: Mapping[str, ValueColumn], direction: str
     ) -> None:
         """Append intervals of all streams together. NaN stands for a value that an interval does not have."""
+        if not len(starts_s):
+            return
         kinds = np.zeros(len(starts_s), dtype=np.intp)
-        for column in columns.values():
-            kinds = 2 * kinds + ~np.isnan(column.values)
-        _, rows, kind_by_row = np.unique(kinds, return_index=True, return_inverse=True)
-        formats = [
-            tuple(name for name, column in columns.items() if not np.isnan(column.values[row]))
-            for row in rows
-        ]
-        numbers = [self.register_format(IntervalFormat(names, direction=direction)) for names in formats]
-        self.extend([numbers[kind] for kind in kind_by_row], starts_s, ends_s, columns)
+        for at, column in enumerate(columns.values()):
+            kinds += np.left_shift(~np.isnan(column.values), at, dtype=np.intp)
+        kind_by_row = kinds.tolist()
+        number_by_kind = {}
+        for kind in dict.fromkeys(kind_by_row):
+            names = tuple(name for at, name in enumerate(columns) if kind >> at & 1)
+            number_by_kind[kind] = self.register_format(IntervalFormat(names, direction=direction))
+        self.extend([number_by_kind[kind] for kind in kind_by_row], starts_s, ends_s, columns)
 
     def register_format(self, interval_format: IntervalFormat) -> int:
         """Return the number by which `extend` and `append_exact_interval` know a format."""
@@ -184,6 +185,8 @@ class PackedIntervals(Sequence[ReportInterval]):
         Raises:
             ValueError: A value is not a finite number.
         """
+        if not len(self):
+            return self
         format_indexes = np.array(self._format_indexes, dtype=np.uint32)
         for name, packed in self._columns.items():
             has_value = np.array([name in each.value_names for each in self._formats], dtype=bool)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -97,22 +98,21 @@ def parse_rounded_column(texts: Sequence[str], scale: float | Sequence[float] | 
     Raises:
         ValueError: A text is not a finite number.
     """
-    factors = np.broadcast_to(np.asarray(scale, dtype=np.float64), len(texts))
     is_plain = (
         len(texts) >= _MIN_COLUMN_ROWS
         and _PLAIN_NUMBERS_PATTERN.fullmatch("".join(texts)) is not None
         and max(map(len, texts)) <= _MAX_PLAIN_NUMBER_CHARACTERS
     )
     if not is_plain:
-        return _parse_each(texts, factors)
+        return _parse_each(texts, scale)
     try:
         values = parse_floats(texts)
     except ValueError:
-        return _parse_each(texts, factors)
+        return _parse_each(texts, scale)
     units_per_one = _POWERS_OF_TEN[_count_decimals(texts)]
     half_units = 2 * np.rint(values * units_per_one)
     lows, highs = (half_units - 1) / (2 * units_per_one), (half_units + 1) / (2 * units_per_one)
-    return ValueColumn(values * factors, lows * factors, highs * factors)
+    return ValueColumn(values, lows, highs).scale(np.asarray(scale, dtype=np.float64))
 
 
 def _count_decimals(texts: Sequence[str]) -> npt.NDArray[np.intp]:
@@ -128,9 +128,10 @@ def _count_decimals(texts: Sequence[str]) -> npt.NDArray[np.intp]:
     return ends - points - 1
 
 
-def _parse_each(texts: Sequence[str], factors: Floats) -> ValueColumn:
+def _parse_each(texts: Sequence[str], scale: float | Sequence[float] | Floats) -> ValueColumn:
+    factors = repeat(float(scale)) if isinstance(scale, int | float) else map(float, scale)
     return ValueColumn.of_values(
-        [parse_rounded(text, factor) for text, factor in zip(texts, factors.tolist(), strict=True)]
+        [parse_rounded(text, factor) for text, factor in zip(texts, factors, strict=False)]
     )
 
 

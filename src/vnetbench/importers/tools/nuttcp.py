@@ -223,7 +223,11 @@ class NuttcpReport(LineReport):
 
     def _is_udp(self, values: Mapping[str, str]) -> bool:
         is_set = self.settings is not None and self.settings["mode"] == "udp"
-        has_losses = "pkt" in values or "loss" in values or (self._interval_counters()[:, -1] > 0).any()
+        has_losses = (
+            "pkt" in values
+            or "loss" in values
+            or (len(self.rows) > 0 and (self._interval_counters()[:, -1] > 0).any())
+        )
         return "u" in self.options or is_set or bool(has_losses)
 
     def _build_factors(self, *, is_udp: bool) -> dict[str, Level]:
@@ -253,6 +257,8 @@ class NuttcpReport(LineReport):
         return _parse_amount(self.options.get("R", "").lstrip("iu"), _RATE_MULTIPLIER_BY_SUFFIX)
 
     def _build_intervals(self) -> PackedIntervals:
+        if not len(self.rows):
+            return PackedIntervals()
         amounts = parse_rounded_column(self.rows["mb"], _BYTES_PER_NUTTCP_MEGABYTE)
         rates = parse_rounded_column(self.rows["mbps"], 1e6 / 8)
         lengths_s = _parse_seconds(self.rows["seconds"])

@@ -247,8 +247,10 @@ class SockperfReport(LineReport):
         Raises:
             ValueError: The packets lie so far apart that the bins would not fit in memory.
         """
+        if not len(self.rows):
+            return PackedIntervals()
         bins = np.floor(parse_floats(self.rows["received_s"]) / _INTERVAL_LENGTH_S)
-        first, last = (bins.min(), bins.max()) if len(bins) else (0.0, 0.0)
+        first, last = bins.min(), bins.max()
         if not last - first <= _MAX_INTERVALS:
             raise ValueError(f"the packets cover more than {_MAX_INTERVALS * _INTERVAL_LENGTH_S:g} s")
         counts = np.bincount((bins - first).astype(np.intp))[1:-1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from vnetbench.importers.row_columns import RowPattern
+from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.row_columns import SPACE, RowPattern
 
 _SEPARATOR = "(?:- ){24}-"
 _ROW_COLUMNS = r"""(?x:
@@ -29,11 +30,13 @@ ROW_PATTERN = re.compile(rf"{_ROW_COLUMNS}(?P<mark>\(omitted\)|sender|receiver)?
 
 A prefix is allowed (`--timestamps`, `--title`, or a syslog's own)."""
 
-INTERVAL_ROWS = RowPattern(
-    "(?:|.+?)" + re.sub(r"\(\?P<rate\w*>", "(?:", _ROW_COLUMNS).replace("|Unknown", "") + r"[^\S\n]*+",
-    separator=rf"(?:|.+?){_SEPARATOR}[^\S\n]*+(?=\n.*\[)(?!\n.*(?:\[ ID\]|Test Complete))",
-)
+_INTERVAL_COLUMNS = "(?:|.+?)" + re.sub(r"\(\?P<rate\w*>", "(?:", _ROW_COLUMNS).replace("|Unknown", "")
+_RULE_BETWEEN_INTERVALS = rf"(?:|.+?){_SEPARATOR}{SPACE}*+(?=\n.*\[)(?!\n.*(?:\[ ID\]|Test Complete))"
+INTERVAL_ROWS = RowPattern(rf"{_INTERVAL_COLUMNS}{SPACE}*+", _RULE_BETWEEN_INTERVALS)
 """Intervals without a mark, and the rules between them. A rule in front of a header starts the summary."""
+
+OMITTED_ROWS = RowPattern(rf"{_INTERVAL_COLUMNS}\(omitted\){SPACE}*+", _RULE_BETWEEN_INTERVALS)
+"""Intervals that iperf3 omits from its results, and the rules between them."""
 
 VERSION_PATTERN = re.compile(
     r"\biperf (?:version )?(?P<version>3\.\d[\w.+-]*)(?: \((?:cJSON [\d.]+|\d+ \w+ \d+)\))?"
@@ -81,6 +84,15 @@ def find_start_line(line: str) -> re.Match[str] | None:
     if not any(mark in line for mark in _START_HINTS) or line.lstrip().startswith(_JSON_LINE_STARTS):
         return None
     return START_LINE_PATTERN.search(line)
+
+
+def is_start_line_next(lines: LogLines, *start_line_names: str) -> bool:
+    """Return whether one of these starts is next, or follows the title of the summary."""
+    line = lines.peek_line() or ""
+    if "Test Complete" in line:
+        line = lines.peek_line(1) or ""
+    start = find_start_line(line)
+    return start is not None and start.lastgroup in start_line_names
 
 
 SERVER_WAIT_SEPARATOR = "-" * 59

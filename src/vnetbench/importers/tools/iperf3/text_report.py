@@ -58,7 +58,7 @@ def read_next_text_report(
     first = lines.last_taken_number + 1
     error = take_errors(lines)
     failed = [_build_failed_run(error, first, lines.last_taken_number, command)] if error else []
-    if error and not _is_start_line_next(lines, "is_connecting", "is_version"):
+    if error and not line_patterns.is_start_line_next(lines, "is_connecting", "is_version"):
         return [] if error.startswith(_SECOND_SIGNAL_TEXT) else failed
     next_line, parser = lines.last_taken_number + 1, TextRunParser(lines, starts_any_run)
     parser.parse()
@@ -198,12 +198,15 @@ class TextRunParser:
     def _take_interval_rows(self) -> bool:
         """Take the next rows of intervals together. Return False if the next line is another one."""
         first = self._lines.last_taken_number + 1
-        rows = self._lines.take_rows(line_patterns.INTERVAL_ROWS)
-        self._foreign_line_numbers += [first + position for position in self.rows.add_intervals(rows)]
+        are_omitted = False
+        if not (rows := self._lines.take_rows(line_patterns.INTERVAL_ROWS)):
+            are_omitted, rows = True, self._lines.take_rows(line_patterns.OMITTED_ROWS)
+        foreign = self.rows.add_intervals(rows, are_omitted=are_omitted)
+        self._foreign_line_numbers += [first + position for position in foreign]
         return bool(rows)
 
     def _process_row(self, row: re.Match[str]) -> None:
-        """Add a row of the summary, or of an interval that has a mark or an unknown loss."""
+        """Add a row of the summary, or of an interval with an unknown loss."""
         self._is_in_summary |= row["mark"] in (SENDER, RECEIVER)
         if self._is_in_summary:
             self.rows.add_summary(row)
@@ -269,7 +272,7 @@ class TextRunParser:
         if name == "is_done":
             self.has_done_line = True
         elif name == "is_separator":
-            self._is_in_summary |= _is_start_line_next(self._lines, "is_header")
+            self._is_in_summary |= line_patterns.is_start_line_next(self._lines, "is_header")
         elif name == "is_servers_output":
             self._server_intervals = read_server_text_intervals(self._lines, self._starts_run)
         elif name == "is_servers_document":
@@ -377,15 +380,6 @@ class TextRunParser:
         if self._foreign_line_numbers:
             numbers = self._foreign_line_numbers
             yield f"The run has {len(numbers)} unreadable lines. The first is line {numbers[0]}."
-
-
-def _is_start_line_next(lines: LogLines, *start_line_names: str) -> bool:
-    """Return whether one of these starts is next, or follows the title of the summary."""
-    line = lines.peek_line() or ""
-    if "Test Complete" in line:
-        line = lines.peek_line(1) or ""
-    start = line_patterns.find_start_line(line)
-    return start is not None and start.lastgroup in start_line_names
 
 
 def _build_failed_run(error: str, first: int, last: int, command: CommandLine | None) -> Run:

@@ -89,8 +89,8 @@ class TextRows:
         columns = [(groups[name],) for name in line_patterns.INTERVAL_ROWS.names]
         return self._add_columns(columns, are_omitted=bool(groups["mark"])) == []
 
-    def add_intervals(self, rows: Sequence[Row]) -> list[int]:
-        """Add rows of `line_patterns.INTERVAL_ROWS`, without the separators between them.
+    def add_intervals(self, rows: Sequence[Row], *, are_omitted: bool) -> list[int]:
+        """Add rows of `INTERVAL_ROWS` or `OMITTED_ROWS`, without the separators between them.
 
         Returns:
             The positions of rows whose times are not in order. They are left out.
@@ -99,7 +99,7 @@ class TextRows:
         if not positions:
             return []
         columns = list(zip(*(rows[position] for position in positions), strict=True))[:-1]
-        return [positions[each] for each in self._add_columns(columns, are_omitted=False)]
+        return [positions[each] for each in self._add_columns(columns, are_omitted=are_omitted)]
 
     def _add_columns(self, columns: Sequence[Sequence[str]], *, are_omitted: bool) -> list[int]:
         names, times, transfers, jitters, lost, totals, counts, cwnds = columns
@@ -145,20 +145,28 @@ class TextRows:
         return starts_s[sources], ends_s[sources]
 
     def _register_formats(
-        self, names: Sequence[str], *optional_columns: Sequence[str], are_omitted: bool
+        self,
+        names: Sequence[str],
+        totals: Sequence[str],
+        counts: Sequence[str],
+        cwnds: Sequence[str],
+        *,
+        are_omitted: bool,
     ) -> list[int]:
         """Return the number of each row's format, by its name and by which optional columns it has."""
         number_by_name = {name: number for number, name in enumerate(dict.fromkeys(names))}
         kinds = np.fromiter(map(number_by_name.__getitem__, names), dtype=np.intp, count=len(names))
-        for column in optional_columns:
+        for column in (totals, counts, cwnds):
             kinds = 2 * kinds + np.fromiter(map(bool, column), dtype=np.bool_, count=len(names))
-        _, rows, kind_by_row = np.unique(kinds, return_index=True, return_inverse=True)
-        formats = [
-            self._register_format(
-                names[row], *(bool(column[row]) for column in optional_columns), is_omitted=are_omitted
+        kind_by_row, distinct_names = kinds.tolist(), tuple(number_by_name)
+        formats = {
+            kind: self._register_format(
+                distinct_names[kind >> 3],
+                *(bool(kind >> bit & 1) for bit in (2, 1, 0)),
+                is_omitted=are_omitted,
             )
-            for row in rows
-        ]
+            for kind in dict.fromkeys(kind_by_row)
+        }
         return [formats[kind] for kind in kind_by_row]
 
     def add_summary(self, row: re.Match[str]) -> None:
