@@ -1,6 +1,7 @@
 """Cost of reading large results files, and of a campaign with many trials: `python -m bench.large_files`.
 
-Each command runs in a process of its own, on a file that no command has read (first) and again (second).
+Each command runs in a process of its own, on a file that no command has read (first) and again (second). An
+import stores what the first command shows.
 """
 
 from __future__ import annotations
@@ -68,13 +69,13 @@ def _repeat_trials(trials: Sequence[TrialRecord], count: int) -> Iterator[TrialR
         blocks[trial.treatment] += 1
 
 
-def write_imported_file(path: Path, trial_count: int, folder: Path) -> None:
-    """Import iperf3 logs into a results file: ten treatments, ten intervals a trial."""
+def write_imported_file(path: Path, trial_count: int, folder: Path) -> Cost:
+    """Import iperf3 logs into a results file, and return its cost: ten treatments, ten intervals a trial."""
     noise = random.Random(0)
     log = folder / f"{trial_count}.log"
     with log.open("w") as file:
         file.writelines(_make_log(number, noise) for number in range(trial_count))
-    measure_command(["import", str(log), "--workload", TCP_STREAM, "-o", str(path)])
+    return measure_command(["import", str(log), "--workload", TCP_STREAM, "-o", str(path)])
 
 
 def _make_log(number: int, noise: random.Random) -> str:
@@ -133,6 +134,12 @@ def measure_campaign_ms(trial_count: int) -> float:
     return 1e3 * (time.process_time() - start_s) / trial_count
 
 
+def _print_row(file: tuple[str, Path, int], command: str, cost: Cost) -> None:
+    label, path, trial_count = file
+    values = f"{cost.cpu_s:.2f} | {cost.elapsed_s:.2f} | {cost.peak_mb:.0f}"
+    click.echo(f"| {label} | {path.stat().st_size // trial_count} | {command} | {values} |")
+
+
 @click.command()
 @click.option("--sampled", default=200, show_default=True, type=click.IntRange(1), help="Sampled trials.")
 @click.option(
@@ -153,14 +160,11 @@ def main(sampled: int, imported: Sequence[int], campaign: Sequence[int]) -> None
         write_sampled_file(files[0][1], sampled, folder)
         for count in imported:
             files.append((f"{count} imported trials", folder / f"imported-{count}.vnb", count))
-            write_imported_file(files[-1][1], count, folder)
-        for label, path, count in files:
-            size = path.stat().st_size // count
+            _print_row(files[-1], "import", write_imported_file(files[-1][1], count, folder))
+        for file in files:
             for number, command in enumerate(_COMMANDS):
-                cost = measure_command([*command, str(path)])
-                words = f"{command[0]}, first" if number == 0 else command[0]
-                values = f"{cost.cpu_s:.2f} | {cost.elapsed_s:.2f} | {cost.peak_mb:.0f}"
-                click.echo(f"| {label} | {size} | {words} | {values} |")
+                cost = measure_command([*command, str(file[1])])
+                _print_row(file, f"{command[0]}, first" if number == 0 else command[0], cost)
     click.echo("\n| trials of a campaign | CPU ms a trial for its statistics |\n|---|---|")
     for count in campaign:
         click.echo(f"| {count} | {measure_campaign_ms(count):.2f} |")

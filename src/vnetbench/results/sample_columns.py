@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from vnetbench.results.records import Histogram, Observation, Sample, StreamSample
@@ -114,12 +115,21 @@ def _stream_row(seq: int, stream: StreamSample) -> dict[str, Any]:
 def _rows_to_columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
     """Return the columns of rows. A row without a key has None there."""
     columns: Columns = {}
-    for key in dict.fromkeys(chain.from_iterable(rows)):
-        values: list[Any] = [row.get(key) for row in rows]
+    for key, values in _values_by_key(rows):
         # A trial has some 10,000 values of a few types, so this asks about the types.
         are_objects = all(issubclass(each, Mapping) for each in set(map(type, values)))
         columns[key] = _rows_to_columns(values) if are_objects else values
     return columns
+
+
+def _values_by_key(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield each key of the rows with its value in each row."""
+    first = rows[0] if rows else {}
+    if len(first) > 1 and all(row.keys() == first.keys() for row in rows):  # almost always: read all at once
+        yield from zip(first, map(list, zip(*map(itemgetter(*first), rows), strict=True)), strict=True)
+        return
+    for key in dict.fromkeys(chain.from_iterable(rows)):
+        yield key, [row.get(key) for row in rows]
 
 
 def _columns_to_rows(columns: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
