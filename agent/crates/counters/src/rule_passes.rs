@@ -86,6 +86,9 @@ enum Verdict {
 pub struct PacketCounts {
     received: u64,
     sent: u64,
+    /// Those of the ports of bridges.
+    from_ports: u64,
+    to_ports: u64,
     /// IPv4 and IPv6.
     delivered: [u64; 2],
     forwarded: [u64; 2],
@@ -107,9 +110,25 @@ impl PacketCounts {
         let read =
             |file| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
         let (snmp, snmp6) = (read("snmp"), read("snmp6"));
+        let bridges: HashSet<u32> = links
+            .iter()
+            .filter(|link| link.kind == "bridge")
+            .map(|link| link.index)
+            .collect();
+        let is_port = |link: &&Link| link.master.is_some_and(|master| bridges.contains(&master));
         Self {
             received: links.iter().map(|link| link.rx_packets).sum(),
             sent: links.iter().map(|link| link.tx_packets).sum(),
+            from_ports: links
+                .iter()
+                .filter(is_port)
+                .map(|link| link.rx_packets)
+                .sum(),
+            to_ports: links
+                .iter()
+                .filter(is_port)
+                .map(|link| link.tx_packets)
+                .sum(),
             delivered: [
                 find_ipv4_count(&snmp, "InReceives"),
                 find_ipv6_count(&snmp6, "Ip6InReceives"),
@@ -131,15 +150,14 @@ impl PacketCounts {
             .map(|i| since(self.forwarded[i], earlier.forwarded[i]))
             .iter()
             .sum();
-        let bridged = received.min(sent);
+        let bridged =
+            since(self.from_ports, earlier.from_ports).min(since(self.to_ports, earlier.to_ports));
         TrialPackets {
             received,
             sent,
-            forwarded: if is_bridge_filtered {
-                bridged
-            } else {
-                routed.min(bridged)
-            },
+            forwarded: (routed + if is_bridge_filtered { bridged } else { 0.0 })
+                .min(received)
+                .min(sent),
             bridged,
             ipv4_share: if v4 + v6 > 0.0 { v4 / (v4 + v6) } else { 0.5 },
         }

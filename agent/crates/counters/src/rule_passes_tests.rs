@@ -228,3 +228,33 @@ fn damaged_messages_add_no_rule() {
     set.add_chain(&[2, 0, 0, 0, 9]);
     assert!(set.chains.is_empty() && set.hooks.is_empty());
 }
+
+#[test]
+fn only_ports_of_bridges_carry_bridged_packets() {
+    let link = |index, kind: &str, master, packets| Link {
+        index,
+        kind: kind.to_owned(),
+        master,
+        rx_packets: packets,
+        tx_packets: packets,
+        ..Link::default()
+    };
+    let forwarded = |links: &[Link], is_filtered| {
+        let mut now = PacketCounts::read(links);
+        // The namespace of this test may forward packets of its own.
+        now.forwarded = [0; 2];
+        now.since(&PacketCounts::default(), is_filtered).forwarded
+    };
+    let plain = [link(1, "veth", None, 900)];
+    assert_eq!(forwarded(&plain, true), 0.0);
+    let bridged = [
+        link(1, "veth", Some(2), 900),
+        link(2, "bridge", None, 5),
+        link(3, "", None, 70),
+    ];
+    assert_eq!(forwarded(&bridged, true), 900.0);
+    assert_eq!(forwarded(&bridged, false), 0.0);
+    // The parts of a bond forward nothing.
+    let bond = [link(1, "", Some(2), 900), link(2, "bond", None, 900)];
+    assert_eq!(forwarded(&bond, true), 0.0);
+}
