@@ -84,7 +84,9 @@ def _run_host_checks(host: ConnectedHost) -> Iterator[Check]:
 
 def _run_interface_checks(host: ConnectedHost, interface: str, facts: Mapping[str, Any]) -> Iterator[Check]:
     """Check the interface that SSH uses. A study may name another one."""
-    interface_facts = next((each for each in facts["interfaces"] if each["name"] == interface), {})
+    interface_facts: Mapping[str, Any] = next(
+        (each for each in facts["interfaces"] if each["name"] == interface), {}
+    )
     driver = (
         " ".join(interface_facts[word] for word in ("driver", "driver_version") if interface_facts.get(word))
         or "unknown"
