@@ -114,19 +114,14 @@ def _run_search(
     overrides: Sequence[str], output_path: Callable[[], Path], console: Console, *, keeps_results_file: bool
 ) -> int:
     from vnetbench.commands.campaign import run_study
-    from vnetbench.estimate.summarize import summarize
+    from vnetbench.commands.summaries import read_summary_without_experiments
     from vnetbench.report.tables.text_table import TrimmedLines
     from vnetbench.report.tables.throughput_table import throughput_table
-    from vnetbench.results.file import ResultsFile
     from vnetbench.study.file.load import parse_study
 
     status = run_study(parse_study(DEFAULT_STUDY_TOML, None, overrides), output_path, None, console)
     path = output_path()
-    file = ResultsFile.open_to_read(path)
-    try:
-        summary = summarize(file)
-    finally:
-        file.close()
+    summary = read_summary_without_experiments(path)
     console.print(TrimmedLines(throughput_table(summary)))
     if keeps_results_file:
         click.echo(f"\nResults: {path}\n  Report:    vnetbench report {path}")
