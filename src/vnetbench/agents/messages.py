@@ -106,7 +106,7 @@ class _KnobValues(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="allow")
     __pydantic_extra__: dict[str, Scalar]
-    # Each interface has an MTU, and each agent CPUs: these two are absent if nobody asked, but never null.
+    # Each interface has an MTU, and each agent CPUs: these two are absent if not requested, but never null.
     mtu: Annotated[int, Field(gt=0, lt=2**32)] = 0
     cpus: CpuList = ""
     rps_cpus: CpuList | None = None

@@ -72,6 +72,19 @@ def test_a_resource_confirms_only_the_cause_that_the_counters_rank_first() -> No
     assert judged == {"other_programs": CONFIRMED, "sender_cpu": "likely"}
 
 
+def test_a_cause_that_explains_the_limit_stays_before_it() -> None:
+    """More CPU time helps, but the firewall rules use it up."""
+    taken = intervention("sender_cpu_time", FALLS)
+    judged = judge(taken, names=("packet_filtering", "cpus_full"))
+    assert list(judged.items()) == [("packet_filtering", "likely"), ("cpus_full", CONFIRMED)]
+    # A cause that does not explain the limit, or that fits the counters less well, goes behind it.
+    assert list(judge(taken, names=("path_loss", "cpus_full"))) == ["cpus_full", "path_loss"]
+    weak = replace(candidate("packet_filtering", "possible"), score=0.3)
+    candidates = [weak, candidate("cpus_full")]
+    ranked = apply_resource_verdicts(candidates, candidates, LEVELS, [taken])
+    assert [each.cause.name for each in ranked] == ["cpus_full", "packet_filtering"]
+
+
 def test_a_cause_is_not_refuted_by_its_advice_if_its_resource_limits() -> None:
     by_counters = [candidate("cpus_full"), candidate("other_programs", "possible")]
     tested = [by_counters[0], candidate("other_programs", REFUTED)]

@@ -19,7 +19,7 @@ from vnetbench.explain.interventions.elasticity import (
 )
 from vnetbench.explain.interventions.resources import RESOURCES
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause
-from vnetbench.explain.rules import get_cause
+from vnetbench.explain.rules import get_cause, load_rules
 from vnetbench.study.model import Level
 
 _RANK_BY_CONFIDENCE = {CONFIRMED: -1, REFUTED: 1}
@@ -68,7 +68,38 @@ def apply_resource_verdicts(
         for each in tested
     ]
     judged += _limiting_cause_without_candidate(judged, levels, experiments)
-    return tuple(sorted(judged, key=lambda each: _RANK_BY_CONFIDENCE.get(each.confidence, 0)))
+    explaining = _explaining_names(judged, ranked_names)
+
+    def rank(candidate: CandidateCause) -> int:
+        confidence = CONFIRMED if candidate.cause.name in explaining else candidate.confidence
+        return _RANK_BY_CONFIDENCE.get(confidence, 0)
+
+    # The sort is stable: a candidate that explains a confirmed one stays before it.
+    return tuple(sorted(judged, key=rank))
+
+
+def _explaining_names(judged: Sequence[CandidateCause], ranked_names: Sequence[str]) -> set[str]:
+    """Return the candidates that explain a confirmed one, with a score that is not lower.
+
+    An intervention on a resource shows that the resource limits, not what uses it up: firewall rules that
+    fill a CPU remain the cause although more CPU time helps.
+
+    Args:
+        judged: The candidates with all verdicts.
+        ranked_names: The candidates of the counters that nothing refutes, in their order.
+    """
+    rules = load_rules()
+    open_candidates = [each for each in judged if each.confidence != REFUTED]
+    return {
+        each.cause.name
+        for confirmed in judged
+        for each in open_candidates
+        if confirmed.confidence == CONFIRMED
+        and {each.cause.name, confirmed.cause.name} <= set(ranked_names)
+        and each.cause.name in rules
+        and confirmed.cause.name in rules[each.cause.name].explains
+        and each.score >= confirmed.score
+    }
 
 
 def _apply_resource_verdicts_to_candidate(
