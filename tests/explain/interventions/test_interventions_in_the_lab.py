@@ -68,11 +68,12 @@ def measure_cpu_interventions(folder: Path, link_rate: str) -> tuple[list[Experi
 @pytest.mark.lab
 @pytest.mark.usefixtures("real_root")
 def test_cpu_time_has_an_elasticity_only_where_no_shaper_limits(tmp_path: Path) -> None:
-    # Behind the shaper, the VMs hardly use their CPUs, so that the series cannot measure what they could use.
-    shaped = [experiment_elasticity(each) for each in measure_cpu_interventions(tmp_path, "1 Gbit/s")[0]]
-    shaped_highs = [each.high for each in shaped if each is not None and each.high is not None]
-    assert len(shaped_highs) == 2 and max(shaped_highs) < MIDDLE_ELASTICITY, shaped
-    with quiet_machine_required():  # Other programs on its CPUs widen the interval.
+    # Other programs on the CPUs widen the intervals, and can limit the load more than the shaper does.
+    with quiet_machine_required():
+        # Behind the shaper, the VMs hardly use their CPUs: the series cannot measure what they could use.
+        shaped = [experiment_elasticity(each) for each in measure_cpu_interventions(tmp_path, "1 Gbit/s")[0]]
+        shaped_highs = [each.high for each in shaped if each is not None and each.high is not None]
+        assert len(shaped_highs) == 2 and max(shaped_highs) < MIDDLE_ELASTICITY, shaped
         free = [experiment_elasticity(each) for each in measure_cpu_interventions(tmp_path, "none")[1]]
         free_lows = [each.low for each in free if each is not None and each.low is not None]
         # Which side needs more time for its part of the work depends on the machine.
