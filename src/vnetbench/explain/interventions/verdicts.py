@@ -97,7 +97,7 @@ def _explaining_names(judged: Sequence[CandidateCause], ranked_names: Sequence[s
         if confirmed.confidence == CONFIRMED
         and {each.cause.name, confirmed.cause.name} <= set(ranked_names)
         and each.cause.name in rules
-        and confirmed.cause.name in rules[each.cause.name].explains
+        and confirmed.cause.name in rules[each.cause.name].less_specific_causes
         and each.score >= confirmed.score
     }
 
