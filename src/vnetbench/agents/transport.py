@@ -22,7 +22,7 @@ from vnetbench.process import BENCH_IDENTITY_VARIABLE, format_exit_status, read_
 CLOSE_TIMEOUT_S = 3.0
 HELLO_INTERVAL_S = 2.0
 _RECEIVE_BUFFER_BYTES = 1 << 18
-"""An agent sends a second's samples at once. A large buffer reads them in a few calls."""
+"""An agent sends several samples at once. A large buffer reads them in a few calls."""
 MAX_LINE_BYTES = 1 << 23
 """Longest line of an agent. A sample of 1,000 streams has less than 1 MB."""
 MAX_LINE_VALUES = 1 << 18
