@@ -30,11 +30,20 @@ def test_a_command_has_the_lowest_priority_and_a_session_of_its_own() -> None:
     ("number", "status"), [(signal.SIGINT, 9), (signal.SIGTERM, 9), (signal.SIGKILL, -9)]
 )
 def test_a_signal_ends_the_command_too(number: signal.Signals, status: int) -> None:
-    command = [AT_LOW_PRIORITY, "sh", "-c", WAIT_FOREVER]
+    # A shell cannot catch a signal that it ignored from its start, as what another shell starts with & does.
+    command = ["env", "--default-signal=INT", AT_LOW_PRIORITY, "sh", "-c", WAIT_FOREVER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        process.stdout.readline()
-        process.send_signal(number)
-        assert process.wait(TIMEOUT_S) == status
-        # The pipe closes when the last process that may write to it has ended.
-        assert process.stdout.read() == ""
+        try:
+            process.stdout.readline()
+            process.send_signal(number)
+            assert process.wait(TIMEOUT_S) == status
+            # The pipe closes when the last process that may write to it has ended.
+            assert process.stdout.read() == ""
+        finally:
+            process.kill()
+
+
+def test_a_command_can_be_interrupted() -> None:
+    done = subprocess.run([AT_LOW_PRIORITY, "sh", "-c", "kill -INT $$"], timeout=TIMEOUT_S)
+    assert done.returncode == 128 + signal.SIGINT
