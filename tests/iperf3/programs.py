@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -20,6 +21,12 @@ from vnetbench.agents.binary import agent_binary_path
 TIMEOUT_S = 60.0
 LEAST_LOAD_BYTES = 1_000_000
 HOST = "127.0.0.1"
+ENVIRONMENT = dict(os.environ)
+"""pytest changes the environment of this process before each test, while threads start programs."""
+
+# Twice in some ten runs of all tests, execve failed with EFAULT when a thread started iperf3. A child of vfork
+# reads its arguments from the memory of this process, in which other threads run. A child of fork has a copy.
+setattr(subprocess, "_USE_VFORK", False)  # noqa: B010  # the documentation names it, the type stubs do not
 
 
 def stock_iperf3() -> str:
@@ -43,7 +50,7 @@ def free_port() -> int:
 
 def run(command: list[str]) -> tuple[int, str, str]:
     """Run a command; return its exit code, output and error output."""
-    process = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=ENVIRONMENT)
     return process.returncode, process.stdout, process.stderr
 
 
@@ -65,7 +72,7 @@ class JsonServer:
         self.log = folder / f"server-{self.port}.jsonl"
         with self.log.open("w") as log:
             command = [*agent_command("serve"), "-p", str(self.port), "-J", *options]
-            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=ENVIRONMENT)
         wait_for_listener(self.port, self.process)
 
     def documents(self) -> list[Document]:

@@ -37,7 +37,7 @@ def run_our_client(options: OptionSet) -> Iperf3Outcome:
     """Run our client against its own stock server: a stock server serves one client at a time."""
     port = str(programs.free_port())
     serve = [programs.stock_iperf3(), "-s", "-1", "-J", "-B", programs.HOST, "-p", port]
-    with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True, env=programs.ENVIRONMENT) as process:
         try:
             programs.wait_for_listener(int(port), process)
             command = [
