@@ -104,8 +104,15 @@ fn a_shaper_that_comes_and_goes_is_counted() {
     for _ in 0..2 {
         agent.run_in_network("tc qdisc add dev vnb0 root tbf rate 8bit burst 2000 limit 4000");
         send_probes(&mut agent);
-        let is_read = |sample: &Value| sample["counters"]["qdisc_backlog_packets"] == 2;
-        while !is_read(&agent.wait_for_event("trial.sample", "t")) {}
+        // A sample may fall between the second queued probe and the dropped one.
+        let (mut backlog, mut drops) = (0, 0);
+        while (backlog, drops) != (2, 1) {
+            let sample = agent.wait_for_event("trial.sample", "t");
+            backlog = sample["counters"]["qdisc_backlog_packets"]
+                .as_u64()
+                .unwrap_or(0);
+            drops += sample["counters"]["qdisc_drops"].as_u64().unwrap_or(0);
+        }
         agent.run_in_network("tc qdisc del dev vnb0 root");
         let is_empty = |sample: &Value| sample["counters"]["qdisc_backlog_packets"] == 0;
         while !is_empty(&agent.wait_for_event("trial.sample", "t")) {}
