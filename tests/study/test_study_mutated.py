@@ -55,6 +55,8 @@ Mutation = Callable[[random.Random, bytes], bytes]
 def change_bytes(draw: random.Random, text: bytes) -> bytes:
     changed = bytearray(text)
     for _ in range(draw.randint(1, 4)):
+        if not changed:  # An earlier change removed the rest.
+            break
         at = draw.randrange(len(changed))
         changed[at : at + draw.randint(0, 2)] = bytes(draw.randrange(256) for _ in range(draw.randint(0, 2)))
     return bytes(changed)
@@ -63,6 +65,8 @@ def change_bytes(draw: random.Random, text: bytes) -> bytes:
 def change_tokens(draw: random.Random, text: bytes) -> bytes:
     tokens = TOKEN.findall(text)
     for _ in range(draw.randint(1, 3)):
+        if not tokens:  # An earlier change removed the rest.
+            break
         at = draw.randrange(len(tokens))
         tokens[at : at + draw.randint(0, 1)] = draw.choice(
             ([], [draw.choice(tokens)], [tokens[at], tokens[at]], [str(draw.getrandbits(70)).encode()])
@@ -73,6 +77,8 @@ def change_tokens(draw: random.Random, text: bytes) -> bytes:
 def change_lines(draw: random.Random, text: bytes) -> bytes:
     lines = text.split(b"\n")
     for _ in range(draw.randint(1, 3)):
+        if not lines:  # An earlier change removed the rest.
+            break
         at = draw.randrange(len(lines))
         lines[at : at + draw.randint(0, 1)] = draw.choice(
             ([], [draw.choice(lines)], [lines[at], lines[at]], [draw.choice(HOSTILE)])
