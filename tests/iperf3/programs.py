@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 ENVIRONMENT = dict(os.environ)
 """pytest changes the environment of this process before each test, while threads start programs."""
 
-# Twice in some ten runs of all tests, execve failed with EFAULT when a thread started iperf3. A child of vfork
+# Twice in some ten runs of all tests, execve failed with EFAULT as a thread started iperf3. A child of vfork
 # reads its arguments from the memory of this process, in which other threads run. A child of fork has a copy.
 setattr(subprocess, "_USE_VFORK", False)  # noqa: B010  # the documentation names it, the type stubs do not
 
