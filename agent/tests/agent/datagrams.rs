@@ -149,12 +149,12 @@ fn datagrams_run_over_ipv6() {
     assert_counts_agree(&source, &sink, 300);
 }
 
-/// Runs a trial through a relay. Returns the `trial.end` of source and sink, and the relay's counts.
-///
-/// The rate is so low that the whole load fits the socket's buffer: a delayed source sends all due datagrams at once.
 /// A buffer that every user may request. It holds all datagrams of a trial for a sink that gets no CPU.
 const LARGE_BUFFER_BYTES: u32 = 200_000;
 
+/// Runs a trial through a relay. Returns the `trial.end` of source and sink, and the relay's counts.
+///
+/// At a low rate the load fits the buffer of the socket: a delayed source sends all due datagrams at once.
 fn run_through_relay(sampler: ImpairmentSampler, changes: &Value) -> (Value, Value, RelayCounts) {
     let mut pair = Pair::start();
     let mut changes = with(changes);
@@ -183,10 +183,7 @@ fn loss_duplication_and_reordering_are_counted() {
         7 => DatagramAction::Swap,
         _ => DatagramAction::Pass,
     };
-    for changes in [
-        json!({"rate_per_s": 400}),
-        json!({"rate_per_s": 400, "gro": true}),
-    ] {
+    for changes in [false, true].map(|gro| json!({"rate_per_s": 400, "gro": gro})) {
         let (source, sink, relay_counts) = run_through_relay(sampler, &changes);
         assert_counts_agree(&source, &sink, 64);
         assert!(
