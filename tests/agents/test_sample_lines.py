@@ -20,7 +20,7 @@ def client_after(*lines: str) -> AgentClient:
     answer = "print(json.dumps({'id': json.loads(sys.stdin.readline())['id'], 'result': {}}), flush=True)"
     program = f"import sys, json\nprint({chr(10).join(lines)!r})\n{answer}\nsys.stdin.read()"
     client = AgentClient("a1", transport.spawn_process([sys.executable, "-c", program], "t-samples"))
-    client.call("agent.hello", timeout_s=60)
+    client.call("any.request", timeout_s=60)
     return client
 
 

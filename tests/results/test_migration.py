@@ -310,7 +310,9 @@ def test_a_failed_migration_leaves_the_file_unchanged(
     before = path.read_bytes()
     with monkeypatch.context() as patch, pytest.raises(BenchError):
         patch.setattr(
-            version_3, "_RENAMES", (*version_3._RENAME_STATEMENTS, "ALTER TABLE absent RENAME TO other")
+            version_3,
+            "_RENAME_STATEMENTS",
+            (*version_3._RENAME_STATEMENTS, "ALTER TABLE absent RENAME TO other"),
         )
         ResultsFile.open_to_write(path)
     assert schema_version(path) == 2 and path.read_bytes() == before
