@@ -1,4 +1,4 @@
-"""CPU time that the agents and the bench use under load, besides the load itself."""
+"""CPU time that the agents and the bench use under load, without the load itself."""
 
 from __future__ import annotations
 

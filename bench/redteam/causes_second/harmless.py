@@ -1,4 +1,4 @@
-"""Things beside the path that disturb nothing: an explanation that names a fault is a false alarm."""
+"""Things off the path that disturb nothing: an explanation that names a fault is a false alarm."""
 
 from __future__ import annotations
 

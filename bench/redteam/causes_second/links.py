@@ -69,7 +69,7 @@ CAUSES = (
         rule_at_port("a1", "egress", "meta length < 120 limit rate over @v/second burst 20 packets drop"),
     ),
     second(
-        "neighbour-beside-load", "link", "Another VM uses most of the receiver's port of 200 Mbit/s",
+        "loading-neighbour", "link", "Another VM uses most of the receiver's port of 200 Mbit/s",
         "tc tbf, and datagrams at this many bit/s", ("60e6", "130e6", "185e6"), ("other_load", "link_full"),
         (tcp(1), mixed(2)),
         both(

@@ -49,7 +49,7 @@ CAUSES = (
     ),
     second(
         "low-weight", "cpu", "The VMs have a lower CPU weight than busy programs",
-        "cpu.shares of both agents beside a busy program on each CPU", (512, 128, 24), CPU_TAKEN, ALL_LOADS,
+        "cpu.shares of both agents, with a busy program on each CPU", (512, 128, 24), CPU_TAKEN, ALL_LOADS,
         both(confinement.shares(BOTH), hogs()),
     ),
     second(

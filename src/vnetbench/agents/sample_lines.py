@@ -13,7 +13,7 @@ _SAMPLE_PREFIX = b'{"jsonrpc":"2.0","method":"trial.sample",'
 MAX_BYTES = 1 << 29
 """Longest samples of one agent between two trials: more than a results file can store of a trial."""
 _LINE_OVERHEAD_BYTES = 64
-"""Memory of a line besides its text, so that many short lines are bounded too."""
+"""Memory of a line in addition to its text, so that many short lines are bounded too."""
 
 
 def is_sample(line: bytes) -> bool:

@@ -18,7 +18,7 @@ _SUMMARY, _BARE_SUMMARY, _PART_COUNTS = "summary", "without trials", "parts of t
 _VALUES_OF_A_PART = 100_000
 """Numbers in a part of a treatment's trials. It bounds the memory that reading and storing take."""
 _VALUES_OF_A_TRIAL = 100
-"""Numbers that a trial has besides its time series, roughly."""
+"""Numbers that a trial has in addition to its time series, roughly."""
 
 
 def read_or_compute_summary(file: ResultsFile) -> CampaignSummary:
