@@ -148,7 +148,7 @@ def test_a_campaign_is_compared_with_the_published_values_of_the_same_levels(
     compared = next(
         each
         for each in comparison.treatments
-        if each.levels_without_direction == {"adapter": "e1000", "vcpu_pin": "1"}
+        if each.varying_levels_without_direction == {"adapter": "e1000", "vcpu_pin": "1"}
     )
     # e1000,"1,1",#1: unidirectional 20261 [16602, 21713], bidirectional 25227 [21484, 27698]
     assert compared.published_by_setting["1,1"] == {

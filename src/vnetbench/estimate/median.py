@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from vnetbench.estimate.interim_analyses import median_interval_bounds
 from vnetbench.estimate.model import Estimate, Mode
-from vnetbench.estimate.modes import find_modes, mark_upper_mode
+from vnetbench.estimate.modes import find_modes, mark_values_of_upper_mode
 
 _CHANCE_OF_FALSE_OUTLIER = 0.05
 """Chance that any trial of a normal distribution is marked as an outlier."""
@@ -65,7 +65,7 @@ def _add_mode_intervals(values: Sequence[float], modes: Sequence[Mode], confiden
     """Yield the modes with intervals of their own trials, as if these numbers were fixed in advance."""
     if not modes:
         return
-    is_upper = mark_upper_mode(values, modes)
+    is_upper = mark_values_of_upper_mode(values, modes)
     for mode, is_upper_mode in zip(modes, (False, True), strict=True):
         own = [value for value, upper in zip(values, is_upper, strict=True) if upper == is_upper_mode]
         low, high = median_interval(own, confidence) or (None, None)

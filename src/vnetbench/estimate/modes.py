@@ -67,7 +67,7 @@ def find_modes(values: Sequence[float], min_trials: int = MIN_TRIALS_FOR_MODES) 
     return ModeSearchResult("two", tuple(modes))
 
 
-def mark_upper_mode(values: Sequence[float], modes: Sequence[Mode]) -> list[bool]:
+def mark_values_of_upper_mode(values: Sequence[float], modes: Sequence[Mode]) -> list[bool]:
     """Return for each value whether it belongs to the upper of the two modes found in these values."""
     lower_count = round(modes[0].share * len(values))
     ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")

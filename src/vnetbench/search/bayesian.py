@@ -29,7 +29,7 @@ from vnetbench.search.remaining_time import expected_full_steps
 from vnetbench.search.stability import widen_if_changed
 from vnetbench.search.step_log import OutOfTimeError, SearchStepLog, time_beside_load_s
 
-_CANDIDATE_LOADS_PER_DURATION = 14
+_CANDIDATE_LOADS_PER_GOAL_AND_DURATION = 14
 """Number of candidate loads per goal and step duration, spread over the likely throughputs."""
 
 
@@ -261,7 +261,9 @@ def _most_informative_step(
     best_information, load, length = -1.0, 0.0, parameters.step_s
     for level, length_s in enumerate(estimators[0].step_durations_s):
         # The loads are random, so that repeated searches of a device do not all miss the same loads.
-        shares = (np.arange(_CANDIDATE_LOADS_PER_DURATION) + random.uniform()) / _CANDIDATE_LOADS_PER_DURATION
+        shares = (
+            np.arange(_CANDIDATE_LOADS_PER_GOAL_AND_DURATION) + random.uniform()
+        ) / _CANDIDATE_LOADS_PER_GOAL_AND_DURATION
         loads = np.concatenate(
             [
                 posterior.log_load_quantiles(

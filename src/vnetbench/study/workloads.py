@@ -270,7 +270,7 @@ WORKLOAD_NAMES = tuple(WORKLOADS)
 # Names of workloads by what they send. Factors list with them the workloads that they apply to.
 SOCKET_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if not each.carries_frames)
 FRAME_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if each.carries_frames)
-FRAME_LOAD_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if each.has_frame_load_factor)
+NAMES_OF_WORKLOADS_WITH_FRAME_LOAD = tuple(each.name for each in _WORKLOADS if each.has_frame_load_factor)
 
 
 def choose_deciding_metric(study: Study) -> str:

@@ -126,7 +126,7 @@ fn has_nftables() -> bool {
     // Without support for modules, a request can load none.
     let is_present = match fs::read_to_string("/proc/modules") {
         Err(_) => true,
-        Ok(modules) => modules.contains("nf_tables ") || is_kernel_symbol(NFTABLES_SYMBOL),
+        Ok(modules) => modules.contains("nf_tables ") || running_kernel_has_symbol(NFTABLES_SYMBOL),
     };
     if is_present {
         let _ = IS_KNOWN_PRESENT.set(());
@@ -134,7 +134,7 @@ fn has_nftables() -> bool {
     is_present
 }
 
-fn is_kernel_symbol(symbol: &str) -> bool {
+fn running_kernel_has_symbol(symbol: &str) -> bool {
     let Ok(file) = fs::File::open("/proc/kallsyms") else {
         return false;
     };
@@ -202,6 +202,6 @@ mod tests {
 
     #[test]
     fn symbols_of_the_kernel_are_found_by_their_whole_name() {
-        assert!(!is_kernel_symbol("vnetbench_absent"));
+        assert!(!running_kernel_has_symbol("vnetbench_absent"));
     }
 }

@@ -28,7 +28,7 @@ def duplicate_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of DUPLICATE_EVIDENCE_METRICS."""
     percents = (
         _duplicated_datagrams_percent(data),
-        _duplicated_segments_percent(data),
+        _segments_duplicated_by_network_percent(data),
         _duplicated_packets_percent(data),
     )
     return {"duplicated_percent": next((each for each in percents if each is not None), None)}
@@ -38,7 +38,7 @@ def _duplicated_datagrams_percent(data: TrialData) -> float | None:
     return data.metrics.get("duplicate_percent")
 
 
-def _duplicated_segments_percent(data: TrialData) -> float | None:
+def _segments_duplicated_by_network_percent(data: TrialData) -> float | None:
     """Return the share of segments that the network duplicated; None without streams.
 
     Linux compares the same two counters, and ignores duplicates in excess of its own retransmissions

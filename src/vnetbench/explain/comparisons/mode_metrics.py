@@ -36,7 +36,7 @@ CAUSE_BY_TIME_METRIC = {
     "time_receive_window_percent": "receive_window",
 }
 """Shares of time that belong to a cause. If they differ between the modes, the cause comes and goes."""
-MIN_TIME_DIFFERENCE_PERCENT = 10.0
+MIN_TIME_SHARE_DIFFERENCE_OF_CAUSE_POINTS = 10.0
 """Difference of such a share between two modes that explains them, in percent of the time."""
 _DERIVED_METRIC_PREFIXES = tuple(each for each in DERIVED_METRIC_NAMES_AND_PREFIXES if each.endswith("_"))
 _LOSS_METRICS_BY_DECIDING_METRIC = {

@@ -12,7 +12,7 @@ from vnetbench.estimate.modes import (
     MIN_MODE_SHARE_OF_TRIALS,
     MIN_TRIALS_FOR_MODES,
     find_modes,
-    mark_upper_mode,
+    mark_values_of_upper_mode,
 )
 from vnetbench.estimate.ratios import adjust_p_values, estimate_rank_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
@@ -20,7 +20,7 @@ from vnetbench.explain.comparisons.mode_metrics import (
     CAUSE_BY_TIME_METRIC,
     CONCENTRATION_METRIC_NAMES,
     DROP_SHARE_METRIC_NAMES,
-    MIN_TIME_DIFFERENCE_PERCENT,
+    MIN_TIME_SHARE_DIFFERENCE_OF_CAUSE_POINTS,
     NOMINAL_METRIC_NAMES,
     PLACEMENT_METRIC_NAMES,
     SHARED_CPU_METRIC_NAMES,
@@ -82,7 +82,7 @@ def _split_by_modes(
     estimate = find_modes(values, _MIN_TRIALS_FOR_SPLIT)
     if estimate.modality != "two":
         return None
-    is_upper = mark_upper_mode(values, estimate.modes)
+    is_upper = mark_values_of_upper_mode(values, estimate.modes)
     separations = rank_separations(
         values_that_may_explain_modes(points, metric, previous), is_upper, NOMINAL_METRIC_NAMES
     )
@@ -156,7 +156,7 @@ def _is_upper_by_metric(name: str, values: Sequence[float]) -> list[bool]:
     if name in SHARED_CPU_METRIC_NAMES:
         return [percent > 50 for percent in values]
     estimate = find_modes(values, _MIN_TRIALS_FOR_SPLIT)
-    return mark_upper_mode(values, estimate.modes) if estimate.modes else [False] * len(values)
+    return mark_values_of_upper_mode(values, estimate.modes) if estimate.modes else [False] * len(values)
 
 
 def _has_two_large_enough_groups(grouping: Sequence[bool]) -> bool:
@@ -231,7 +231,8 @@ def _significant_separations(separations: Sequence[MetricSeparation]) -> list[Me
     causes = [
         each
         for each in significant
-        if each.metric in CAUSE_BY_TIME_METRIC and _group_difference(each) >= MIN_TIME_DIFFERENCE_PERCENT
+        if each.metric in CAUSE_BY_TIME_METRIC
+        and _group_difference(each) >= MIN_TIME_SHARE_DIFFERENCE_OF_CAUSE_POINTS
     ]
     causes.sort(key=_group_difference, reverse=True)
     first = [*causes, *placement]

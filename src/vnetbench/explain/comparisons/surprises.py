@@ -138,7 +138,7 @@ def _find_largest_residual_treatment(
     cells: Sequence[CellMean], factors: Sequence[str], count: int, confidence: float
 ) -> OutlierTreatment | None:
     """Return the treatment with the largest studentized residual; None if too few treatments are left."""
-    model = _richest_model_projection_and_rank(cells, factors)
+    model = _projection_matrix_and_rank_of_richest_model(cells, factors)
     if model is None:
         return None
     projection, rank = model
@@ -174,7 +174,7 @@ def _find_largest_residual_treatment(
     return OutlierTreatment(cells[index], ratio)
 
 
-def _richest_model_projection_and_rank(
+def _projection_matrix_and_rank_of_richest_model(
     cells: Sequence[CellMean], factors: Sequence[str]
 ) -> tuple[FloatArray, int] | None:
     """Return projection and rank of the richest model with enough degrees of freedom; None without one."""
@@ -182,7 +182,7 @@ def _richest_model_projection_and_rank(
     mains = {name: own for name in factors if (own := centred_indicator_columns(cells, name)).shape[1]}
     plain = [constant, *mains.values()]
     slim = {
-        name: _level_slope_columns(cells, name) if is_numeric_factor(name) else own
+        name: _log_level_and_indicator_columns(cells, name) if is_numeric_factor(name) else own
         for name, own in mains.items()
     }
     both = [product_columns(slim[one], slim[other]) for one, other in itertools.combinations(mains, 2)]
@@ -196,7 +196,7 @@ def _richest_model_projection_and_rank(
     return None
 
 
-def _level_slope_columns(cells: Sequence[CellMean], factor: str) -> FloatArray:
+def _log_level_and_indicator_columns(cells: Sequence[CellMean], factor: str) -> FloatArray:
     """Return the centred logarithm of the level, and a column for each non-numeric level."""
     levels = [cell.treatment.factors.get(factor) for cell in cells]
     numbers = np.array([_log_level(level) for level in levels])

@@ -100,14 +100,14 @@ def _cpu_capacity_by_vm(
         if not runnable or metric not in treatment.metrics:
             return None
         used = treatment.metrics[metric].value / 100 / int(levels.get("pairs", 1))
-        most = _max_usable_cpus(vm, levels, testbed_cpu_count)
+        most = _usable_cpu_limit_of_vm(vm, levels, testbed_cpu_count)
         # A thread that gets a CPU for a part of the time in which it wants one would get the same part of
         # all the time if it always wanted one.
         capacities.append(min(most, 100 * used / median) if (median := statistics.median(runnable)) else most)
     return capacities[0], capacities[1]
 
 
-def _max_usable_cpus(vm: int, levels: Mapping[str, Level], testbed_cpu_count: int | None) -> float:
+def _usable_cpu_limit_of_vm(vm: int, levels: Mapping[str, Level], testbed_cpu_count: int | None) -> float:
     """Return how many CPUs the first (0) or second (1) VM of a pair can use at once."""
     cpus, quota = str(levels.get("cpus", "any")), levels.get("cpu_quota")
     threads = count_vm_threads(levels)

@@ -123,7 +123,7 @@ class SockperfReport(LineReport):
         return CommandLine(line.strip(), "sockperf", tuple(words[1:])) if has_test else None
 
     @property
-    def requested_test(self) -> str:
+    def word_of_requested_test(self) -> str:
         """The test as the command line names it."""
         arguments = self.command.arguments if self.command is not None else ()
         return arguments[0] if arguments else ""
@@ -132,7 +132,7 @@ class SockperfReport(LineReport):
     def is_throughput_test(self) -> bool:
         """Whether the test only sends."""
         has_rate = "sent" in self.statistics or "rate" in self.statistics
-        return has_rate or self.requested_test in ("throughput", "tp")
+        return has_rate or self.word_of_requested_test in ("throughput", "tp")
 
     @property
     def is_complete(self) -> bool:
@@ -176,7 +176,11 @@ class SockperfReport(LineReport):
 
     def build_runs(self) -> list[Run]:
         """Return the test as a run; none for a server, which reports no results."""
-        if self.is_server or self.requested_test in ("server", "sr") or self.requested_test.startswith("-"):
+        if (
+            self.is_server
+            or self.word_of_requested_test in ("server", "sr")
+            or self.word_of_requested_test.startswith("-")
+        ):
             return []
         workload = TCP_RR
         if self.is_throughput_test:

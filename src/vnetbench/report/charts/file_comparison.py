@@ -100,7 +100,7 @@ def compare_files(summaries: Sequence[CampaignSummary]) -> FileComparison | None
     for workload, group in shared.items():
         charts, group_notes = _compare_same_workload(group)
         if len(shared) > 1:
-            charts = [_add_workload_to_title(chart, workload) for chart in charts]
+            charts = [_distinguish_by_workload(chart, workload) for chart in charts]
         main_charts += charts[:1]
         other_charts += charts[1:]
         notes += group_notes
@@ -147,7 +147,7 @@ def _differing_workloads_note(
         yield f"A chart compares files with the same workload only. The workloads are: {workloads}."
 
 
-def _add_workload_to_title(chart: Chart, workload: str) -> Chart:
+def _distinguish_by_workload(chart: Chart, workload: str) -> Chart:
     """Distinguish the chart from the chart of the same metric of another workload."""
     return replace(chart, name=f"{workload}-{chart.name}", title=f"{workload}: {chart.title}")
 

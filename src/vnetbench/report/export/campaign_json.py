@@ -182,7 +182,7 @@ def _published_comparison_fields(comparison: PublishedComparison | None) -> Json
         "metric": comparison.source.metric,
         "treatments": [
             {
-                "factors": each.levels_without_direction,
+                "factors": each.varying_levels_without_direction,
                 "measured": _direction_fields(each.measured_by_direction),
                 "published": [
                     {"setting": setting, **_direction_fields(ranges)}

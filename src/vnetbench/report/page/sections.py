@@ -187,7 +187,7 @@ def _published_table_section(
 
 
 def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narrative) -> CampaignSection:
-    columns = _measured_columns(summary)
+    columns = _columns_of_measured_campaign(summary)
     charts = main_charts(summary)
     comparison = compare_with_published(summary)
     caption = f"{comparison.source.title}: {comparison.source.conditions}" if comparison else ""
@@ -217,7 +217,7 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
     )
 
 
-def _measured_columns(summary: CampaignSummary) -> list[Column]:
+def _columns_of_measured_campaign(summary: CampaignSummary) -> list[Column]:
     rows = summary.treatments
     metrics = metric_columns(rows, summary.deciding_metric)
     deciding, *others = (_spell_out_column_title(summary, column) for column in metrics)

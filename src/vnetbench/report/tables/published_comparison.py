@@ -27,7 +27,7 @@ class ComparedTreatment:
     """Treatments that differ in their direction only, with the published values of the same levels."""
 
     treatment_name: str
-    levels_without_direction: Mapping[str, Level]
+    varying_levels_without_direction: Mapping[str, Level]
     """The varying factors except the direction."""
     measured_by_direction: ValuesByDirection
     published_by_setting: Mapping[str, ValuesByDirection]

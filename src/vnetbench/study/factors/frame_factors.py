@@ -17,7 +17,12 @@ from vnetbench.study.factors.frame_sizes import (
 )
 from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import FRAME_LATENCY, FRAME_LOAD_WORKLOAD_NAMES, FRAME_WORKLOAD_NAMES, SOAK
+from vnetbench.study.workloads import (
+    FRAME_LATENCY,
+    FRAME_WORKLOAD_NAMES,
+    NAMES_OF_WORKLOADS_WITH_FRAME_LOAD,
+    SOAK,
+)
 
 UNPACED_LOAD = "max"
 """Level of `frame_load` at which the generator sends as fast as it can."""
@@ -47,7 +52,7 @@ FRAME_LOAD = Factor(
     "as `90 %`; every trial then searches the throughput first. Cannot be combined with the `[search]` "
     "of `frames`, which chooses the loads.",
     examples=('["100 kframe/s", "1 Mframe/s"]', '["50 %", "90 %", "100 %"]'),
-    workloads=FRAME_LOAD_WORKLOAD_NAMES,
+    workloads=NAMES_OF_WORKLOADS_WITH_FRAME_LOAD,
     workload_defaults={FRAME_LATENCY: "100 %", SOAK: "100 %"},
     phrase_template="load {}",
 )

@@ -37,7 +37,7 @@ ADAPTERS_WITHOUT_BRIDGE = ("macvtap", "vf")
 """Adapters that are not ports of a bridge."""
 
 
-def format_adapter_limits(levels: TreatmentLevels) -> dict[str, str]:
+def adapter_limit_texts_by_placeholder(levels: TreatmentLevels) -> dict[str, str]:
     """Return the limits of a treatment's adapter that the rules' messages name."""
     limits = find_adapter_limits(levels)
     if limits is None:

@@ -8,7 +8,7 @@ from vnetbench.study.factors.registry import complete_levels, format_level
 from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.model import Study
 from vnetbench.study.problems import KeyLocator, Problem
-from vnetbench.study.rules.adapter_rules import ADAPTER_RULES, format_adapter_limits
+from vnetbench.study.rules.adapter_rules import ADAPTER_RULES, adapter_limit_texts_by_placeholder
 from vnetbench.study.rules.frame_rules import FRAME_RULES, format_frame_sizes
 from vnetbench.study.rules.load_rules import LOAD_RULES, format_thread_cpus_outside_vm
 from vnetbench.study.rules.rule import TreatmentLevels
@@ -34,7 +34,7 @@ def find_contradictions(
                 "shaper": study.testbed.shaper,
                 "workload": study.workload,
                 "missing_cpus": format_thread_cpus_outside_vm(levels),
-                **format_adapter_limits(levels),
+                **adapter_limit_texts_by_placeholder(levels),
                 **format_frame_sizes(levels),
             }
             yield locate("factors", rule.factor.name).make_problem(

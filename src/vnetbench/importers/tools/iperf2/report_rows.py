@@ -132,7 +132,7 @@ class ReportRows(Sequence[ReportRow]):
         """Append a row, parsed or as the groups of `STREAM_ROWS`."""
         self._rows.append(row)
 
-    def may_have_datagrams(self) -> bool:
+    def has_udp_receiver_row(self) -> bool:
         """Return whether a row has the results of a UDP receiver."""
         return any(
             "datagrams" in row.value_by_name

@@ -84,7 +84,7 @@ def _detect_workload(group: ConnectionGroup, header: ReportHeader) -> str:
     is_udp = (
         header.is_udp
         or any("datagrams" in row.value_by_name for row in reports)
-        or any(stream.rows.may_have_datagrams() for stream in streams)
+        or any(stream.rows.has_udp_receiver_row() for stream in streams)
     )
     return UDP_STREAM if is_udp else TCP_STREAM
 

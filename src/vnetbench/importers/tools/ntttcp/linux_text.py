@@ -24,7 +24,7 @@ from vnetbench.importers.tools.ntttcp.options import (
     RECEIVER,
     SENDER,
     RequestedOptions,
-    is_command_with_output,
+    is_command_with_output_next,
     parse_linux_command,
     raw_cpu_label,
     raw_pacing_rate_level,
@@ -107,7 +107,7 @@ def starts_run(lines: LogLines) -> bool:
     line = lines.peek_line() or ""
     if not any(hint in line for hint in _HINT_WORDS):
         return False
-    return bool(_FIRST_OUTPUT_LINE.match(line)) or is_command_with_output(lines, _FIRST_OUTPUT_LINE)
+    return bool(_FIRST_OUTPUT_LINE.match(line)) or is_command_with_output_next(lines, _FIRST_OUTPUT_LINE)
 
 
 def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:

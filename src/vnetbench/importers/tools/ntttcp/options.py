@@ -80,7 +80,7 @@ class RequestedOptions:
         return bool(self.workload) and WORKLOADS[self.workload].has_datagrams
 
 
-def is_command_with_output(lines: LogLines, output_pattern: re.Pattern[str]) -> bool:
+def is_command_with_output_next(lines: LogLines, output_pattern: re.Pattern[str]) -> bool:
     """Return whether the next line is a command line of NTttcp, closely followed by its output."""
     line = lines.peek_line() or ""
     if find_command_line(line, PROGRAMS) is None:

@@ -23,7 +23,7 @@ from vnetbench.importers.tools.ntttcp.options import (
     RECEIVER,
     SENDER,
     RequestedOptions,
-    is_command_with_output,
+    is_command_with_output_next,
     parse_windows_command,
     raw_write_size_level,
 )
@@ -115,7 +115,7 @@ def starts_run(lines: LogLines) -> bool:
         return False
     if _FIRST_OUTPUT_PATTERN.search(line) or _CHARACTERISTICS_HEADING.match(line.strip()):
         return True
-    return is_command_with_output(lines, _FIRST_OUTPUT_PATTERN)
+    return is_command_with_output_next(lines, _FIRST_OUTPUT_PATTERN)
 
 
 def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
