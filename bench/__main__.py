@@ -14,7 +14,7 @@ from bench import binaries, comparison, machine, results, testbed
 from bench.rows import ROWS
 from vnetbench.agents.client import AgentError
 from vnetbench.errors import BenchError
-from vnetbench.lab.privilege import has_root, is_in_user_namespace
+from vnetbench.lab.privilege import has_root_outside_user_namespace, is_in_user_namespace
 
 RESULTS = Path(__file__).parent / "results"
 DEFAULT_ROUNDS = 7
@@ -49,7 +49,7 @@ def main(names: tuple[str, ...], rounds: int, seconds: int, output: Path | None)
     folder = output or (None if names else RESULTS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
-        if not (has_root() or is_in_user_namespace()):
+        if not (has_root_outside_user_namespace() or is_in_user_namespace()):
             raise BenchError(
                 "creating network namespaces requires root", fix="run tools/in-lab python -m bench"
             )

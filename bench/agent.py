@@ -20,7 +20,7 @@ from bench.testbed import PeerTestbed
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
 from vnetbench.errors import BenchError
-from vnetbench.estimate.latency import histogram_quantile_us, merge_histograms
+from vnetbench.estimate.latency import histogram_quantile_us_if_resolved, merge_histograms
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.results.records import EndpointRecord
 from vnetbench.study.factors.registry import complete_levels
@@ -86,7 +86,10 @@ def run_requests(testbed: PeerTestbed, load: RequestLoad) -> LatencyResult:
     latency = merge_histograms(
         sample.histograms["latency"] for sample in samples if first_s < sample.end_s < last_s
     )
-    p50, p99 = histogram_quantile_us(latency, 0.5), histogram_quantile_us(latency, 0.99)
+    p50, p99 = (
+        histogram_quantile_us_if_resolved(latency, 0.5),
+        histogram_quantile_us_if_resolved(latency, 0.99),
+    )
     if p50 is None or p99 is None:
         raise RunFailed("too few responses")
     return LatencyResult(p50, p99)

@@ -20,7 +20,7 @@ import click
 from bench.large_files import RECORDED_FILE
 from tests import fixtures
 from vnetbench.campaign.instrument import CompletedTrial, LabInstrument, NewFacts
-from vnetbench.campaign.interrupts import Interrupts
+from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
 from vnetbench.lab.netns.testbed import NetnsLab
@@ -86,7 +86,7 @@ def measure_session(trial_count: int, folder: Path) -> tuple[list[float], float]
         instrument = RecordedInstrument(list(source.trials()))
     study = fixtures.make_study(fixtures.STUDY_TEXT.replace("max_trials = 20", _ENDLESS))
     file, plan = fixtures.create_results_file(folder / "session.vnb", study)
-    with Interrupts() as interrupts:
+    with SignalHandler() as interrupts:
 
         def stop_at_end() -> None:
             interrupts.is_requested = len(instrument.ends_s) > trial_count

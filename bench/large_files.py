@@ -55,7 +55,7 @@ def write_sampled_file(path: Path, trial_count: int, folder: Path) -> None:
         file = ResultsFile.create(path, study, make_plan(study, campaign.seed))
         for subject, facts in source.facts().items():
             file.add_facts(subject, facts)
-        for shape, description in source.testbeds().items():
+        for shape, description in source.testbed_descriptions_by_shape().items():
             file.add_testbed(shape, description)
     file.add_trials(_repeat_trials(trials, trial_count))
     file.close(FINISHED)

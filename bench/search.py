@@ -191,7 +191,7 @@ def _stop_early(
             EarlyStop(
                 share,
                 _are_covered(search.final_goal_results(), true_throughputs(stop_s)),
-                search.remaining_s(),
+                search.expected_remaining_s(),
                 float(ends_s[-1] - ends_s[finished - 1]),
             )
         )

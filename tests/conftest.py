@@ -57,7 +57,7 @@ def check_nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[Non
     yield
     leftovers = _find_leftovers() - before
     for testbed, _ in leftovers:
-        registry.remove_testbed(testbed)
+        registry.remove_testbed_and_list_remaining_groups(testbed)
     assert not leftovers, f"left behind: {sorted(leftovers)}"
 
 

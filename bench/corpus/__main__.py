@@ -25,10 +25,10 @@ from bench.corpus.scenarios import SCENARIOS
 from bench.corpus.store import CorpusStore
 from vnetbench.agents.client import AgentError
 from vnetbench.agents.launch import check_agent_binary
-from vnetbench.campaign.interrupts import Interrupts
+from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
-from vnetbench.lab.privilege import has_root
+from vnetbench.lab.privilege import has_root_outside_user_namespace
 from vnetbench.quantity import format_exact_duration
 
 FOLDER = Path("out/corpus")
@@ -54,7 +54,7 @@ def main(output: Path, filter_text: str, again: bool, is_list: bool) -> None:
         if is_list:
             _list_runs(console, runs)
             return
-        if not has_root():
+        if not has_root_outside_user_namespace():
             raise BenchError("making runs creates networks and changes machine settings", fix="run as root")
         check_agent_binary()
         store = CorpusStore(output)
@@ -66,7 +66,7 @@ def main(output: Path, filter_text: str, again: bool, is_list: bool) -> None:
         console.print(f"{len(runs)} runs, of which {len(runs) - len(missing)} exist or were discarded")
         with (
             run_with_cgroup_priority() as has_priority,
-            Interrupts(lambda: console.print("Stopping after the current trial.")) as interrupts,
+            SignalHandler(lambda: console.print("Stopping after the current trial.")) as interrupts,
         ):
             if not has_priority:
                 console.print("Cannot create a control group. Run no other work on this machine.")
@@ -98,7 +98,7 @@ def _list_runs(console: Console, runs: list[Run]) -> None:
     console.print(f"{len(runs)} runs, {len(causes_with_runs)} causes, {duration}")
 
 
-def _make_all(console: Console, store: CorpusStore, runs: list[Run], interrupts: Interrupts) -> bool:
+def _make_all(console: Console, store: CorpusStore, runs: list[Run], interrupts: SignalHandler) -> bool:
     """Make the runs and return whether the user did not interrupt them."""
     start_s = time.monotonic()
     outcomes: Counter[str] = Counter()

@@ -19,11 +19,11 @@ from vnetbench.campaign.instrument import (
     TrialContext,
     no_trial_context,
 )
-from vnetbench.campaign.interrupts import Interrupts
+from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.lab.guest.lab import QemuLab, guest_shape
-from vnetbench.lab.guest.prerequisites import fetch_qemu_and_kernel, prepare_guests
+from vnetbench.lab.guest.prerequisites import find_qemu_and_fetch_kernel, prepare_guests
 from vnetbench.lab.guest.testbed import GuestTestbed
 from vnetbench.lab.netns.testbed import NetnsTestbed
 from vnetbench.lab.testbed import Testbed
@@ -71,7 +71,7 @@ class SharedInstrument:
 class RunMaker:
     """Measures runs one after the other and reuses guests between them. It must be closed."""
 
-    def __init__(self, interrupts: Interrupts, show_message: Callable[[str], None]) -> None:
+    def __init__(self, interrupts: SignalHandler, show_message: Callable[[str], None]) -> None:
         self._interrupts = interrupts
         self._show_message = show_message
         self._trial_context: TrialContext = no_trial_context
@@ -145,7 +145,7 @@ class RunMaker:
         if self._guest_instrument is None or self._guest_instrument[0] != topology:
             self.close()
             shape = guest_shape(levels, spec)
-            fetch_qemu_and_kernel([shape.adapter])
+            find_qemu_and_fetch_kernel([shape.adapter])
             lab = QemuLab(spec, PURPOSE, prepare_guests([shape]), self._show_message)
             instrument = LabInstrument(lab, spec, self._enter_trial_context)
             self._guest_instrument = (topology, instrument, SharedInstrument(instrument))

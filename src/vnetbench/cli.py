@@ -136,9 +136,9 @@ def run(
     path = output or Path(f"{study.stem}.vnb")
     status = start_campaign(study, path, overrides, seed, _make_console())
     if diagnose and status == FINISHED:
-        from vnetbench.commands.proof import diagnose_campaign
+        from vnetbench.commands.proof import run_diagnosis_experiments
 
-        diagnose_campaign(path, diagnosed, _make_console())
+        run_diagnosis_experiments(path, diagnosed, _make_console())
     return _print_session_results(path, status)
 
 
@@ -165,7 +165,7 @@ def _print_estimates(summary: CampaignSummary, output_format: str | None) -> Non
     if output_format is None:
         from vnetbench.report.tables.reference_table import published_values_table
 
-        if summary.reference_table:
+        if summary.represented_table:
             _print_renderables(published_values_table(summary))
         else:
             _print_headlines_and_estimates(summary)
@@ -239,7 +239,7 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     _print_renderables(comparison_table(comparison))
     if share is None:
         return 0
-    worse, lost = find_worsened_metrics(comparison, share), comparison.unmeasured_only_after
+    worse, lost = find_worsened_metrics(comparison, share), comparison.measured_before_but_not_after
     if not comparison.changes and not lost:
         raise BenchError(
             "no treatment has a ratio in the two campaigns, so --fail-if-worse cannot decide",

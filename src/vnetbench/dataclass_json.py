@@ -65,7 +65,7 @@ def _decoder_for_type(hint: Any) -> Decoder:
     if dataclasses.is_dataclass(hint):
         return _dataclass_decoder(hint)
     if hint in (Any, object):
-        return _decode_any
+        return _decode_tagged_value
     if origin is typing.Literal:
         return _literal_decoder(set(arguments))
     if origin in (typing.Union, types.UnionType):
@@ -184,15 +184,15 @@ def share_texts(value: Any) -> Any:
     return value
 
 
-def _decode_any(value: Any) -> Any:
+def _decode_tagged_value(value: Any) -> Any:
     if isinstance(value, str):
         return sys.intern(value)
     if isinstance(value, list):
-        return [_decode_any(each) for each in value]
+        return [_decode_tagged_value(each) for each in value]
     if not isinstance(value, dict):
         return value
     if _TUPLE_TAG in value:
-        return tuple(_decode_any(each) for each in value[_TUPLE_TAG])
+        return tuple(_decode_tagged_value(each) for each in value[_TUPLE_TAG])
     if _ITEMS_TAG in value:
-        return {_decode_any(key): _decode_any(each) for key, each in value[_ITEMS_TAG]}
-    return {sys.intern(key): _decode_any(each) for key, each in value.items()}
+        return {_decode_tagged_value(key): _decode_tagged_value(each) for key, each in value[_ITEMS_TAG]}
+    return {sys.intern(key): _decode_tagged_value(each) for key, each in value.items()}

@@ -8,7 +8,7 @@ FAILURE_KIND_KEY = "failure_kind"
 """Key in `effective` of a failed trial: the kind of its failure."""
 PATH_PROBE_KEY = "path_probe"
 """Key beside the kind: which packets passed after the failure."""
-REPLACED_TESTBED_KEY = "replaced_testbed"
+TESTBED_REBUILD_REASON_KEY = "replaced_testbed"
 """Key in `effective` of a finished trial: why the bench built its testbed anew just before it."""
 
 AGENT_GONE = "agent_gone"
@@ -25,9 +25,9 @@ WRONG_LISTENER = "wrong_listener"
 PATH_REFUSAL_KINDS = (MTU_BLACK_HOLE, PATH_BLOCKED)
 """Kinds of refusals that the path causes, not a setting. The bench stores them as failed trials, too."""
 
-KINDS_THAT_PROBE_DECIDES = (NO_DATA, TIMEOUT, "connection", "stream", SYSTEM_REFUSED)
+KINDS_PATH_MAY_HAVE_CAUSED = (NO_DATA, TIMEOUT, "connection", "stream", SYSTEM_REFUSED)
 """Kinds of failures that the path may have caused. A fault that the probe shows replaces their cause."""
-PROBED_KINDS = (*KINDS_THAT_PROBE_DECIDES, "interface")
+KINDS_THAT_TRIGGER_PATH_PROBE = (*KINDS_PATH_MAY_HAVE_CAUSED, "interface")
 """Kinds of failures after which the bench probes the path."""
 
 KIND_BY_AGENT_ERROR_CODE: Mapping[int, str] = {

@@ -105,7 +105,7 @@ def parse_bit_rate(text: str) -> int:
     return _require_whole_number(_parse_quantity(text, _BIT_RATE), text, "bits/s", _BIT_RATE)
 
 
-def parse_frequency(text: str) -> float:
+def parse_count_per_s(text: str) -> float:
     """Return the number per second, 10000.0 for "10000 /s" or "10 k/s"; raises QuantityError."""
     return float(_parse_quantity(text, _FREQUENCY))
 

@@ -20,7 +20,11 @@ from vnetbench.agents.transport import PipeTransport
 from vnetbench.campaign.count_checks import find_count_error
 from vnetbench.campaign.frame_counts import sum_endpoint_counts
 from vnetbench.campaign.frame_ports import merge_frame_backends
-from vnetbench.campaign.load_checks import check_socket_settings, check_thread_cpus, sum_zero_copy_counts
+from vnetbench.campaign.load_checks import (
+    check_and_return_socket_settings,
+    check_and_return_thread_cpus,
+    sum_zero_copy_counts,
+)
 from vnetbench.campaign.trial_notes import delay_line_notes, instrument_notes
 from vnetbench.commands.doctor import _check_kernel_and_hardware
 from vnetbench.errors import BenchError
@@ -134,8 +138,8 @@ def use_replies(client: AgentClient) -> None:
     assert {has_passed_both_ways(each) for each in probes} <= {True, False}
     delay_line_notes([client.call("delay_line.read", line="l1")])
     ready = client.call("trial.prepare", listen=None)
-    check_socket_settings(LEVELS, ready["streams"])
-    check_thread_cpus({"a1": ["0-1"]}, {"a1": ready["thread_cpus"]})
+    check_and_return_socket_settings(LEVELS, ready["streams"])
+    check_and_return_thread_cpus({"a1": ["0-1"]}, {"a1": ready["thread_cpus"]})
     merge_frame_backends({"a1": ready})
 
 
@@ -234,7 +238,9 @@ def start_process(program: str) -> AgentClient:
 
 def test_a_message_of_very_many_values_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
-    monkeypatch.setattr("vnetbench.agents.client.parse_message", lambda line: parsed.append(len(line)))
+    monkeypatch.setattr(
+        "vnetbench.agents.client.parse_message_or_none", lambda line: parsed.append(len(line))
+    )
     client = start_process("import sys; print('[' + '[],' * 2_000_000 + '[]]', flush=True); sys.stdin.read()")
     try:
         with pytest.raises(AgentError, match=r"a1: the agent ended \(it sent a message with more values"):

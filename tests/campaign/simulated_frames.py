@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests import fixtures
 from vnetbench.campaign.instrument import CompletedTrial, NewFacts
-from vnetbench.campaign.step_series import run_step_series
+from vnetbench.campaign.step_series import run_step_series_and_final_run
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
 from vnetbench.search.interface import Device
 
@@ -43,7 +43,7 @@ class SimulatedPorts:
     def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
         """See Instrument."""
         if load.step_series:
-            measurement = run_step_series(load, load.step_series, self.run_once)
+            measurement = run_step_series_and_final_run(load, load.step_series, self.run_once)
         else:
             measurement = self.run_once(load)
         return CompletedTrial(

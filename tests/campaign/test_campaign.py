@@ -16,7 +16,7 @@ import pytest
 from tests import fixtures
 from tests.campaign.simulated_instrument import Fault, SimulatedInstrument
 from vnetbench.campaign.instrument import CompletedTrial
-from vnetbench.campaign.interrupts import Interrupts
+from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.errors import BenchError
@@ -39,7 +39,7 @@ def run(
         file, plan = fixtures.create_results_file(path, study)
     messages: list[str] = []
     try:
-        with Interrupts() as interrupts:
+        with SignalHandler() as interrupts:
             campaign = CampaignSession(
                 file, study, plan, instrument, lambda message, index: messages.append(message), lambda: None
             )
@@ -277,10 +277,10 @@ def test_later_trials_and_sessions_get_the_calibration_of_their_treatment(tmp_pa
 
         def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
             trial = super().measure(load, should_abandon)
-            self.calibrations.append(load.calibration)
+            self.calibrations.append(load.earlier_calibration)
             levels = f"{load.factors['streams']} {load.factors['mtu']}"
             new_calibration = {"send_mode": "splice", "levels": levels}
-            effective = {"calibration": load.calibration or new_calibration}
+            effective = {"calibration": load.earlier_calibration or new_calibration}
             return replace(trial, measurement=replace(trial.measurement, effective=effective))
 
     def interrupt(number: int, factors: Factors) -> None:

@@ -11,7 +11,7 @@ import pytest
 from vnetbench.campaign import failure_probe
 from vnetbench.campaign.failure_probe import add_path_probe
 from vnetbench.failure_kinds import (
-    KINDS_THAT_PROBE_DECIDES,
+    KINDS_PATH_MAY_HAVE_CAUSED,
     NO_CPU_TIME,
     NO_DATA,
     PATH_PROBE_KEY,
@@ -39,8 +39,8 @@ def probed(monkeypatch: pytest.MonkeyPatch, kind: str) -> bool:
 
 
 def test_every_kind_that_a_probe_decides_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert SYSTEM_REFUSED in KINDS_THAT_PROBE_DECIDES
-    assert all(probed(monkeypatch, kind) for kind in KINDS_THAT_PROBE_DECIDES)
+    assert SYSTEM_REFUSED in KINDS_PATH_MAY_HAVE_CAUSED
+    assert all(probed(monkeypatch, kind) for kind in KINDS_PATH_MAY_HAVE_CAUSED)
     assert probed(monkeypatch, "interface")
     assert not probed(monkeypatch, NO_CPU_TIME)
 

@@ -250,7 +250,7 @@ def test_an_automatic_send_mode_is_calibrated_only_once(instrument: LabInstrumen
     assert first["send_mode"] in first["goodput_bps"]
     assert set(first["goodput_bps"]) | set(first["refused"]) == {DEFAULT_SEND_MODE, *OTHER_SEND_MODES}
     stored = {**first, "send_mode": "splice"}
-    later = replace(tcp_load(send_mode="auto"), calibration=stored)
+    later = replace(tcp_load(send_mode="auto"), earlier_calibration=stored)
     assert instrument.measure(later, lambda: False).measurement.effective["calibration"] == stored
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.load_checks import (
+    check_and_return_socket_settings,
+    check_and_return_thread_cpus,
     check_pacing_and_load,
-    check_socket_settings,
-    check_thread_cpus,
     refusal_from_agent_error,
     sum_zero_copy_counts,
 )
@@ -22,17 +22,17 @@ RATE_BPS = 10**9
 
 
 def test_threads_on_other_cpus_are_refused() -> None:
-    assert check_thread_cpus({"a1": ["0", "0-1"]}, {"a1": ["0", "1,0"]})
+    assert check_and_return_thread_cpus({"a1": ["0", "0-1"]}, {"a1": ["0", "1,0"]})
     with pytest.raises(TreatmentRefused, match="threads were placed on the CPUs 0 0 instead of 0 1"):
-        check_thread_cpus({"a1": ["0", "1"]}, {"a1": ["0", "0"]})
+        check_and_return_thread_cpus({"a1": ["0", "1"]}, {"a1": ["0", "0"]})
 
 
 def test_a_stream_that_falls_back_from_mptcp_is_refused_before_and_after_the_load() -> None:
     mptcp, fallback = ({"id": i, "transport": name} for i, name in enumerate(("mptcp", "tcp")))
     levels = {"transport": "mptcp"}
-    assert check_socket_settings(levels, [mptcp])["transport"] == "mptcp"
+    assert check_and_return_socket_settings(levels, [mptcp])["transport"] == "mptcp"
     with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP"):
-        check_socket_settings(levels, [mptcp, fallback])
+        check_and_return_socket_settings(levels, [mptcp, fallback])
     assert check_pacing_and_load(levels, 1.0, [make_endpoint("a1", "source", (), streams=[mptcp])]) == []
     with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP") as refused:
         endpoints = [
@@ -44,10 +44,10 @@ def test_a_stream_that_falls_back_from_mptcp_is_refused_before_and_after_the_loa
 
 
 def test_a_pacing_rate_that_the_kernel_changes_is_refused() -> None:
-    assert check_socket_settings({"pacing_rate": 1_000_001}, [{"pacing_rate_bps": 1_000_000}])
+    assert check_and_return_socket_settings({"pacing_rate": 1_000_001}, [{"pacing_rate_bps": 1_000_000}])
     for actual_bps in (None, 2 * 10**6):
         with pytest.raises(TreatmentRefused, match="pacing_rate = 1 Mbit/s had no effect"):
-            check_socket_settings(
+            check_and_return_socket_settings(
                 {"pacing_rate": 10**6}, [{"pacing_rate_bps": 10**6}, {"pacing_rate_bps": actual_bps}]
             )
 

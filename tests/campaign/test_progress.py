@@ -9,7 +9,7 @@ import pytest
 
 from tests import fixtures
 from vnetbench.campaign import progress as progress_module
-from vnetbench.campaign.progress import MAX_TRIALS_UPDATED_EACH, CampaignProgress
+from vnetbench.campaign.progress import MAX_TRIALS_UPDATING_ESTIMATE_AT_ONCE, CampaignProgress
 from vnetbench.campaign.running_median import RunningMedian
 from vnetbench.estimate import warmup
 from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
@@ -52,7 +52,7 @@ def test_the_values_are_those_of_an_analysis_of_all_trials(count: int) -> None:
 
 def test_few_trials_update_the_estimate_each() -> None:
     progress = CampaignProgress(STUDY, make_plan(STUDY, 1))
-    for block, each in enumerate(make_series(MAX_TRIALS_UPDATED_EACH)):
+    for block, each in enumerate(make_series(MAX_TRIALS_UPDATING_ESTIMATE_AT_ONCE)):
         progress.add_finished_trial(0, block, each, 0.1)
         assert len(progress.treatments[0].deciding_values) == block + 1
 
@@ -81,7 +81,7 @@ def test_the_number_of_updates_grows_with_the_logarithm_of_the_trials(
 
     monkeypatch.setattr(progress_module, "estimate_median", count_update)
     add_trials(CampaignProgress(STUDY, make_plan(STUDY, 1)), make_series(1500))
-    late = [count for count in updated_counts if count > MAX_TRIALS_UPDATED_EACH]
+    late = [count for count in updated_counts if count > MAX_TRIALS_UPDATING_ESTIMATE_AT_ONCE]
     # Each update has 2 % more trials: 1.02 ** 137 = 15.
     assert late[-1] > 1400 and len(late) < 150
 

@@ -10,7 +10,7 @@ import pytest
 
 from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.campaign.simulated_frames import SimulatedPorts
-from vnetbench.campaign.interrupts import ImmediateExit, Interrupts
+from vnetbench.campaign.interrupts import ImmediateExit, SignalHandler
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.step_runner import StepRunner
 from vnetbench.campaign.trial import StepSeries, TrialLoad
@@ -47,7 +47,7 @@ def run(path: Path, study: Study, ports: SimulatedPorts) -> tuple[CampaignSummar
         campaign = CampaignSession(
             file, study, plan, ports, lambda text, _: messages.append(text), lambda: None
         )
-        with Interrupts() as interrupts:
+        with SignalHandler() as interrupts:
             campaign.run(interrupts)
         return summarize(file), messages
     finally:
@@ -331,7 +331,7 @@ def test_the_progress_contains_the_steps_of_the_running_search(tmp_path: Path) -
         )
 
     campaign = CampaignSession(file, study, plan, SimulatedPorts(), lambda *_: None, record_progress)
-    with Interrupts() as interrupts:
+    with SignalHandler() as interrupts:
         campaign.run(interrupts)
     file.close()
     assert [step_count for step_count, _ in updates[:-1]] == list(range(1, len(updates)))

@@ -14,7 +14,7 @@ from rich.console import Console
 from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests import fixtures
 from tests.campaign.simulated_frames import SimulatedPorts
-from vnetbench.campaign.interrupts import ImmediateExit, Interrupts
+from vnetbench.campaign.interrupts import ImmediateExit, SignalHandler
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.commands.throughput import DEFAULT_STUDY_TOML
 from vnetbench.estimate.summary import CampaignSummary
@@ -56,7 +56,7 @@ def run(
     )
     try:
         campaign = CampaignSession(file, study, plan, ports, lambda *_: None, lambda: None)
-        with Interrupts() as interrupts:
+        with SignalHandler() as interrupts:
             campaign.run(interrupts)
     except KeyboardInterrupt:
         pass
@@ -107,13 +107,13 @@ def test_more_steps_of_a_resumed_search_narrow_the_range_until_it_is_finished(tm
 
     assert few.low and few.high and many.low and many.high
     assert many.high / many.low < few.high / few.low
-    assert finished.trial_count == 1 and not finished.stopped_search
+    assert finished.trial_count == 1 and not finished.stopped_search_result
 
 
 def test_a_search_that_is_stopped_before_its_first_step_has_no_throughput(tmp_path: Path) -> None:
     (treatment,) = run(tmp_path / "r.vnb", stop=STOPS["kill"], before_step=1).treatments
 
-    assert "throughput_fps" not in treatment.metrics and not treatment.stopped_search
+    assert "throughput_fps" not in treatment.metrics and not treatment.stopped_search_result
 
 
 def test_the_default_time_limit_includes_the_time_beside_the_load(tmp_path: Path) -> None:

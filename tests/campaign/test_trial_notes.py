@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vnetbench.campaign.load_checks import check_socket_settings
-from vnetbench.campaign.trial_notes import clock_notes, device_notes, instrument_notes
+from vnetbench.campaign.load_checks import check_and_return_socket_settings
+from vnetbench.campaign.trial_notes import clock_notes, instrument_notes, shared_device_cpus_notes
 
 
 def notes_for(totals: dict[str, Any]) -> list[str]:
@@ -55,7 +55,9 @@ def test_a_source_below_its_rate_is_noted() -> None:
 
 
 def test_endpoints_without_a_shared_clock_have_a_note_about_one_way_delay() -> None:
-    effective = check_socket_settings({}, [{"id": 0}, {"id": 0, "shared_clock": False, "udp_gro": True}])
+    effective = check_and_return_socket_settings(
+        {}, [{"id": 0}, {"id": 0, "shared_clock": False, "udp_gro": True}]
+    )
     assert effective == {"udp_gro": True, "shared_clock": False}
     assert "one-way delays are not measured" in clock_notes(effective)[0]
     assert clock_notes({"shared_clock": True}) == clock_notes({}) == []
@@ -80,7 +82,7 @@ def test_zero_copy_sends_that_are_mostly_copied_are_noted() -> None:
 
 
 def test_a_device_that_shares_the_testers_cpus_is_noted_with_the_reason() -> None:
-    assert device_notes({"device_cpus": "2-3"}) == []
-    (note,) = device_notes({"device_cpus": "any", "device_cpus_unavailable": "not permitted"})
+    assert shared_device_cpus_notes({"device_cpus": "2-3"}) == []
+    (note,) = shared_device_cpus_notes({"device_cpus": "any", "device_cpus_unavailable": "not permitted"})
     assert "shares CPUs with the generator" in note
     assert note.endswith("(not permitted)")

@@ -111,7 +111,7 @@ def test_without_effects_at_most_5_percent_of_campaigns_report_one(noise: str, s
     called = 0
     for seed in range(size.campaigns):
         effects = estimate_effects(simulated(np.random.default_rng([1, seed]), NOISES[noise]))
-        assert all(effect.ratio.is_adjusted for effect in effects)
+        assert all(effect.ratio.is_p_value_adjusted for effect in effects)
         called += any(effect.ratio.p_value is not None and effect.ratio.p_value <= 0.05 for effect in effects)
 
     size.check_at_most(0.06, called)
@@ -196,7 +196,7 @@ def test_five_blocks_give_a_ratio_without_an_interval() -> None:
     (mtu,) = estimate_effects(grid({(1, 1500): even(10, 5), (1, 9000): even(20, 5)}))
 
     assert mtu.ratio.value == pytest.approx(2.0)
-    assert (mtu.ratio.low, mtu.ratio.high, mtu.ratio.p_value, mtu.ratio.is_adjusted) == (
+    assert (mtu.ratio.low, mtu.ratio.high, mtu.ratio.p_value, mtu.ratio.is_p_value_adjusted) == (
         None,
         None,
         None,

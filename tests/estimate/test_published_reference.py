@@ -15,7 +15,7 @@ from vnetbench.published.tables import load_table
 @pytest.mark.parametrize("name", TABLE_NAMES)
 def test_every_published_row_is_a_treatment_without_trials(name: str) -> None:
     summary, source = reference_summary(name), load_table(name)
-    assert summary.reference_table == source and summary.path == f"reference:{name}"
+    assert summary.represented_table == source and summary.path == f"reference:{name}"
     assert len(summary.treatments) == len(source.rows)
     assert len({frozenset(t.factors.items()) for t in summary.treatments}) == len(source.rows)
     for treatment in summary.treatments:

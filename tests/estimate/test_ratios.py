@@ -137,10 +137,13 @@ def test_p_values_are_adjusted_for_multiple_comparisons() -> None:
         False
     ] * 11
     assert adjusted[0].p_value == pytest.approx(0.0015)
-    assert all(each.is_adjusted for each in adjusted)
+    assert all(each.is_p_value_adjusted for each in adjusted)
 
 
 def test_a_ratio_without_a_p_value_stays_unchanged() -> None:
     known, unknown = Ratio(2.0, 1.5, 2.5, 0.95, 0.04), Ratio(2.0, None, None, 0.95, None)
 
-    assert adjust_p_values([known, unknown]) == [Ratio(2.0, 1.5, 2.5, 0.95, 0.04, is_adjusted=True), unknown]
+    assert adjust_p_values([known, unknown]) == [
+        Ratio(2.0, 1.5, 2.5, 0.95, 0.04, is_p_value_adjusted=True),
+        unknown,
+    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests import fixtures
 from vnetbench.campaign.instrument import LabInstrument
-from vnetbench.campaign.interrupts import Interrupts
+from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.estimate.summarize import summarize
@@ -62,7 +62,7 @@ def measure_with_fault(
                 timer.join()
 
     instrument = LabInstrument(NetnsLab(study.testbed, "a test"), study.testbed, inject)
-    with Interrupts() as interrupts:
+    with SignalHandler() as interrupts:
         session = CampaignSession(file, study, plan, instrument, lambda *_: None, lambda: None)
         status = session.run(interrupts)
     file.close(status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.campaigns import SENDER_SATURATED, Evidence, SimulatedTreatment, campaign
-from vnetbench.explain.anomalies import find_anomalies, normality_sentence, unseen_path_parts
+from vnetbench.explain.anomalies import find_abnormal_medians, unseen_path_parts, unusual_evidence_sentence
 from vnetbench.explain.explain import explain
 
 pytestmark = pytest.mark.pure
@@ -16,17 +16,17 @@ LOSSY: Evidence = {**SENDER_SATURATED, "timeouts_per_s": 2.0}
 
 
 def test_a_healthy_path_has_no_anomaly() -> None:
-    assert find_anomalies([SENDER_SATURATED] * 3) == {}
+    assert find_abnormal_medians([SENDER_SATURATED] * 3) == {}
 
 
 def test_an_anomaly_needs_half_of_the_trials() -> None:
-    assert find_anomalies([LOSSY, LOSSY, CLEAN]) == {"timeouts_per_s": 2.0}
-    assert find_anomalies([LOSSY, CLEAN, CLEAN]) == {}
+    assert find_abnormal_medians([LOSSY, LOSSY, CLEAN]) == {"timeouts_per_s": 2.0}
+    assert find_abnormal_medians([LOSSY, CLEAN, CLEAN]) == {}
 
 
 def test_without_cpu_times_the_cpus_are_unseen() -> None:
     assert "the CPUs of the load" in unseen_path_parts([{"rtt_us": 1.0}])
-    assert "Not observed: the CPUs of the load" in normality_sentence([{"rtt_us": 1.0}])
+    assert "Not observed: the CPUs of the load" in unusual_evidence_sentence([{"rtt_us": 1.0}])
 
 
 def test_a_natural_limit_beside_an_anomaly_is_neither_normal_nor_very_likely() -> None:
@@ -42,8 +42,8 @@ def test_a_natural_limit_beside_an_anomaly_is_neither_normal_nor_very_likely() -
 
 def test_what_the_study_asks_for_is_not_unusual() -> None:
     switched_off = [{**SENDER_SATURATED, "tso_off": 1.0}]
-    assert find_anomalies(switched_off) == {"tso_off": 1.0}
-    assert find_anomalies(switched_off, set_factors=["tso"]) == {}
+    assert find_abnormal_medians(switched_off) == {"tso_off": 1.0}
+    assert find_abnormal_medians(switched_off, set_factors=["tso"]) == {}
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,5 @@ def test_what_the_study_asks_for_is_not_unusual() -> None:
 def test_stops_foreign_packets_and_small_segments_are_unusual(
     metric: str, healthy: float, unusual: float
 ) -> None:
-    assert find_anomalies([{**SENDER_SATURATED, metric: healthy}]) == {}
-    assert find_anomalies([{**SENDER_SATURATED, metric: unusual}]) == {metric: unusual}
+    assert find_abnormal_medians([{**SENDER_SATURATED, metric: healthy}]) == {}
+    assert find_abnormal_medians([{**SENDER_SATURATED, metric: unusual}]) == {metric: unusual}

@@ -18,7 +18,7 @@ from vnetbench.commands.summaries import (
     read_summary_without_experiments,
 )
 from vnetbench.explain.interventions.planner import analysis_block_counts
-from vnetbench.explain.interventions.series import TIME_LIMIT_S
+from vnetbench.explain.interventions.series import MAX_SERIES_DURATION_S
 from vnetbench.explain.model import CandidateCause, Explanation, Finding
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
@@ -56,7 +56,7 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
     recorded = read_summary_without_experiments(proof_file_path(results))
     first_analysis, _ = analysis_block_counts(recorded.required_precision.confidence)
     assert all(each.trial_count >= first_analysis for each in recorded.treatments[:3])
-    assert recorded.elapsed_s <= TIME_LIMIT_S
+    assert recorded.elapsed_s <= MAX_SERIES_DURATION_S
 
     shaper, buffer, *_ = read_summary_with_experiments(results).experiments
     assert (

@@ -25,7 +25,7 @@ def treatment(evidence: dict[str, float]) -> TreatmentSummary:
 def test_the_window_model_is_compared_with_the_goodput() -> None:
     result = find_model_agreement(treatment(WINDOW), "receive_window")
     assert result is not None
-    assert result.modelled_and_measured_bps["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
+    assert result.goodput_bps_by_law_or_metric["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
     assert result.text == (
         "A window of 65.5 kB and a round-trip time of 4.45 ms allow 118 Mbit/s per stream. "
         "The measured goodput is 116 Mbit/s per stream."
@@ -39,7 +39,7 @@ def test_a_goodput_far_from_the_window_model_gives_no_check() -> None:
 def test_the_loss_models_are_compared_with_the_goodput() -> None:
     result = find_model_agreement(treatment(LOSS), "path_loss")
     assert result is not None
-    assert result.modelled_and_measured_bps["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
+    assert result.goodput_bps_by_law_or_metric["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
     assert "with reno and" in result.text and "measured goodput is 60.0 Mbit/s per stream" in result.text
 
 

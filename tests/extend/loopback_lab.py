@@ -51,7 +51,7 @@ class LoopbackTestbed:
         """Return no forwarders: the kernel hands the data over."""
         return {}
 
-    def reset_delay_line_counters(self) -> None:
+    def reset_delay_line_counters_and_seeds(self) -> None:
         """Do nothing: there is no delay line."""
 
     def read_delay_line_counters(self) -> Sequence[Mapping[str, Any]]:

@@ -46,7 +46,7 @@ class NetspeedReport(LineReport):
             return False
         return any(pattern.match(line) for pattern in (_TITLE, _INTERVAL, _MEAN))
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if title := _TITLE.match(line):
             self.version, self.streams = title["version"], int(title["streams"])

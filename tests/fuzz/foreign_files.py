@@ -69,7 +69,7 @@ def _import_file(path: Path) -> None:
                 continue
             store.start_log(log.display_path)
             _read_log(log, store)
-            store.finish_log(log.content_digest)
+            store.finish_log_or_drop_duplicate(log.content_digest)
         for workload in store.count_runs_by_workload():
             for summary in store.run_summaries(workload):
                 check_run(store.load_log_name_and_run(summary.run_id)[1])

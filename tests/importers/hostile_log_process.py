@@ -32,7 +32,7 @@ def read_log(path: Path) -> int:
         for item in parse_log(decode_lines(stream)):
             store.add_item(path.name, item)
             count += 1
-        store.finish_log(b"")
+        store.finish_log_or_drop_duplicate(b"")
     return count
 
 

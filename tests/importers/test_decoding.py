@@ -71,7 +71,7 @@ def test_chunk_boundaries_do_not_change_lines(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_very_long_line_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "READ_CHUNK_BYTES", 64)
-    monkeypatch.setattr(decoding, "SPLIT_LINES_ABOVE_BYTES", 1024)
+    monkeypatch.setattr(decoding, "MAX_UNSPLIT_LINE_BYTES", 1024)
     lines = read(b"x" * 10_000 + b"\nend\n")
 
     assert lines[-1] == "end"

@@ -51,7 +51,7 @@ def store_logs(logs: dict[str, str], factors: dict[str, Level] | None = None) ->
         store.start_log(name)
         for item in parse_log(text.splitlines(), TOY):
             store.add_item(name, item)
-        store.finish_log(text.encode())
+        store.finish_log_or_drop_duplicate(text.encode())
     return store
 
 

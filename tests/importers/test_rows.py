@@ -70,14 +70,14 @@ def read_items(
 
 
 def test_rows_end_at_the_first_other_line() -> None:
-    rows = _TWO_NUMBERS.match_lines(["1 2", "---", "3", "no row", "4"])
+    rows = _TWO_NUMBERS.match_leading_rows(["1 2", "---", "3", "no row", "4"])
 
     assert rows == [("1", "2", ""), ("", "", ""), ("3", "", "")]
 
 
 def test_a_row_never_continues_on_the_next_line() -> None:
-    assert _TWO_NUMBERS.match_lines(["1", "2 3"]) == [("1", "", ""), ("2", "3", "")]
-    assert _TWO_NUMBERS.match_lines(["1", "", "2"]) == [("1", "", "")]
+    assert _TWO_NUMBERS.match_leading_rows(["1", "2 3"]) == [("1", "", ""), ("2", "3", "")]
+    assert _TWO_NUMBERS.match_leading_rows(["1", "", "2"]) == [("1", "", "")]
 
 
 def test_hidden_lines_are_no_rows() -> None:

@@ -13,7 +13,7 @@ from openpyxl import Workbook
 from vnetbench.errors import BenchError
 from vnetbench.importers.runs import Run
 from vnetbench.importers.table import is_table_file_name, read_table_mapping, read_table_runs, workbook_parts
-from vnetbench.importers.table.mapping import SCALE_BY_METRIC_AND_CELL_UNIT
+from vnetbench.importers.table.mapping import SCALE_BY_METRIC_UNIT_AND_CELL_UNIT
 from vnetbench.study.problems import StudyError
 
 pytestmark = pytest.mark.pure
@@ -198,7 +198,7 @@ def test_invalid_and_huge_workbooks_are_refused(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(BenchError, match='has no sheet "Other"'):
         _read_bytes('sheet = "Other"' + STREAMS, _make_workbook([["streams", "rate"]]), "a.xlsx")
     for limit, message in (
-        ("MAX_WORKBOOK_BYTES", "unpacks to"),
+        ("MAX_UNPACKED_WORKBOOK_BYTES", "unpacks to"),
         ("MAX_WORKBOOK_TAGS", "XML tags"),
         ("MAX_STYLE_TAGS", "XML tags"),
         ("MAX_WORKBOOK_PARTS", "parts"),
@@ -218,7 +218,7 @@ def test_the_mapping_in_the_documentation_is_valid() -> None:
         "goodput_bps", "receiver_busy_percent", "receiver_cycles_per_byte", "rtt_us",
     ]  # fmt: skip
     assert mapping.skip == {17, 18}
-    assert all(unit in page for units in SCALE_BY_METRIC_AND_CELL_UNIT.values() for unit in units)
+    assert all(unit in page for units in SCALE_BY_METRIC_UNIT_AND_CELL_UNIT.values() for unit in units)
 
 
 def test_a_table_is_recognized_by_its_file_name() -> None:

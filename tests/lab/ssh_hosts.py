@@ -187,7 +187,7 @@ def create_hosts(*names: str) -> Iterator[HostNetwork]:
             # By its id, since sshd overwrites the environment that holds its testbed's label.
             host.sshd.terminate()
             host.sshd.wait()
-        registry.remove_testbed(NAME)
+        registry.remove_testbed_and_list_remaining_groups(NAME)
         for place in ("/var/tmp", ROOT):
             subprocess.run(["umount", "--lazy", place], check=True)
 

@@ -37,7 +37,7 @@ class Part:
 
 
 def record_removals(monkeypatch: pytest.MonkeyPatch, closed: list[str]) -> None:
-    monkeypatch.setattr(registry, "remove_testbed", closed.append)
+    monkeypatch.setattr(registry, "remove_testbed_and_list_remaining_groups", closed.append)
 
 
 def without_init(kind: type[Any], **attributes: object) -> Any:

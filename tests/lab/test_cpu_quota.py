@@ -115,7 +115,7 @@ def test_groups_of_a_killed_bench_are_found_and_removed(hierarchy: CgroupHierarc
     # As if everything with this /run had been killed: only the groups are left of the testbed.
     (registry.REGISTRY_FOLDER / "t-limited.json").unlink()
     assert "t-limited" in control_groups.testbeds_with_leftover_groups()
-    registry.remove_testbed("t-limited")
+    registry.remove_testbed_and_list_remaining_groups("t-limited")
     assert groups(hierarchy, "t-limited") == []
 
 
@@ -277,7 +277,7 @@ def test_groups_of_others_may_vanish_during_the_search(
 
     monkeypatch.setattr(os, "scandir", vanish)
     monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
-    control_groups.remove_groups("t-own")
+    control_groups.remove_groups_and_list_remaining("t-own")
     assert not own.exists() and others.exists()
 
 
@@ -293,7 +293,7 @@ def test_an_ended_bench_is_distinguished_from_a_process_with_its_id(
         (tmp_path / f"vnb.{name}.a1.{bench}").mkdir()
     monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
     assert control_groups.testbeds_with_leftover_groups() == {"t-gone", "t-gone-too"}
-    control_groups.remove_groups("t-gone")
+    control_groups.remove_groups_and_list_remaining("t-gone")
     assert control_groups.testbeds_with_leftover_groups() == {"t-gone-too"}
 
 
@@ -304,7 +304,8 @@ def test_a_group_whose_process_does_not_end_is_reported(
     (group / "process").mkdir(parents=True)  # Like a process in it, this prevents the removal.
     monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
     monkeypatch.setattr(control_groups, "REMOVAL_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(registry, "remove_testbed", control_groups.remove_groups)
+    remove = control_groups.remove_groups_and_list_remaining
+    monkeypatch.setattr(registry, "remove_testbed_and_list_remaining_groups", remove)
     monkeypatch.setattr(
         registry,
         "list_registered_and_leftover_testbeds",

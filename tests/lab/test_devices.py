@@ -229,7 +229,7 @@ def test_open_vswitch_of_a_killed_bench_is_removed() -> None:
     os.kill(builder.pid, signal.SIGKILL)
     builder.wait()
     assert open_vswitch.switch_threads(make_topology("t-killed-ovs", NetnsShape("openvswitch")))
-    registry.remove_testbed("t-killed-ovs")
+    registry.remove_testbed_and_list_remaining_groups("t-killed-ovs")
     assert registry.testbed_pids("t-killed-ovs") == []
     assert not (registry.REGISTRY_FOLDER / "t-killed-ovs").exists()
 

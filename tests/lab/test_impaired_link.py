@@ -163,7 +163,7 @@ def test_a_trial_resets_the_counters_before_its_load(monkeypatch: pytest.MonkeyP
         def interfaces_by_forwarding_agent(self) -> dict[str, tuple[str, ...]]:
             return {}
 
-        def reset_delay_line_counters(self) -> None:
+        def reset_delay_line_counters_and_seeds(self) -> None:
             done.append("counts")
 
     def run(*_: object) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from tests import fixtures
 from vnetbench.campaign.instrument import LabInstrument
-from vnetbench.campaign.interrupts import Interrupts
+from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.estimate.latency import count_histogram_values
 from vnetbench.estimate.summarize import summarize
@@ -34,7 +34,7 @@ max_trials = 2
 def run_campaign(path: Path, workload: str, factors: str) -> CampaignSummary:
     study = fixtures.make_study(f'title = "Requests"\nworkload = "{workload}"\n[factors]\n{factors}\n{SHORT}')
     file, plan = fixtures.create_results_file(path / "r.vnb", study)
-    with Interrupts() as interrupts:
+    with SignalHandler() as interrupts:
         instrument = LabInstrument(NetnsLab(study.testbed, "t-requests"), study.testbed)
         campaign = CampaignSession(file, study, plan, instrument, lambda sentence, index: None, lambda: None)
         assert campaign.run(interrupts) == "finished"

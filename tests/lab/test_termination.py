@@ -98,7 +98,7 @@ def test_a_control_group_whose_process_has_another_run_folder_is_left_alone(
         other.stdout.readline()
         (group / control_groups.PROCS_FILE_NAME).write_text(f"{other.pid}\n")
         assert control_groups.testbeds_with_leftover_groups() == set()
-        assert control_groups.remove_groups("t-other") == []
+        assert control_groups.remove_groups_and_list_remaining("t-other") == []
         (group / control_groups.PROCS_FILE_NAME).write_text(f"{os.getpid()}\n")
         assert control_groups.testbeds_with_leftover_groups() == {"t-other"}
         other.communicate()

@@ -38,7 +38,7 @@ def build() -> Iterator[Build]:
 
     yield build_one
     for topology in topologies:
-        registry.remove_testbed(topology.testbed_name)
+        registry.remove_testbed_and_list_remaining_groups(topology.testbed_name)
 
 
 def is_reachable(topology: NetnsTopology, pair: int = 1, size: int = 0) -> bool:
@@ -146,7 +146,7 @@ def test_the_network_passes_jumbo_frames_after_its_mtu_is_set(build: Build, vswi
     for endpoint in topology.endpoints:
         with netlink.open_in_namespace(endpoint.namespace) as ipr:
             ipr.link("set", index=netlink.interface_index(ipr, endpoint.interface), mtu=9000)
-    assert builder.read_network_mtu(topology) == 9000
+    assert builder.read_smallest_mtu_between_vnics(topology) == 9000
     assert is_reachable(topology, size=9000)
 
 
@@ -154,7 +154,7 @@ def test_two_testbeds_are_independent_of_each_other(build: Build) -> None:
     first, second = build("t-one", NetnsShape()), build("t-two", NetnsShape())
     assert is_reachable(first)
     assert is_reachable(second)
-    registry.remove_testbed(first.testbed_name)
+    registry.remove_testbed_and_list_remaining_groups(first.testbed_name)
     assert is_reachable(second)
 
 
@@ -203,7 +203,7 @@ def test_a_name_can_be_registered_only_once() -> None:
         with pytest.raises(BenchError, match="lab down t-name"):
             registry.register_testbed("t-name", "a test", {})
     finally:
-        registry.remove_testbed("t-name")
+        registry.remove_testbed_and_list_remaining_groups("t-name")
 
 
 def test_leftovers_of_a_killed_builder_are_found_and_removed() -> None:
@@ -228,7 +228,7 @@ def test_leftovers_of_a_killed_builder_are_found_and_removed() -> None:
     builder.wait()
     assert not registry.find_testbed("t-killed").is_in_use
     assert namespace_name("t-killed", "a1") in netlink.list_namespaces()
-    registry.remove_testbed("t-killed")
+    registry.remove_testbed_and_list_remaining_groups("t-killed")
     assert not [n for n in netlink.list_namespaces() if n.startswith(namespace_name("t-killed", ""))]
     assert _labelled("t-killed") == []
 
@@ -237,7 +237,7 @@ def test_a_truncated_entry_still_names_its_testbed() -> None:
     registry.REGISTRY_FOLDER.mkdir(parents=True, exist_ok=True)
     (registry.REGISTRY_FOLDER / "t-cut.json").write_text('{"purpose": "a te')
     assert registry.find_testbed("t-cut").purpose == "creation was interrupted"
-    registry.remove_testbed("t-cut")
+    registry.remove_testbed_and_list_remaining_groups("t-cut")
     assert "t-cut" not in [e.name for e in registry.list_registered_and_leftover_testbeds()]
 
 

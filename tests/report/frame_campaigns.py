@@ -94,7 +94,7 @@ def forwarding_campaign() -> CampaignSummary:
         found,
         workload=FRAMES,
         deciding_metric="throughput_fps",
-        published_table_name="packet-forwarding-2011",
+        published_table_named_by_study="packet-forwarding-2011",
     )
 
 
@@ -130,7 +130,7 @@ def soak_campaign() -> CampaignSummary:
     seconds = [_measured(device, 5e5, 1.0) for _ in range(600)]
     lost = tuple(itertools.accumulate(step.sent - step.received for step in seconds))
     values = {"forwarding_rate_fps": sum(step.received for step in seconds) / len(seconds)}
-    point = replace(_point(0, 0, values, ()), duration_s=600.0, outstanding_frames=lost)
+    point = replace(_point(0, 0, values, ()), duration_s=600.0, outstanding_frames_at_interval_ends=lost)
     treatment = _treatment(0, {"frame_load": 5e5}, [point])
     found = campaign("Soak", "Is anything lost?", [FactorLevels("frame_load", (5e5,))], [treatment])
     return replace(found, workload=SOAK, deciding_metric="forwarding_rate_fps")

@@ -121,7 +121,7 @@ def test_a_soak_shows_when_frames_were_lost(soak: CampaignSummary) -> None:
     outstanding = [row["outstanding"] for row in chart.rows]
     assert (
         outstanding == sorted(outstanding)
-        and outstanding[-1] == soak.treatments[0].points[0].outstanding_frames[-1] > 0
+        and outstanding[-1] == soak.treatments[0].points[0].outstanding_frames_at_interval_ends[-1] > 0
     )
     assert chart.rows[-1]["time_s"] == 600 and len(chart.rows) <= 200
 
@@ -151,11 +151,11 @@ def test_a_campaign_is_compared_with_the_published_values_of_the_same_levels(
         if each.varying_levels_without_direction == {"adapter": "e1000", "vcpu_pin": "1"}
     )
     # e1000,"1,1",#1: unidirectional 20261 [16602, 21713], bidirectional 25227 [21484, 27698]
-    assert compared.published_by_setting["1,1"] == {
+    assert compared.published_by_non_factor_cells["1,1"] == {
         "forward": ValueWithRange(20261, 16602, 21713),
         "both": ValueWithRange(25227, 21484, 27698),
     }
-    assert bidirectional_ratio(compared.published_by_setting["1,1"]) == pytest.approx(25227 / 20261)
+    assert bidirectional_ratio(compared.published_by_non_factor_cells["1,1"]) == pytest.approx(25227 / 20261)
     measured = [point.values["throughput_fps"] for point in forwarding.treatments[6].points]
     assert compared.measured_by_direction["forward"] == ValueWithRange(
         sum(measured) / 3, min(measured), max(measured)
@@ -166,14 +166,16 @@ def test_the_number_of_queues_selects_one_published_value(forwarding: CampaignSu
     queued = tuple(replace(t, factors={**t.factors, "queues": 8}) for t in forwarding.treatments)
     comparison = compare_with_published(replace(forwarding, treatments=queued))
     assert comparison is not None and all(
-        list(each.published_by_setting) == ["8,8"] for each in comparison.treatments
+        list(each.published_by_non_factor_cells) == ["8,8"] for each in comparison.treatments
     )
 
 
 def test_treatments_without_published_values_have_an_empty_comparison(forwarding: CampaignSummary) -> None:
     unknown = tuple(replace(t, factors={**t.factors, "vcpu_pin": "3"}) for t in forwarding.treatments)
     comparison = compare_with_published(replace(forwarding, treatments=unknown))
-    assert comparison is not None and all(not each.published_by_setting for each in comparison.treatments)
+    assert comparison is not None and all(
+        not each.published_by_non_factor_cells for each in comparison.treatments
+    )
 
 
 @pytest.mark.parametrize("width", [80, 200])

@@ -108,7 +108,7 @@ def test_a_command_in_markdown_stays_inside_its_code_span(tmp_path: Path) -> Non
 
 def test_json_of_a_stopped_search_without_a_time_limit_has_null(hostile: CampaignSummary) -> None:
     stopped = replace(
-        hostile.treatments[0], stopped_search={"parameters": {"time_limit_s": math.inf, "x": [1.5]}}
+        hostile.treatments[0], stopped_search_result={"parameters": {"time_limit_s": math.inf, "x": [1.5]}}
     )
     document = json.loads(campaign_json(replace(hostile, treatments=(stopped,))))
     assert document["treatments"][0]["stopped_search"] == {"parameters": {"time_limit_s": None, "x": [1.5]}}

@@ -42,7 +42,8 @@ def tuning() -> CampaignSummary:
         treatment(rng, index, {"streams": 4, "mtu": mtu, "lro": lro}, mean * GBIT, order=4)
         for index, ((mtu, lro), mean) in enumerate(means.items())
     ]
-    return replace(campaign("Tuning", "What gains?", factors, measured), level_combination=ONE_AT_A_TIME)
+    tuning = campaign("Tuning", "What gains?", factors, measured)
+    return replace(tuning, level_combination_method=ONE_AT_A_TIME)
 
 
 def test_a_treatment_is_named_by_its_change(tuning: CampaignSummary) -> None:
@@ -65,12 +66,12 @@ def test_each_ratio_to_the_baseline_has_an_interval(tuning: CampaignSummary) -> 
 
 def test_the_answer_gives_the_effect_of_each_change(tuning: CampaignSummary) -> None:
     answer = answer_question(merge_sparse_design_into_one_factor(tuning))
-    (headline,) = answer.headline_effect
+    (headline,) = answer.headline_effect_sentences
     assert (
         headline.startswith("Goodput is 0.4")
         and "times as high with LRO off as with the baseline" in headline
     )
-    gain, no_change = answer.other_effects
+    gain, no_change = answer.other_effect_sentences
     assert gain.startswith("Goodput is 1.4") and "with MTU 9000 as with the baseline (95 % " in gain
     assert no_change.startswith(
         "No significant difference in goodput between MTU 9000, LRO off and the baseline (×"

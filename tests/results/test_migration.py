@@ -67,7 +67,7 @@ def test_opening_a_recorded_file_to_read_does_not_change_it(tmp_path: Path, name
     path = unpack_recorded_file(name, tmp_path)
     before = path.read_bytes()
     with closing(ResultsFile.open_to_read(path)) as file:
-        assert list(file.trials()) and file.facts() and file.testbeds()
+        assert list(file.trials()) and file.facts() and file.testbed_descriptions_by_shape()
         assert summarize(file).treatments
     assert path.read_bytes() == before and schema_version(path) == RECORDED[name]
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
@@ -79,13 +79,13 @@ def test_a_private_copy_and_a_file_migrated_in_place_contain_the_same_data(tmp_p
     trials = read_trials(path)
     with closing(ResultsFile.open_to_read(path)) as file:
         estimates = [treatment.metrics for treatment in summarize(file).treatments]
-        facts, testbeds = file.facts(), file.testbeds()
+        facts, testbeds = file.facts(), file.testbed_descriptions_by_shape()
     resume_and_close(path)
     assert schema_version(path) == SCHEMA_VERSION
     assert read_trials(path) == trials
     with closing(ResultsFile.open_to_read(path)) as file:
         assert [treatment.metrics for treatment in summarize(file).treatments] == estimates
-        assert (file.facts(), file.testbeds()) == (facts, testbeds)
+        assert (file.facts(), file.testbed_descriptions_by_shape()) == (facts, testbeds)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -166,7 +166,7 @@ def only_trial(path: Path) -> TrialRecord:
 
 def only_testbed(path: Path) -> dict[str, object]:
     with closing(ResultsFile.open_to_read(path)) as file:
-        return file.testbeds()["bridge pairs=1"]
+        return file.testbed_descriptions_by_shape()["bridge pairs=1"]
 
 
 IMPORTED_2 = {
@@ -337,7 +337,7 @@ def test_text_that_is_no_json_object_is_kept(tmp_path: Path) -> None:
         db.execute("UPDATE testbed SET description = '[1, 2]'")
         db.execute("UPDATE trial SET notes = '[]'")
     with closing(ResultsFile.open_to_read(path)) as file, pytest.raises(BenchError, match="not an object"):
-        file.testbeds()
+        file.testbed_descriptions_by_shape()
     resume_and_close(path)
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT description FROM testbed").fetchone() == ("[1, 2]",)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.search.search_parameters import PARAMETERS, ScriptedDevice, sharp_limit
-from vnetbench.estimate.search_steps import format_lossy_load
+from vnetbench.estimate.search_steps import format_note_on_loss_below_kept_load
 from vnetbench.search.bayesian import BayesianSearch
 from vnetbench.search.interface import GoalResult, SearchStep
 from vnetbench.search.methods import run_search
@@ -35,7 +35,7 @@ def test_a_lossy_range_of_seven_percent_is_found_and_named(from_fps: float, seed
 
     assert result.throughput_fps == pytest.approx(from_fps, rel=ONE_GOAL.relative_width)
     assert result.lossy_load_fps is not None and from_fps < result.lossy_load_fps < 1.07 * from_fps
-    assert "no single limit" in format_lossy_load(result.lossy_load_fps)
+    assert "no single limit" in format_note_on_loss_below_kept_load(result.lossy_load_fps)
 
 
 def test_a_device_with_one_limit_has_no_lossy_load() -> None:

@@ -11,7 +11,7 @@ from tests.search.search_parameters import PARAMETERS
 from vnetbench.search.bayesian import BayesianSearch
 from vnetbench.search.interface import SearchEstimate, SearchStep, SentAndReceivedFrames
 from vnetbench.search.methods import SEARCH_BY_METHOD, estimate_from_steps, run_search
-from vnetbench.search.stability import find_throughput_range
+from vnetbench.search.stability import find_range_if_throughput_changed
 
 LIMIT_FPS = 1e6
 ONE_GOAL = replace(PARAMETERS, goals=(0.0,), time_limit_s=60)
@@ -35,7 +35,7 @@ FAST, SLOW = [LIMIT_FPS] * 10, [0.7 * LIMIT_FPS] * 10
 
 
 def test_a_throughput_that_falls_during_the_search_drifts_and_the_range_has_both() -> None:
-    found = find_throughput_range(
+    found = find_range_if_throughput_changed(
         measure_steps(FAST + SLOW, SHARES + SLOWER_SHARES), 0.0, 0.9 * LIMIT_FPS, 0.95
     )
 
@@ -45,7 +45,7 @@ def test_a_throughput_that_falls_during_the_search_drifts_and_the_range_has_both
 
 def test_a_throughput_that_recovers_was_disturbed() -> None:
     steps = measure_steps(FAST + SLOW + FAST, SHARES + SLOWER_SHARES + SHARES)
-    found = find_throughput_range(steps, 0.0, LIMIT_FPS, 0.9)
+    found = find_range_if_throughput_changed(steps, 0.0, LIMIT_FPS, 0.9)
 
     assert found is not None and found.change == "disturbance"
 
@@ -54,13 +54,13 @@ def test_a_throughput_that_recovers_was_disturbed() -> None:
 def test_a_constant_throughput_has_no_range(noise: float) -> None:
     steps = measure_steps(FAST + FAST, SHARES + SLOWER_SHARES, noise)
 
-    assert find_throughput_range(steps, 0.0, LIMIT_FPS, 0.95) is None
+    assert find_range_if_throughput_changed(steps, 0.0, LIMIT_FPS, 0.95) is None
 
 
 def test_too_few_steps_show_no_change() -> None:
     steps = measure_steps([LIMIT_FPS] * 2 + [0.5 * LIMIT_FPS] * 3, SHARES[:5])
 
-    assert find_throughput_range(steps, 0.0, LIMIT_FPS, 0.95) is None
+    assert find_range_if_throughput_changed(steps, 0.0, LIMIT_FPS, 0.95) is None
 
 
 @dataclass
@@ -114,7 +114,7 @@ def test_the_expected_time_is_within_the_time_limit_and_ends_at_zero() -> None:
     spent_s = 0.0
     for step, estimate in zip(result.steps, estimates, strict=False):
         spent_s += step.duration_s + ONE_GOAL.settle_s
-        assert 0 <= estimate.remaining_s <= ONE_GOAL.time_limit_s - spent_s + 1e-6
+        assert 0 <= estimate.expected_remaining_s <= ONE_GOAL.time_limit_s - spent_s + 1e-6
 
 
 def test_a_stopped_search_covers_a_noisy_throughput() -> None:

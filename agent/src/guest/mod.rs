@@ -65,12 +65,12 @@ fn set_up_and_serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
     let port = HostPort::wait_and_open()?;
     loop {
         port.wait_for_host();
-        serve_host(&port, serve)?;
+        serve_host_in_child_process(&port, serve)?;
     }
 }
 
 /// Serves one host in a process of its own. It ends when the host disconnects, so that no state remains for the next host.
-fn serve_host(port: &HostPort, serve: fn() -> ExitCode) -> Result<()> {
+fn serve_host_in_child_process(port: &HostPort, serve: fn() -> ExitCode) -> Result<()> {
     // SAFETY: this process has only one thread, so that the child holds no locks of other threads.
     match unsafe { libc::fork() } {
         -1 => Err(Error::system(

@@ -42,7 +42,7 @@ pub struct JournalFile {
 }
 
 /// A journal that is to be restored, or why there is nothing to restore.
-pub enum JournalToRestore {
+pub enum JournalState {
     Entries(JournalFile),
     /// No knob was changed, or the agent never started.
     Nothing,
@@ -73,9 +73,9 @@ impl JournalFile {
     }
 
     /// Locks and reads the journal of a killed agent. First ends an agent that still runs (SIGTERM), and waits for it.
-    pub fn end_agent_and_read(folder: &JournalFolder) -> Result<JournalToRestore, String> {
+    pub fn end_agent_and_read(folder: &JournalFolder) -> Result<JournalState, String> {
         let Some(mut file) = folder.open_journal()? else {
-            return Ok(JournalToRestore::Nothing);
+            return Ok(JournalState::Nothing);
         };
         end_agent_and_lock(&file).map_err(|error| format!("{folder}: {error}"))?;
         let read_error = |error| format!("cannot read the journal in {folder}: {error}");
@@ -84,7 +84,7 @@ impl JournalFile {
             .st_nlink
             == 0
         {
-            return Ok(JournalToRestore::RestoredByAgent);
+            return Ok(JournalState::RestoredByAgent);
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(read_error)?;
@@ -92,9 +92,9 @@ impl JournalFile {
             format!("line {line} of the journal in {folder} is invalid; restore the settings that it lists by hand, then remove the folder")
         })?;
         Ok(match head {
-            Some(head) if head.boot != read_boot_id() => JournalToRestore::EarlierBoot,
-            _ if settings.is_empty() => JournalToRestore::Nothing,
-            _ => JournalToRestore::Entries(Self { file, settings }),
+            Some(head) if head.boot != read_boot_id() => JournalState::EarlierBoot,
+            _ if settings.is_empty() => JournalState::Nothing,
+            _ => JournalState::Entries(Self { file, settings }),
         })
     }
 

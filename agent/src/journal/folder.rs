@@ -41,7 +41,8 @@ impl JournalFolder {
                 "the name of an agent's folder must begin with {FOLDER_NAME_PREFIX}"
             )));
         }
-        let path = absolute_path(path, name).map_err(|error| error_message(error.to_string()))?;
+        let path = absolute_path_without_trailing_slash(path, name)
+            .map_err(|error| error_message(error.to_string()))?;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let descriptor = open(&path, flags, Mode::empty()).map_err(|error| {
             error_message(match error {
@@ -113,7 +114,10 @@ impl JournalFolder {
 /// Returns the absolute path of `path`, which ends in `last_component` without a slash.
 ///
 /// A trailing slash would follow a symbolic link.
-fn absolute_path(path: &Path, last_component: OsString) -> io::Result<PathBuf> {
+fn absolute_path_without_trailing_slash(
+    path: &Path,
+    last_component: OsString,
+) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(path)?;
     Ok(absolute
         .parent()

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use self::entries::{JournalFile, JournalToRestore, OriginalSetting};
+use self::entries::{JournalFile, JournalState, OriginalSetting};
 use self::folder::JournalFolder;
 use crate::knobs;
 use vnetbench_system::error::{Error, Result};
@@ -130,16 +130,16 @@ fn try_restore_from_folder(folder_path: &Path) -> std::result::Result<Vec<String
     let as_lines = |error| vec![error];
     let folder = JournalFolder::open_validated(folder_path).map_err(as_lines)?;
     let mut lines = match JournalFile::end_agent_and_read(&folder).map_err(as_lines)? {
-        JournalToRestore::RestoredByAgent => {
+        JournalState::RestoredByAgent => {
             return Ok(vec![
                 "the agent was still running and has restored all settings".into(),
             ]);
         }
-        JournalToRestore::EarlierBoot => {
+        JournalState::EarlierBoot => {
             vec!["the machine has restarted, so no changed settings are left".into()]
         }
-        JournalToRestore::Nothing => vec!["the agent had changed no settings".into()],
-        JournalToRestore::Entries(entries) => match restore_settings(entries.original_settings()) {
+        JournalState::Nothing => vec!["the agent had changed no settings".into()],
+        JournalState::Entries(entries) => match restore_settings(entries.original_settings()) {
             (lines, failures) if !failures.is_empty() => return Err([lines, failures].concat()),
             (lines, _) if lines.is_empty() => {
                 vec!["all settings already have their original values".into()]

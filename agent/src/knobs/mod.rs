@@ -130,7 +130,7 @@ impl Knob {
                 napi::read_common_realtime_priority(&open()?).map(|first| json!(first))
             }
             Self::Cpus => cpus::read_main_thread_cpus().map(|list| json!(list.to_string())),
-            Self::Ports => Ok(json!(ports::format_configured_ports())),
+            Self::Ports => Ok(json!(ports::format_allowed_ports())),
         };
         unsupported_as_null(value)
     }
@@ -199,7 +199,7 @@ impl Knob {
                 cpus::set_cpus_of_agent_threads(&list)
             }
             Self::Ports => {
-                ports::configure_ports(values::parse_port_range(value)?);
+                ports::set_allowed_ports(values::parse_port_range(value)?);
                 Ok(())
             }
         })

@@ -104,7 +104,7 @@ pub fn parse_placement(value: &Value) -> Result<IrqPlacement> {
 
 /// Parses a port range; an empty string means any port.
 pub fn parse_port_range(value: &Value) -> Result<AllowedPorts> {
-    let ports = value.as_str().and_then(ports::parse_configured_ports);
+    let ports = value.as_str().and_then(ports::parse_allowed_ports);
     ports
         .ok_or_else(|| invalid_value_error(value, "a port range first-last from 1024 on, or empty"))
 }

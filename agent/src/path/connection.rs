@@ -107,14 +107,14 @@ pub fn probe_through_new_connection(
     Ok(result)
 }
 
-/// Runs a probe, and calls `on_answer` for each answer with whether it is the large one.
+/// Runs a probe, and calls `on_answer_with_is_large` for each answer with whether it is the large one.
 fn run_probe(
     from: IpAddr,
     to: SocketAddr,
     length: usize,
     waker: &Waker,
     deadline: Instant,
-    mut on_answer: impl FnMut(bool),
+    mut on_answer_with_is_large: impl FnMut(bool),
 ) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
     socket.bind(&SockAddr::from(SocketAddr::new(from, 0)))?;
@@ -140,10 +140,10 @@ fn run_probe(
     connection.write_all(&message)?;
     let mut answer = vec![0; HEADER_BYTES];
     connection.read_exact(&mut answer)?;
-    on_answer(false);
+    on_answer_with_is_large(false);
     answer.resize(message.len(), 0);
     connection.read_exact(&mut answer)?;
-    on_answer(true);
+    on_answer_with_is_large(true);
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use super::connection;
 use super::protocol::ProbeProtocol;
 use super::socket::{MAX_PACKET_BYTES, ip_udp_header_bytes, open_unfragmented_udp_socket};
 use super::wire::{
-    self, HEADER_BYTES, PROBE_MAGIC, PROBE_SIZED_ANSWER_MAGIC, SMALL_ANSWER_BYTES,
+    self, FULL_SIZE_ANSWER_MAGIC, HEADER_BYTES, PROBE_MAGIC, SMALL_ANSWER_BYTES,
     SMALL_ANSWER_MAGIC, Token,
 };
 use vnetbench_system::error::{Error, Result};
@@ -173,7 +173,7 @@ fn send_probe_and_await_answers(
             Err(error) => return Err(error.into()),
         };
         match wire::read_header(&answer[..length.min(answer.len())]) {
-            Some((PROBE_SIZED_ANSWER_MAGIC, answered))
+            Some((FULL_SIZE_ANSWER_MAGIC, answered))
                 if answered == token && length == probe.len() =>
             {
                 has_probe_sized = true;

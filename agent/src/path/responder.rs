@@ -16,7 +16,7 @@ use super::connection;
 use super::protocol::ProbeProtocol;
 use super::socket::{MAX_PACKET_BYTES, open_unfragmented_udp_socket};
 use super::wire::{
-    self, PROBE_MAGIC, PROBE_SIZED_ANSWER_MAGIC, SMALL_ANSWER_BYTES, SMALL_ANSWER_MAGIC,
+    self, FULL_SIZE_ANSWER_MAGIC, PROBE_MAGIC, SMALL_ANSWER_BYTES, SMALL_ANSWER_MAGIC,
 };
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
@@ -95,7 +95,7 @@ impl PathResponders {
                 "{MAX_RESPONDERS} paths are already open, which is the maximum. Close one of them first"
             )));
         }
-        let socket = ports::try_ports(|port| ResponderSocket::open(&request, port))?;
+        let socket = ports::open_on_allowed_port(|port| ResponderSocket::open(&request, port))?;
         let start = || {
             let port = socket.port()?;
             let waker = Arc::new(Waker::new()?);
@@ -146,7 +146,7 @@ fn answer_next_probe(socket: &Socket, buffer: &mut [u8]) -> rustix::io::Result<(
         return Ok(());
     };
     let token = *token;
-    wire::write_header(buffer, PROBE_SIZED_ANSWER_MAGIC, &token);
+    wire::write_header(buffer, FULL_SIZE_ANSWER_MAGIC, &token);
     let errno = match sendto(socket, &buffer[..length], SendFlags::empty(), &from) {
         Ok(_) => 0,
         Err(error) => error.raw_os_error(),

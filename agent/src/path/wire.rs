@@ -7,7 +7,7 @@
 /// The magic number of a probe.
 pub const PROBE_MAGIC: &[u8; 4] = b"VNBP";
 /// The magic number of the answer that is as long as the probe.
-pub const PROBE_SIZED_ANSWER_MAGIC: &[u8; 4] = b"VNBL";
+pub const FULL_SIZE_ANSWER_MAGIC: &[u8; 4] = b"VNBL";
 /// The magic number of the small answer, which passes a path with a smaller MTU in this direction.
 pub const SMALL_ANSWER_MAGIC: &[u8; 4] = b"VNBS";
 /// The length of magic number and token.

@@ -6,13 +6,13 @@ use serde::Serialize;
 use vnetbench_counters::driver::{DriverCounterChanges, DriverCounterReader, DriverReading};
 use vnetbench_counters::observer::ObserverRequest;
 use vnetbench_counters::path_state::{PathState, PathStateReader, PathStateReading};
-use vnetbench_counters::processes::{ProcessChanges, ProcessScanner, ProcessesReading};
+use vnetbench_counters::processes::{BusyProcessScanner, ProcessChanges, ProcessesReading};
 use vnetbench_system::error::Result;
 
 /// The sources that a trial reads only at its start and its end.
 pub struct BoundarySources {
     driver: Option<DriverCounterReader>,
-    processes: Option<ProcessScanner>,
+    processes: Option<BusyProcessScanner>,
     path_state: PathStateReader,
 }
 
@@ -45,7 +45,8 @@ impl BoundarySources {
     ) -> Result<Self> {
         Ok(Self {
             driver: interface.map(DriverCounterReader::open),
-            processes: counts_whole_kernel.then(|| ProcessScanner::new(request.testbed_threads())),
+            processes: counts_whole_kernel
+                .then(|| BusyProcessScanner::new(request.testbed_threads())),
             path_state: PathStateReader::open(request.namespace())?,
         })
     }

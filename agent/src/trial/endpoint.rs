@@ -128,7 +128,7 @@ impl ConnectAddress {
 
 /// How an endpoint meets the other one.
 #[derive(Debug)]
-pub enum EndpointAddress {
+pub enum ConnectionMethod {
     /// Through its interface: frames need no connection.
     Port,
     /// Listens at this address.
@@ -139,7 +139,7 @@ pub enum EndpointAddress {
     ConnectIperf3(Box<Route>, Box<TestParameters>),
 }
 
-impl EndpointAddress {
+impl ConnectionMethod {
     /// Returns whether the connections are of VSOCK.
     pub fn is_vsock(&self) -> bool {
         self.domain() == Some(Domain::VSOCK)

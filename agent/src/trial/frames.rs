@@ -107,7 +107,7 @@ pub fn build_frame_parameters(
         sink: parameters.sink.unwrap_or_default(),
         pacing: parameters.pacing.unwrap_or_default(),
         rejected_frames: parameters.rejected_frames.unwrap_or_default(),
-        settle: Duration::from_secs_f64(settle_s),
+        end_after_silence: Duration::from_secs_f64(settle_s),
         shares_cpus: parameters.shares_cpus.unwrap_or(false),
     };
     check_sizes_and_weights(&frames)?;
@@ -186,7 +186,7 @@ mod tests {
             (1, None, None)
         );
         assert_eq!(frames.mac_to, [2, 0, 0, 0, 0, 2]);
-        assert_eq!(frames.settle, Duration::from_millis(100));
+        assert_eq!(frames.end_after_silence, Duration::from_millis(100));
         let nulls = json!({"frames_per_s": null, "frames": null, "flows": null, "vary_addresses": null,
             "ip_version": null, "vlan_tags": null, "generator": null, "sink": null, "pacing": null, "settle_s": null,
             "shares_cpus": null});

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use socket2::Socket;
 
 use super::conductor::Conductor;
-use super::endpoint::EndpointAddress;
+use super::endpoint::ConnectionMethod;
 use super::fault::FaultKind;
 use super::message::ConductorMessage;
 use super::parameters::PartName;
@@ -48,20 +48,21 @@ pub enum ConnectionPlan {
 
 impl ConnectionPlan {
     /// Returns the plan for a load, and the answer of `trial.prepare` if it does not depend on connections.
-    pub fn open(load: Option<(EndpointAddress, Load)>) -> Result<(Self, Option<Value>)> {
+    pub fn open(load: Option<(ConnectionMethod, Load)>) -> Result<(Self, Option<Value>)> {
         Ok(match load {
             None => (Self::None, Some(json!(Ready::default()))),
-            Some((EndpointAddress::Listen(address), load)) => {
+            Some((ConnectionMethod::Listen(address), load)) => {
                 let streams = load.roles.len();
-                let (listener, port) = listener::listen(&address, streams, &load.socket_options)?;
+                let (listener, port) =
+                    listener::listen_and_return_port(&address, streams, &load.socket_options)?;
                 let answer = json!({ "port": port });
                 (Self::Listener(listener, load), Some(answer))
             }
-            Some((EndpointAddress::Connect(route), load)) => (Self::Connect(route, load), None),
-            Some((EndpointAddress::ConnectIperf3(route, request), load)) => {
+            Some((ConnectionMethod::Connect(route), load)) => (Self::Connect(route, load), None),
+            Some((ConnectionMethod::ConnectIperf3(route, request), load)) => {
                 (Self::Iperf3(route, request, load), None)
             }
-            Some((EndpointAddress::Port, load)) => (Self::Port(load), None),
+            Some((ConnectionMethod::Port, load)) => (Self::Port(load), None),
         })
     }
 }
@@ -135,7 +136,7 @@ impl Conductor {
         let (load, sockets) = match connection_plan {
             ConnectionPlan::None => return Ok(true),
             ConnectionPlan::Port(load) => {
-                streams.create_frame_streams(&load, &self.make_end_callback())?;
+                streams.create_and_start_frame_streams(&load, &self.make_end_callback())?;
                 return Ok(true);
             }
             ConnectionPlan::Listener(listener, load) => {
@@ -167,7 +168,12 @@ impl Conductor {
         let Some(flows) = self.open_flows_unless_stopped(&load, &sockets)? else {
             return Ok(false);
         };
-        streams.create_socket_streams(&load, sockets, flows, &self.make_end_callback())?;
+        streams.create_and_start_socket_streams(
+            &load,
+            sockets,
+            flows,
+            &self.make_end_callback(),
+        )?;
         Ok(true)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::endpoint::{ConnectAddress, EndpointAddress};
+use super::endpoint::{ConnectAddress, ConnectionMethod};
 use super::limits::{check_positive_count, reject_parameter};
 use super::parameters::{self, PartName, WorkloadName};
 use super::requests::{TrialPrepareRequest, parse_sample_interval};
@@ -23,7 +23,7 @@ const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
 
 impl TrialPrepareRequest {
     /// Checks the request's load and returns it with the endpoint's address.
-    pub fn build_load(&mut self) -> Result<(EndpointAddress, Load)> {
+    pub fn build_load(&mut self) -> Result<(ConnectionMethod, Load)> {
         let address = self.choose_endpoint_address()?;
         let secret = self
             .secret
@@ -61,8 +61,8 @@ impl TrialPrepareRequest {
             _ => self.build_single_part_load(secret, options)?,
         };
         let address = match (address, self.derive_iperf3_test_parameters(&load)?) {
-            (EndpointAddress::Connect(route), Some(request)) => {
-                EndpointAddress::ConnectIperf3(route, request)
+            (ConnectionMethod::Connect(route), Some(request)) => {
+                ConnectionMethod::ConnectIperf3(route, request)
             }
             (address, _) => address,
         };
@@ -70,18 +70,18 @@ impl TrialPrepareRequest {
         Ok((address, load))
     }
 
-    fn choose_endpoint_address(&self) -> Result<EndpointAddress> {
+    fn choose_endpoint_address(&self) -> Result<ConnectionMethod> {
         if self.workload == WorkloadName::Frames {
             return match (self.listen, self.connect) {
-                (None, None) => Ok(EndpointAddress::Port),
+                (None, None) => Ok(ConnectionMethod::Port),
                 _ => reject_parameter(
                     "the workload frames accepts neither listen nor connect".into(),
                 ),
             };
         }
         match (self.listen, self.connect) {
-            (Some(at), None) => Ok(EndpointAddress::Listen(at.address())),
-            (None, Some(to)) => Ok(EndpointAddress::Connect(Box::new(to.route()))),
+            (Some(at), None) => Ok(ConnectionMethod::Listen(at.address())),
+            (None, Some(to)) => Ok(ConnectionMethod::Connect(Box::new(to.route()))),
             _ => reject_parameter("name either listen or connect".into()),
         }
     }
@@ -330,7 +330,7 @@ mod tests {
         let both = json!([{"id": 1, "role": "source"}, {"id": 2, "role": "sink"}]);
         for changes in [json!({}), json!({"streams": both})] {
             let (address, _) = plan(changes).expect("valid").load.expect("streams");
-            assert!(matches!(address, EndpointAddress::ConnectIperf3(..)));
+            assert!(matches!(address, ConnectionMethod::ConnectIperf3(..)));
         }
         let sinks_first = json!([{"id": 1, "role": "sink"}, {"id": 2, "role": "source"}]);
         let many: Vec<Value> = (0..129)

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use socket2::Domain;
 
 use self::conductor::Conductor;
-use self::endpoint::EndpointAddress;
+use self::endpoint::ConnectionMethod;
 use self::lifecycle::ConnectionPlan;
 use self::message::ConductorMessage;
 use self::ready::{ConnectionState, Ready};
@@ -101,7 +101,7 @@ impl Trials {
                 None => CycleScope::System,
             },
             includes_system_counters: plan.system,
-            without_ipv6: address.and_then(EndpointAddress::domain) == Some(Domain::IPV4),
+            without_ipv6: address.and_then(ConnectionMethod::domain) == Some(Domain::IPV4),
         };
         let counter_sources = CounterSources::open(scope, plan.observer)?;
         let (connection_plan, answer) = ConnectionPlan::open(plan.load)?;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::boundary::BoundaryChanges;
 use super::fault::FaultKind;
-use super::socket_detail::{ReceiveMemory, SocketDetail};
+use super::socket_detail::{ReceiveMemory, SocketDetailByRole};
 use vnetbench_counters::socket_memory::SocketMemory;
 use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_counters::{Counters, CpuWork, observer};
@@ -207,7 +207,7 @@ pub struct TcpSample {
     pub notsent_bytes: u32,
     /// Further values, for the first streams only.
     #[serde(flatten)]
-    pub detail: Option<SocketDetail>,
+    pub detail: Option<SocketDetailByRole>,
 }
 
 impl TcpSample {
@@ -229,7 +229,7 @@ impl TcpSample {
             sndbuf_limited_s: seconds(now.sndbuf_limited_us, then.sndbuf_limited_us),
             unacked: now.unacked,
             notsent_bytes: now.notsent_bytes,
-            detail: SocketDetail::between(role, then, now),
+            detail: SocketDetailByRole::between(role, then, now),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::endpoint::{ConnectAddress, EndpointAddress, ListenAddress};
+use super::endpoint::{ConnectAddress, ConnectionMethod, ListenAddress};
 use super::limits::reject_parameter;
 use super::parameters::{self, PartName, WorkloadName};
 use vnetbench_counters::observer;
@@ -121,7 +121,7 @@ pub struct TrialPlan {
     /// How long connecting may take.
     pub timeout: Duration,
     /// The endpoint's address and load; `None` for `observe`.
-    pub load: Option<(EndpointAddress, Load)>,
+    pub load: Option<(ConnectionMethod, Load)>,
     /// What `observe` observes; empty for other workloads.
     pub observer: observer::ObserverRequest,
 }

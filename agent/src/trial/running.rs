@@ -91,7 +91,7 @@ impl Conductor {
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
         let cpu_at_start = read_thread_cpu_time();
-        streams.start_schedules(start);
+        streams.start_schedules_and_port_observation(start);
         streams.start_due_parts(start, start);
         // Fails only if the request no longer waits.
         let _ = started.try_send(Ok(timespec_to_nanos(clock)));
@@ -118,7 +118,7 @@ impl Conductor {
         let load_end = running.load_end_state.unwrap_or_else(|| LoadEnd {
             at: Instant::now(),
             outstanding: streams.count_unanswered_due_requests(ended),
-            enforcement_cpu: Duration::ZERO,
+            traffic_cpu_time: Duration::ZERO,
         });
         LoadOutcome {
             reason,
@@ -129,7 +129,7 @@ impl Conductor {
             first_boundary,
             instrument: InstrumentCost {
                 sampler_cpu: read_thread_cpu_time()
-                    .saturating_sub(cpu_at_start + load_end.enforcement_cpu),
+                    .saturating_sub(cpu_at_start + load_end.traffic_cpu_time),
                 sampler_realtime: is_realtime,
                 ..series.instrument
             },
@@ -158,7 +158,7 @@ struct LoadEnd {
     at: Instant,
     outstanding: Option<u64>,
     /// CPU time of this thread that was spent on traffic, not on sampling.
-    enforcement_cpu: Duration,
+    traffic_cpu_time: Duration,
 }
 
 impl RunningTrial<'_> {
@@ -220,7 +220,7 @@ impl RunningTrial<'_> {
         self.load_end_state = Some(LoadEnd {
             at: now,
             outstanding: self.streams.count_unanswered_due_requests(self.load_end),
-            enforcement_cpu: Duration::ZERO,
+            traffic_cpu_time: Duration::ZERO,
         });
     }
 
@@ -240,7 +240,7 @@ impl RunningTrial<'_> {
         let before = read_thread_cpu_time();
         self.streams.enforce_command();
         if let Some(load_end) = &mut self.load_end_state {
-            load_end.enforcement_cpu = read_thread_cpu_time().saturating_sub(before);
+            load_end.traffic_cpu_time = read_thread_cpu_time().saturating_sub(before);
         }
         self.server.notify_load_end();
     }

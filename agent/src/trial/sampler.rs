@@ -11,7 +11,7 @@ use super::report::{
     StreamSample, StreamSampleCounters, TcpSample,
 };
 use super::socket_detail::MAX_DETAILED_STREAMS_PER_PART_AND_ROLE;
-use super::turns::{MAX_READ_PER_SAMPLE, Turns};
+use super::turns::{MAX_READ_PER_SAMPLE, RoundRobinSelector};
 use vnetbench_counters::load_thread::{self, LoadThread, ThreadReading};
 use vnetbench_counters::observer::{self, Observer, ObserverReading};
 use vnetbench_counters::socket_memory::{self, SocketDropMeter};
@@ -50,11 +50,11 @@ pub struct Sampler {
     streams: Vec<(Arc<Stream>, StreamMeters)>,
     /// The number of streams that have details.
     detailed_streams: usize,
-    detail_turns: Turns,
+    detail_turns: RoundRobinSelector,
     threads: Vec<Arc<LoadThread>>,
     /// The last reading of each thread.
     thread_readings: Vec<ThreadReading>,
-    thread_turns: Turns,
+    thread_turns: RoundRobinSelector,
 }
 
 /// The meters of one stream, which keep state between readings.
@@ -123,10 +123,10 @@ impl Sampler {
             streams: metered_streams.collect(),
             sources,
             detailed_streams,
-            detail_turns: Turns::default(),
+            detail_turns: RoundRobinSelector::default(),
             thread_readings: vec![ThreadReading::default(); threads.len()],
             threads,
-            thread_turns: Turns::default(),
+            thread_turns: RoundRobinSelector::default(),
         }
     }
 
@@ -183,7 +183,7 @@ impl Sampler {
         let threads = self.threads.iter().zip(&mut self.thread_readings);
         for (index, (thread, reading)) in threads.enumerate() {
             if turn.includes(index) {
-                *reading = reading.followed_by(thread.cpu_and_wait_time(), at);
+                *reading = reading.next_reading(thread.cpu_and_wait_time(), at);
             }
         }
         Snapshot {

@@ -48,7 +48,7 @@ impl RemoteIperf3Server {
     /// Returns the fault that ends the trial. The server's own message replaces `stream_fault` where it says more.
     pub fn choose_fault(&self, stream_fault: Option<Fault>) -> Option<Fault> {
         let server_message = match (self, &stream_fault) {
-            (Self::Running(test), Some(_)) => test.wait_for_failure_reason(),
+            (Self::Running(test), Some(_)) => test.wait_until_timeout_for_failure_reason(),
             (Self::Running(test), None) => test.failure_message(),
             (Self::None | Self::Negotiated(_), _) => None,
         };

@@ -12,7 +12,7 @@ pub const MAX_DETAILED_STREAMS_PER_PART_AND_ROLE: usize = 64;
 /// The detailed values of one stream's socket.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub enum SocketDetail {
+pub enum SocketDetailByRole {
     /// The socket of a source.
     Source(SourceDetail),
     /// The socket of a sink.
@@ -70,7 +70,7 @@ pub struct ReceiveMemory {
     rmem_bytes: u32,
 }
 
-impl SocketDetail {
+impl SocketDetailByRole {
     /// Returns the values at `now`, and the increase of the counters since the last details up to `then`.
     ///
     /// Returns `None` if `now` did not read details, or if there are none before.

@@ -46,7 +46,7 @@ impl Streams {
     /// Creates the streams of a load from its sockets and starts their threads.
     ///
     /// `sockets` and `flows` have the load's order; `flows` is empty unless the load sends datagrams.
-    pub fn create_socket_streams(
+    pub fn create_and_start_socket_streams(
         &mut self,
         load: &Load,
         sockets: Vec<Socket>,
@@ -65,7 +65,7 @@ impl Streams {
     }
 
     /// Creates the streams of a `frames` load and starts their threads.
-    pub fn create_frame_streams(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
+    pub fn create_and_start_frame_streams(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
         let [
             LoadPart {
                 workload: Workload::Frames(request),
@@ -117,7 +117,7 @@ impl Streams {
     }
 
     /// Sets the start time of all schedules: requests, datagrams and frames at a fixed rate.
-    pub fn start_schedules(&self, start: Instant) {
+    pub fn start_schedules_and_port_observation(&self, start: Instant) {
         for pacing in self.all.iter().filter_map(|stream| stream.pacing()) {
             pacing.schedule.set_start_once(start);
         }

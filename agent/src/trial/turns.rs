@@ -5,23 +5,23 @@ pub const MAX_READ_PER_SAMPLE: usize = 16;
 
 /// Chooses a few of many elements for each sample, in turn.
 #[derive(Default)]
-pub struct Turns {
+pub struct RoundRobinSelector {
     first: usize,
 }
 
 /// The elements whose turn it is.
 #[derive(Clone, Copy)]
-pub struct Turn {
+pub struct RoundRobinSelection {
     first: usize,
     count: usize,
     of: usize,
 }
 
-impl Turns {
+impl RoundRobinSelector {
     /// Returns the next `max` of `count` elements, and all if there are not more.
-    pub fn next(&mut self, count: usize, max: usize) -> Turn {
+    pub fn next(&mut self, count: usize, max: usize) -> RoundRobinSelection {
         if count <= max {
-            return Turn {
+            return RoundRobinSelection {
                 first: 0,
                 count,
                 of: count,
@@ -29,7 +29,7 @@ impl Turns {
         }
         let first = self.first % count;
         self.first = first + max;
-        Turn {
+        RoundRobinSelection {
             first,
             count: max,
             of: count,
@@ -37,7 +37,7 @@ impl Turns {
     }
 }
 
-impl Turn {
+impl RoundRobinSelection {
     /// Returns whether it is this element's turn.
     pub fn includes(&self, index: usize) -> bool {
         index < self.of && (index + self.of - self.first) % self.of < self.count
@@ -48,7 +48,7 @@ impl Turn {
 mod tests {
     use super::*;
 
-    fn chosen(turns: &mut Turns, count: usize, max: usize) -> Vec<usize> {
+    fn chosen(turns: &mut RoundRobinSelector, count: usize, max: usize) -> Vec<usize> {
         let turn = turns.next(count, max);
         (0..count + 2)
             .filter(|&index| turn.includes(index))
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn few_elements_are_read_each_time() {
-        let mut turns = Turns::default();
+        let mut turns = RoundRobinSelector::default();
         for _ in 0..3 {
             assert_eq!(chosen(&mut turns, 2, 2), [0, 1]);
         }
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn many_elements_are_read_in_turn() {
-        let mut turns = Turns::default();
+        let mut turns = RoundRobinSelector::default();
         assert_eq!(chosen(&mut turns, 5, 2), [0, 1]);
         assert_eq!(chosen(&mut turns, 5, 2), [2, 3]);
         assert_eq!(chosen(&mut turns, 5, 2), [0, 4]);

@@ -95,7 +95,7 @@ def _connect_vms(testbed: NetnsTopology, ends: tuple[Vm, ...]) -> None:
         for end, vswitch in zip(ends, (testbed.vswitches[0], testbed.vswitches[-1]), strict=True):
             builder.add_vm_port(switch, end, netlink.interface_index(switch, vswitch))
     for end in ends:
-        builder.assign_addresses(end)
+        builder.configure_vm_network(end)
 
 
 def _disconnect_vms(testbed: NetnsTopology, ends: tuple[Vm, ...]) -> None:

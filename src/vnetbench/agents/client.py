@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from vnetbench.agents.messages import InvalidMessage, check_reply
 from vnetbench.agents.sample_lines import SAMPLE_METHOD, SampleLines, is_sample
-from vnetbench.agents.transport import Transport, has_too_many_values, parse_message
+from vnetbench.agents.transport import Transport, has_too_many_values, parse_message_or_none
 from vnetbench.printable import make_printable
 
 PROTOCOL_VERSION = 3
@@ -130,7 +130,7 @@ class AgentClient:
                 if is_sample(line):
                     self.sample_lines.append(line)
                     continue
-                message = parse_message(line)
+                message = parse_message_or_none(line)
                 if not isinstance(message, dict):  # Another program may have written to the agent's output.
                     continue
                 if message.get("method") == SAMPLE_METHOD:

@@ -19,7 +19,7 @@ MAX_LIST_LENGTH = 1024
 _MAX_REASON_CHARACTERS = 200
 
 Count = Annotated[int, Field(ge=0, le=2**64)]
-Duration = Annotated[float, Field(ge=0, le=2**64, allow_inf_nan=False)]
+NonNegativeNumber = Annotated[float, Field(ge=0, le=2**64, allow_inf_nan=False)]
 PortNumber = Annotated[int, Field(ge=0, lt=2**32)]
 """Ports of VSOCK have 32 bits."""
 Scalar = bool | int | float | str | None
@@ -131,7 +131,7 @@ class _PathProbe(_Message):
     forward: bool
     reverse: bool
     reason: str
-    rtt_us: Duration | None = None
+    rtt_us: NonNegativeNumber | None = None
 
 
 class _ServerProbe(_Message):
@@ -140,18 +140,18 @@ class _ServerProbe(_Message):
 
 
 class _Impairments(_Message):
-    delay_us: Duration
-    jitter_us: Duration
-    loss: Duration
-    reorder: Duration
+    delay_us: NonNegativeNumber
+    jitter_us: NonNegativeNumber
+    loss: NonNegativeNumber
+    reorder: NonNegativeNumber
 
 
 class _DelayLineCounts(_Message):
-    cpu_s: Duration
-    elapsed_s: Duration
+    cpu_s: NonNegativeNumber
+    elapsed_s: NonNegativeNumber
     queue_drops: Count
     port_drops: Count
-    lateness_p50_us: Duration | None
+    lateness_p50_us: NonNegativeNumber | None
 
 
 class _DelayLineDirection(_Message):
@@ -229,17 +229,17 @@ class _StreamTotals(_Message):
 class _Pacing(_Message):
     due: Count = 0
     sent: Count = 0
-    lateness_p99_us: Duration | None = None
+    lateness_p99_us: NonNegativeNumber | None = None
 
 
 class _InstrumentTotals(_Message):
-    sampler_cpu_s: Duration = 0.0
-    sampler_lateness_max_s: Duration = 0.0
+    sampler_cpu_s: NonNegativeNumber = 0.0
+    sampler_lateness_max_s: NonNegativeNumber = 0.0
     events_lost: Count = 0
     pacing: _Pacing | None = None
 
 
-class _Watched(_Message):
+class _WatchedThreadOrInterface(_Message):
     name: str
     is_gone: bool = False
 
@@ -275,12 +275,12 @@ class _TrialEnd(_Message):
     sink_dropped: Count = 0
     instrument: _InstrumentTotals = _InstrumentTotals()
     streams: Annotated[list[_StreamTotals], Field(max_length=MAX_LIST_LENGTH)] = []
-    threads: Annotated[list[_Watched], Field(max_length=MAX_LIST_LENGTH)] = []
-    interfaces: Annotated[list[_Watched], Field(max_length=MAX_LIST_LENGTH)] = []
+    threads: Annotated[list[_WatchedThreadOrInterface], Field(max_length=MAX_LIST_LENGTH)] = []
+    interfaces: Annotated[list[_WatchedThreadOrInterface], Field(max_length=MAX_LIST_LENGTH)] = []
     server: _ServerTotals | None = None
 
 
-_MODEL_BY_METHOD: Mapping[str, type[BaseModel]] = {
+_REPLY_MODEL_BY_METHOD: Mapping[str, type[BaseModel]] = {
     "agent.hello": _Hello,
     "agent.facts": _Facts,
     "knob.get": _Knobs,
@@ -305,10 +305,10 @@ def check_reply(method: str, params: Mapping[str, Any], reply: Mapping[str, Any]
         params: Its parameters.
         reply: The reply's result.
     """
-    model = _MODEL_BY_METHOD.get(method)
+    model = _REPLY_MODEL_BY_METHOD.get(method)
     if method == "trial.prepare" and params.get("listen") is not None:
         model = _Listener
-    _check_text(reply)
+    _check_reply_is_valid_json(reply)
     if model is not None:
         _check_model(model, reply)
     if method == "knob.get" and (missing := set(params.get("knobs") or ()) - set(reply["values"])):
@@ -320,7 +320,7 @@ def check_trial_end(params: Mapping[str, Any]) -> None:
     _check_model(_TrialEnd, params)
 
 
-def _check_text(reply: Mapping[str, Any]) -> None:
+def _check_reply_is_valid_json(reply: Mapping[str, Any]) -> None:
     """Raise InvalidMessage for numbers and texts that JSON and Unicode do not have: they cannot be stored."""
     try:
         json.dumps(reply, ensure_ascii=False, allow_nan=False).encode()

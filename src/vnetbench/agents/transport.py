@@ -298,7 +298,7 @@ def has_too_many_values(line: bytes) -> bool:
     return sum(line.count(each) for each in (b",", b"[", b"{")) > MAX_LINE_VALUES
 
 
-def parse_message(line: bytes) -> Any:
+def parse_message_or_none(line: bytes) -> Any:
     """Return the JSON value of a line; None if it is no JSON, or is too large or nested to be a message."""
     if has_too_many_values(line):
         return None
@@ -313,5 +313,5 @@ def _hello_request(name: str) -> bytes:
 
 
 def _is_reply_to(line: bytes, request: bytes) -> bool:
-    answer = parse_message(line)
+    answer = parse_message_or_none(line)
     return isinstance(answer, dict) and answer.get("id") == json.loads(request)["id"]

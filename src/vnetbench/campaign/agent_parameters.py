@@ -206,7 +206,7 @@ def _list_endpoint_roles(endpoint: Endpoint, workload: str, factors: Mapping[str
     return [str(stream["role"]) for stream in list_streams(workload, factors, endpoint.side)]
 
 
-def max_endpoint_threads_with_cpus(factors: Mapping[str, Level], testbed: Testbed) -> int:
+def max_threads_per_endpoint_with_own_cpus(factors: Mapping[str, Level], testbed: Testbed) -> int:
     """Return the number of threads per endpoint such that each has a CPU.
 
     A spinning thread without its own CPU would take the time slices of another.

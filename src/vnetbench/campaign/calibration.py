@@ -92,7 +92,7 @@ class _ModeRefused(TreatmentRefused):
 
 
 def _measure_ratios_to_copy_mode(
-    measure_goodput: MeasureGoodput, mode: str, goodput_bps: dict[str, list[float]]
+    measure_goodput: MeasureGoodput, mode: str, collected_goodput_bps: dict[str, list[float]]
 ) -> list[float]:
     """Return the ratios of a mode's goodput to that of `copy`, and add the goodputs.
 
@@ -103,10 +103,10 @@ def _measure_ratios_to_copy_mode(
     ratios = []
     for _ in range(COMPARISON_ROUNDS):
         copy_bps = measure_goodput(DEFAULT_SEND_MODE)
-        goodput_bps[DEFAULT_SEND_MODE].append(copy_bps)
+        collected_goodput_bps[DEFAULT_SEND_MODE].append(copy_bps)
         try:
-            goodput_bps[mode].append(measure_goodput(mode))
+            collected_goodput_bps[mode].append(measure_goodput(mode))
         except TreatmentRefused as refusal:
             raise _ModeRefused(refusal.what) from refusal
-        ratios.append(goodput_bps[mode][-1] / max(copy_bps, 1.0))
+        ratios.append(collected_goodput_bps[mode][-1] / max(copy_bps, 1.0))
     return ratios

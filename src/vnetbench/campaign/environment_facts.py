@@ -10,7 +10,7 @@ from pathlib import Path
 from vnetbench import __version__
 from vnetbench.agents.binary import agent_sha256
 from vnetbench.agents.client import AgentClient
-from vnetbench.lab.privilege import has_root, is_in_user_namespace
+from vnetbench.lab.privilege import has_root_outside_user_namespace, is_in_user_namespace
 from vnetbench.lab.testbed import Testbed
 
 LIBRARIES = ("pyroute2", "numpy", "scipy", "ruptures")
@@ -24,7 +24,11 @@ def read_bench_facts() -> dict[str, object]:
         "agent_sha256": agent_sha256(),
         "python": platform.python_version(),
         "libraries": {name: importlib.metadata.version(name) for name in LIBRARIES},
-        "privilege": "user namespace" if is_in_user_namespace() else "root" if has_root() else "user",
+        "privilege": "user namespace"
+        if is_in_user_namespace()
+        else "root"
+        if has_root_outside_user_namespace()
+        else "user",
         "cpus_allowed": len(os.sched_getaffinity(0)),
         "load_average": Path("/proc/loadavg").read_text().split()[0],
     }

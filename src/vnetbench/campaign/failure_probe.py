@@ -7,7 +7,7 @@ from typing import Any
 
 from vnetbench.agents.client import AgentError
 from vnetbench.errors import BenchError
-from vnetbench.failure_kinds import PATH_PROBE_KEY, PROBED_KINDS
+from vnetbench.failure_kinds import KINDS_THAT_TRIGGER_PATH_PROBE, PATH_PROBE_KEY
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.path_probe import PATH_MTU_KEY, TCP, UDP, probe_small_and_large_packets
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
@@ -35,7 +35,7 @@ def add_path_probe(
         uses_tcp: Whether the load's streams are TCP connections.
     """
     mtu = effective.get(PATH_MTU_KEY)
-    if failure.kind not in PROBED_KINDS or not isinstance(mtu, int):
+    if failure.kind not in KINDS_THAT_TRIGGER_PATH_PROBE or not isinstance(mtu, int):
         return
 
     def probe(protocol: str) -> dict[str, Any]:

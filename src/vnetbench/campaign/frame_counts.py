@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.campaign.load_checks import stream_totals
-from vnetbench.estimate.latency import QUANTILE_BY_PERCENTILE_NAME, histogram_quantile_us, merge_histograms
+from vnetbench.estimate.latency import (
+    QUANTILE_BY_PERCENTILE_NAME,
+    histogram_quantile_us_if_resolved,
+    merge_histograms,
+)
 from vnetbench.results.records import OBSERVE, EndpointRecord, Histogram, StepRecord
 from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.model import Level
@@ -69,7 +73,7 @@ class FrameTotals:
     def to_json(self) -> dict[str, object]:
         """Return the counts in the form stored in a step's `details`."""
         delays = {
-            name: histogram_quantile_us(self.delay_histogram, share)
+            name: histogram_quantile_us_if_resolved(self.delay_histogram, share)
             for name, share in QUANTILE_BY_PERCENTILE_NAME.items()
         }
         return {

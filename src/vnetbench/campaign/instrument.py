@@ -17,11 +17,11 @@ from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, choose_send_mode
 from vnetbench.campaign.environment_facts import read_endpoint_facts
 from vnetbench.campaign.failure_probe import add_path_probe
 from vnetbench.campaign.load_checks import failure_from_agent_error
-from vnetbench.campaign.step_series import run_step_series
+from vnetbench.campaign.step_series import run_step_series_and_final_run
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
-from vnetbench.campaign.trial_notes import device_notes
+from vnetbench.campaign.trial_notes import shared_device_cpus_notes
 from vnetbench.errors import BenchError
-from vnetbench.failure_kinds import REPLACED_TESTBED_KEY, TESTBED_CHANGED, failure_fields
+from vnetbench.failure_kinds import TESTBED_CHANGED, TESTBED_REBUILD_REASON_KEY, failure_fields
 from vnetbench.lab import control_groups
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.knobs import knob_values_if_changed
@@ -102,7 +102,7 @@ class LabInstrument:
     def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
         """See Instrument."""
         shape = self._lab.testbed_shape(load.factors)
-        calibration = load.calibration
+        calibration = load.earlier_calibration
         stored_step_count = len(load.step_series.read_stored_steps()) if load.step_series else 0
         try:
             if SEND_MODE.is_at(load.factors, "auto"):
@@ -125,7 +125,7 @@ class LabInstrument:
         effective = {**testbed_effective, **measurement.effective}
         if calibration is not None:
             effective["calibration"] = calibration
-        notes = (*device_notes(effective), *measurement.notes)
+        notes = (*shared_device_cpus_notes(effective), *measurement.notes)
         measurement = replace(measurement, effective=effective, notes=notes)
         spent_s = time.monotonic() - start - load.duration_s
         new_steps = measurement.steps[stored_step_count:]
@@ -181,7 +181,11 @@ class LabInstrument:
                 add_path_probe(failure, testbed, load.factors, effective, uses_tcp)
                 raise
 
-        return run_step_series(load, load.step_series, run_once) if load.step_series else run_once(load)
+        return (
+            run_step_series_and_final_run(load, load.step_series, run_once)
+            if load.step_series
+            else run_once(load)
+        )
 
     def take_new_facts(self) -> NewFacts:
         """See Instrument."""
@@ -265,7 +269,7 @@ def _add_replaced_testbed(
     note = f"the testbed was created anew before this trial, because the old one failed a check: {what}"
     return replace(
         measurement,
-        effective={**measurement.effective, REPLACED_TESTBED_KEY: fields},
+        effective={**measurement.effective, TESTBED_REBUILD_REASON_KEY: fields},
         notes=(*measurement.notes, note),
     )
 

@@ -12,7 +12,7 @@ class ImmediateExit(BaseException):
     """Raised during a trial when the user wants to stop immediately."""
 
 
-class Interrupts:
+class SignalHandler:
     """Handles signals while it is open. Only code inside `interruptible` is interrupted."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -27,7 +27,7 @@ class Interrupts:
         self._is_interruptible = False
         self._previous_handlers: dict[signal.Signals, object] = {}
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self) -> SignalHandler:
         for number in self.SIGNALS:
             self._previous_handlers[number] = signal.signal(number, self._handle_signal)
         return self

@@ -16,7 +16,7 @@ from vnetbench.agents.launch import start_local_agent, start_observer
 from vnetbench.campaign.agent_parameters import common_prepare_parameters, list_streams
 from vnetbench.campaign.count_checks import check_server_totals
 from vnetbench.campaign.instrument import CompletedTrial, NewFacts
-from vnetbench.campaign.load_checks import check_socket_settings, failure_from_agent_error
+from vnetbench.campaign.load_checks import check_and_return_socket_settings, failure_from_agent_error
 from vnetbench.campaign.trial import (
     TrialAbandoned,
     TrialFailedUnderLoad,
@@ -114,7 +114,7 @@ class Iperf3Instrument:
         agent = self._agent = self._agent or start_local_agent(testbed.local.name, self._label)
         observer = self._observer = self._observer or start_observer(self._label)
         if self._testbed is None:
-            server_facts = self._server_facts = _contact_server(agent, testbed)
+            server_facts = self._server_facts = _probe_server(agent, testbed)
             self._testbed = testbed
             self._new_facts.testbed_descriptions[str(testbed)] = testbed.describe()
             self._new_facts.facts_by_subject["host"] = observer.call("agent.facts")
@@ -168,7 +168,7 @@ class Iperf3Instrument:
                 )
             observer.wait(observing, "trial.prepare")
             streams: list[dict[str, Any]] = reply.answer["streams"]
-            return check_socket_settings(load.factors, streams)
+            return check_and_return_socket_settings(load.factors, streams)
 
         endpoints = {testbed.local.name: TrialEndpoint(agent, role), HOST: TrialEndpoint(observer, OBSERVE)}
         try:
@@ -195,7 +195,7 @@ class Iperf3Instrument:
         )
 
 
-def _contact_server(agent: AgentClient, testbed: iperf3_server.Iperf3Testbed) -> Mapping[str, Any]:
+def _probe_server(agent: AgentClient, testbed: iperf3_server.Iperf3Testbed) -> Mapping[str, Any]:
     server = testbed.server
     parameters: dict[str, Any] = {
         "address": server.address,

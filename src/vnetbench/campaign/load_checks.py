@@ -118,7 +118,7 @@ def refusal_from_agent_error(error: AgentError, endpoint: str) -> TreatmentRefus
     )
 
 
-def check_socket_settings(
+def check_and_return_socket_settings(
     factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]
 ) -> dict[str, object]:
     """Return the effective settings of the sockets.
@@ -146,7 +146,7 @@ def check_socket_settings(
             "waiting = busy_poll had no effect: the kernel reports SO_BUSY_POLL = 0",
             fix="use a kernel with CONFIG_NET_RX_BUSY_POLL",
         )
-    _check_transport(factors, streams)
+    _check_transport_protocol(factors, streams)
     rate_bps = _pacing_rate_bps(factors)
     # The kernel stores whole bytes per second.
     if rate_bps is not None and any(s.get("pacing_rate_bps") != rate_bps // 8 * 8 for s in streams):
@@ -181,7 +181,7 @@ def sum_zero_copy_counts(totals: Sequence[TrialEndParameters]) -> dict[str, int]
     return {name: sum(int(a[name]) for a in accounts) for name in ("in_place", "copied", "uncompleted")}
 
 
-def _check_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> None:
+def _check_transport_protocol(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> None:
     requested = TRANSPORT.read_level(factors)
     others = [str(s["id"]) for s in streams if s.get("transport", requested) != requested]
     if others:
@@ -206,7 +206,7 @@ def check_pacing_and_load(
         TreatmentRefused: The transport or the pacing had no effect.
     """
     for endpoint in endpoints:
-        _check_transport(factors, stream_totals(endpoint.totals))
+        _check_transport_protocol(factors, stream_totals(endpoint.totals))
     rate_bps = _pacing_rate_bps(factors)
     if rate_bps is None:
         return []
@@ -259,7 +259,7 @@ def _compute_stream_receive_rates_bps(samples: Sequence[Sample]) -> list[float]:
     return [8 * size / seconds for size in sums.values()]
 
 
-def check_thread_cpus(
+def check_and_return_thread_cpus(
     requested: Mapping[str, Sequence[str]], actual: Mapping[str, Sequence[str]]
 ) -> dict[str, object]:
     """Return the number of threads and their CPUs for each endpoint.

@@ -19,7 +19,7 @@ ABANDON_TIMEOUT_S = 1.0
 """How long the bench waits for the samples that the agents still hold when the user stops a trial."""
 
 
-def run_load(
+def run_load_and_measure_bench_cpu_s(
     endpoints: Mapping[str, TrialEndpoint], trial: str, sending_s: float, should_abandon: Callable[[], bool]
 ) -> float | None:
     """Run the load until each agent has ended its trial.

@@ -22,7 +22,7 @@ from vnetbench.study.model import Plan, SearchSpec, Study, Treatment
 from vnetbench.study.workloads import SEARCH_METRIC_NAMES, choose_deciding_metric
 
 OPEN_STATE = "open"
-MAX_TRIALS_UPDATED_EACH = 100
+MAX_TRIALS_UPDATING_ESTIMATE_AT_ONCE = 100
 """Up to this number of trials, each trial updates the estimate of its treatment at once."""
 NEW_TRIALS_SHARE_PER_UPDATE = 0.02
 """Above that number, this share of new trials updates it: an update reads all trials of the treatment."""
@@ -35,7 +35,7 @@ class TreatmentProgress:
     """Progress of one treatment."""
 
     treatment: Treatment
-    time_series: dict[int, TimeSeries] = field(default_factory=dict)
+    time_series_by_block: dict[int, TimeSeries] = field(default_factory=dict)
     """Time series of the deciding metric in each finished trial, by block."""
     own_warmups: dict[int, Warmup] = field(default_factory=dict)
     """Warm-up of each finished trial by its own samples only, by block."""
@@ -58,14 +58,14 @@ class TreatmentProgress:
     @property
     def trial_count(self) -> int:
         """Number of finished trials."""
-        return len(self.time_series)
+        return len(self.time_series_by_block)
 
     @property
     def needs_update(self) -> bool:
         """Whether the estimate lacks so many trials that they may change it noticeably."""
         missing = self.trial_count - len(self.deciding_values)
         return missing > 0 and (
-            self.trial_count <= MAX_TRIALS_UPDATED_EACH
+            self.trial_count <= MAX_TRIALS_UPDATING_ESTIMATE_AT_ONCE
             or missing >= NEW_TRIALS_SHARE_PER_UPDATE * self.trial_count
         )
 
@@ -131,7 +131,7 @@ class CampaignProgress:
     ) -> None:
         """Add a finished trial; `update_estimate` follows."""
         treatment = self.treatments[index]
-        treatment.time_series[block] = time_series
+        treatment.time_series_by_block[block] = time_series
         if self.study.timing.warmup_s is None:
             treatment.own_warmups[block] = find_warmup(time_series.values)
         self._setup_time_s.add(setup_s)
@@ -144,8 +144,8 @@ class CampaignProgress:
         treatment = self.treatments[index]
         if len(treatment.deciding_values) == treatment.trial_count:
             return
-        blocks = sorted(treatment.time_series)
-        by_block = [treatment.time_series[block] for block in blocks]
+        blocks = sorted(treatment.time_series_by_block)
+        by_block = [treatment.time_series_by_block[block] for block in blocks]
         own_warmups = [treatment.own_warmups[block] for block in blocks if block in treatment.own_warmups]
         warmups = find_warmups(by_block, self.study.timing, own_warmups)
         treatment.deciding_values = [
@@ -172,7 +172,9 @@ class CampaignProgress:
 
     def values_by_block(self, index: int) -> dict[int, float]:
         """Return the deciding metric of all finished trials of a treatment, by block."""
-        return dict(zip(sorted(self.treatments[index].time_series), self.deciding_values(index), strict=True))
+        return dict(
+            zip(sorted(self.treatments[index].time_series_by_block), self.deciding_values(index), strict=True)
+        )
 
     def set_search_estimate(self, estimate: SearchEstimate) -> None:
         """Set what the running search knows after a step."""
@@ -204,7 +206,9 @@ class CampaignProgress:
         if self.running_search_estimate is not None:
             since_estimate_s = time.monotonic() - self.running_search_estimate_monotonic_s
             final_run_s = self.treatments[self.running_treatment].next_duration_s
-            return max(0.0, self.running_search_estimate.remaining_s - since_estimate_s) + final_run_s
+            return (
+                max(0.0, self.running_search_estimate.expected_remaining_s - since_estimate_s) + final_run_s
+            )
         spent_s = time.monotonic() - self.running_trial_start_monotonic_s
         left_s = self.expected_trial_s(self.running_treatment) - spent_s
         return (
@@ -227,7 +231,7 @@ class CampaignProgress:
 
     def expected_setup_s(self) -> float:
         """Return the median duration of a trial without its load so far, in seconds."""
-        return self._setup_time_s.value_or(schedule.DEFAULT_SETUP_S)
+        return self._setup_time_s.value_or(schedule.ASSUMED_SETUP_S)
 
     def search_spec(self, index: int) -> SearchSpec | None:
         """Return the search of a treatment's trials with its time limit; None if they have no step series."""

@@ -10,7 +10,7 @@ from vnetbench.campaign import schedule
 from vnetbench.campaign.agent_parameters import compute_idle_duration_s
 from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, MAX_CALIBRATION_TRIALS
 from vnetbench.campaign.instrument import CompletedTrial, Instrument
-from vnetbench.campaign.interrupts import ImmediateExit, Interrupts
+from vnetbench.campaign.interrupts import ImmediateExit, SignalHandler
 from vnetbench.campaign.progress import OPEN_STATE, CampaignProgress
 from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialFailedUnderLoad, TrialLoad
 from vnetbench.estimate.stopping_rule import decide_stopping, is_analysis_due
@@ -80,7 +80,7 @@ class CampaignSession:
         self._instrument = instrument
         self._replay_stored_trials()
 
-    def run(self, interrupts: Interrupts) -> CampaignStatus:
+    def run(self, interrupts: SignalHandler) -> CampaignStatus:
         """Measure until no treatment is open, then close the instrument. Every finished trial is on disk.
 
         Returns:
@@ -93,7 +93,7 @@ class CampaignSession:
             self._warn_if_time_limit_short()
         block = 0
         try:
-            while chosen := self._treatments_of_block(block):
+            while chosen := self._choose_block_treatments_or_end_campaign(block):
                 if not self._run_block(block, chosen, interrupts):
                     return INTERRUPTED if interrupts.is_requested else FINISHED
                 if self._choose_treatments is None:
@@ -133,7 +133,7 @@ class CampaignSession:
         if isinstance(calibration, Mapping):
             self._calibrations[trial.treatment] = calibration
 
-    def _treatments_of_block(self, block: int) -> Collection[int]:
+    def _choose_block_treatments_or_end_campaign(self, block: int) -> Collection[int]:
         """Return the treatments to run in this block; empty if the campaign has ended.
 
         A chooser sees only the trials of earlier blocks, so that a resumed campaign decides as the original
@@ -157,20 +157,20 @@ class CampaignSession:
                 self._close_treatment(index, state)
         return chosen
 
-    def _run_block(self, block: int, chosen: Collection[int], interrupts: Interrupts) -> bool:
+    def _run_block(self, block: int, chosen: Collection[int], interrupts: SignalHandler) -> bool:
         """Run the block's missing trials of the chosen treatments; return False if it was cut short."""
         for index in shuffle_block(self._plan, block, chosen):
-            if block in self.progress.treatments[index].time_series:
+            if block in self.progress.treatments[index].time_series_by_block:
                 continue
             if interrupts.is_requested:
                 return False
-            if self._would_exceed_time_limit(index):
+            if self._close_treatments_if_trial_exceeds_time_limit(index):
                 return False
             self._run_trial(index, block, interrupts)
             self._report_progress()
         return True
 
-    def _would_exceed_time_limit(self, index: int) -> bool:
+    def _close_treatments_if_trial_exceeds_time_limit(self, index: int) -> bool:
         progress = self.progress
         expected = progress.expected_trial_s(index)
         expected += self._max_pending_calibration_s(index)
@@ -190,7 +190,7 @@ class CampaignSession:
         """
         for index in self.progress.open_treatments():
             treatment = self.progress.treatments[index]
-            if any(later > block for later in treatment.time_series):
+            if any(later > block for later in treatment.time_series_by_block):
                 continue
             if not is_analysis_due(treatment.trial_count, self._study.precision):
                 continue
@@ -213,7 +213,7 @@ class CampaignSession:
         study = self._study
         return complete_levels(self._plan.treatments[index].factors, study.workload, study.testbed.backend)
 
-    def _run_trial(self, index: int, block: int, interrupts: Interrupts) -> None:
+    def _run_trial(self, index: int, block: int, interrupts: SignalHandler) -> None:
         """Run one trial and store it. If it is refused or fails repeatedly, close the treatment."""
         study, levels = self._study, self._treatment_levels(index)
         next_duration_s = self.progress.treatments[index].next_duration_s
@@ -283,7 +283,7 @@ class CampaignSession:
             TrialRecord(index, block, None, start_s, load.duration_s, 0.0, fields, endpoints, failure)
         )
 
-    def _make_step_series(self, index: int, block: int, interrupts: Interrupts) -> StepSeries | None:
+    def _make_step_series(self, index: int, block: int, interrupts: SignalHandler) -> StepSeries | None:
         """Return the step series of a trial, if it has one. Each finished step is stored at once."""
         search_spec = self.progress.search_spec(index)
         if search_spec is None:

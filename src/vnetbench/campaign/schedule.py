@@ -20,15 +20,15 @@ from vnetbench.study.model import Precision, SearchSpec
 PILOT_TRIALS = 3
 MIN_TRIAL_S_UNDER_TIME_LIMIT = 0.5
 """Minimum duration of a trial under a time limit. Shorter trials have too few samples to find a warm-up."""
-DEFAULT_SETUP_S = 0.15
+ASSUMED_SETUP_S = 0.15
 """Assumed set-up time of a trial until one has been measured."""
-DEFAULT_STEP_COUNT = 20
+ASSUMED_FULL_STEP_COUNT = 20
 """Assumed number of full steps of a search until one has been measured."""
 MEDIAN_TO_MEAN_WIDTH_RATIO = math.sqrt(math.pi / 2)
 """Width of the median's interval relative to the mean's interval, for a normal distribution."""
 MAX_SEARCH_S, MIN_SEARCH_S = 600.0, 5.0
 """Bounds of a search's time limit if the study sets none."""
-MAX_STEP_SHARE_OF_SEARCH_TIME = 0.5
+MAX_SHARE_OF_SEARCH_TIME_FOR_ALL_STEPS = 0.5
 """Share of a search's time for its steps. Their set-up times are not part of their limit."""
 TIME_LIMIT_SHARE_FOR_MIN_TRIALS = 0.9
 """Share of the time limit for the minimum number of trials. The rest is for treatments that need more."""
@@ -93,7 +93,7 @@ def limit_search_time(search: SearchSpec, precision: Precision, treatment_count:
             * precision.campaign_time_limit_s
             / (treatment_count * precision.min_trials)
         )
-        limit_s = min(MAX_SEARCH_S, max(MIN_SEARCH_S, MAX_STEP_SHARE_OF_SEARCH_TIME * share))
+        limit_s = min(MAX_SEARCH_S, max(MIN_SEARCH_S, MAX_SHARE_OF_SEARCH_TIME_FOR_ALL_STEPS * share))
     return replace(search, time_limit_s=limit_s)
 
 
@@ -101,7 +101,7 @@ def expected_steps_s(search: SearchSpec) -> float:
     """Return the expected duration of a trial's steps in seconds, before any was measured."""
     return min(
         search.time_limit_s or MAX_SEARCH_S,
-        DEFAULT_STEP_COUNT * (search.step_s + search.residual_frames_wait_s + DEFAULT_SETUP_S),
+        ASSUMED_FULL_STEP_COUNT * (search.step_s + search.residual_frames_wait_s + ASSUMED_SETUP_S),
     )
 
 
@@ -115,7 +115,7 @@ def has_time_for_min_trials(
     if precision.campaign_time_limit_s is None:
         return True
     shortest = duration_s or MIN_TRIAL_S_UNDER_TIME_LIMIT
-    trials_s = treatment_count * precision.min_trials * (shortest + DEFAULT_SETUP_S)
+    trials_s = treatment_count * precision.min_trials * (shortest + ASSUMED_SETUP_S)
     return before_s + trials_s <= precision.campaign_time_limit_s
 
 

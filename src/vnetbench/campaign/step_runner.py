@@ -74,7 +74,7 @@ class StepRunner:
         """
         for _ in range(MAX_ATTEMPTS_IF_GENERATOR_BEHIND):
             step = self.run(purpose, load_fps, duration_s, burst_frames)
-            if not step.is_worth_repeating(goal):
+            if not step.needs_repeat_for_slow_generator(goal):
                 break
         return step
 

@@ -19,7 +19,7 @@ from vnetbench.estimate.search_steps import (
     MAX_RELIABLE_PACED_SHARE,
     StepResult,
     derive_search_parameters,
-    format_lossy_load,
+    format_note_on_loss_below_kept_load,
     mark_generator_limit,
 )
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
@@ -33,13 +33,13 @@ from vnetbench.study.workloads import WORKLOADS
 
 MAX_GENERATOR_STEP_DURATION_S = 0.5
 """Maximum duration of the first step, which measures the generator's maximum rate."""
-LOSS_CURVE_DECREMENT_SHARE = 0.05
+LOSS_CURVE_STEP_SHARE_OF_MAX_LOAD = 0.05
 """Share of the maximum load between two steps of the loss curve (RFC 2544, 26.3 allows up to 10 %)."""
 LOSSLESS_STEPS_TO_END_CURVE = 2
 """Number of consecutive steps without loss that end the loss curve (RFC 2544, 26.3)."""
 
 
-def run_step_series(
+def run_step_series_and_final_run(
     load: TrialLoad, step_series: StepSeries, measure: Callable[[TrialLoad], TrialMeasurement]
 ) -> TrialMeasurement:
     """Run all steps and the final run.
@@ -165,8 +165,8 @@ def _measure_loss_curve(steps: StepRunner, parameters: SearchParameters) -> tupl
         For each goal, the highest load at which it and all lower loads keep the goal.
     """
     results: list[StepResult] = []
-    for number in range(round(1 / LOSS_CURVE_DECREMENT_SHARE)):
-        load_fps = parameters.max_load_fps * (1 - LOSS_CURVE_DECREMENT_SHARE * number)
+    for number in range(round(1 / LOSS_CURVE_STEP_SHARE_OF_MAX_LOAD)):
+        load_fps = parameters.max_load_fps * (1 - LOSS_CURVE_STEP_SHARE_OF_MAX_LOAD * number)
         if load_fps < parameters.min_load_fps:
             break
         results.append(
@@ -215,4 +215,4 @@ def _search_notes(goal_results: Sequence[GoalResult], steps: Sequence[StepRecord
         elif result.limited_by == "time":
             yield f"{goal}, the search stopped at its time limit between {low} and {high} in each direction"
         if result.lossy_load_fps is not None:
-            yield f"{goal}, {format_lossy_load(result.lossy_load_fps)}"
+            yield f"{goal}, {format_note_on_loss_below_kept_load(result.lossy_load_fps)}"

@@ -16,7 +16,7 @@ from vnetbench.campaign.agent_parameters import (
     find_endpoint_role,
     frame_sources_share_cpu,
     list_streams,
-    max_endpoint_threads_with_cpus,
+    max_threads_per_endpoint_with_own_cpus,
 )
 from vnetbench.campaign.count_checks import find_count_error, kind_of_count_error
 from vnetbench.campaign.frame_checks import (
@@ -28,14 +28,14 @@ from vnetbench.campaign.frame_checks import (
 from vnetbench.campaign.frame_counts import sum_endpoint_counts
 from vnetbench.campaign.frame_ports import make_frame_port_parameters, merge_frame_backends
 from vnetbench.campaign.load_checks import (
+    check_and_return_socket_settings,
+    check_and_return_thread_cpus,
     check_pacing_and_load,
-    check_socket_settings,
-    check_thread_cpus,
     failure_from_agent_error,
     refusal_from_agent_error,
     sum_zero_copy_counts,
 )
-from vnetbench.campaign.load_run import collect_records, run_load
+from vnetbench.campaign.load_run import collect_records, run_load_and_measure_bench_cpu_s
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.campaign.trial_notes import clock_notes, delay_line_notes, instrument_notes
 from vnetbench.lab.endpoint import Endpoint
@@ -84,7 +84,7 @@ class TrialLoad:
     workload: str = TCP_STREAM
     idle_s: float = 0.0
     """Duration of the phase with requests only, before `duration_s` (workload `mixed`); whole intervals."""
-    calibration: Mapping[str, object] | None = None
+    earlier_calibration: Mapping[str, object] | None = None
     """Calibration of an earlier trial of the treatment, which `send_mode = auto` reuses."""
 
     burst_frames: int | None = None
@@ -146,11 +146,14 @@ def measure_trial(
     for name in testbed.interfaces_by_forwarding_agent():
         participants[name] = TrialEndpoint(testbed.agents[name], OBSERVE)
     participants[HOST] = TrialEndpoint(observer, OBSERVE)
-    testbed.reset_delay_line_counters()
+    testbed.reset_delay_line_counters_and_seeds()
     measurement = run_trial(
-        participants, lambda trial: _connect_pairs(testbed, observer, load, trial), load, should_abandon
+        participants,
+        lambda trial: _connect_pairs_and_check_settings(testbed, observer, load, trial),
+        load,
+        should_abandon,
     )
-    measurement = _add_delay_line_counters(measurement, testbed.read_delay_line_counters())
+    measurement = _add_delay_line_counters_and_notes(measurement, testbed.read_delay_line_counters())
     load_endpoints = [endpoint for endpoint in measurement.endpoints if endpoint.role != OBSERVE]
     if WORKLOADS[load.workload].carries_frames:
         counts = sum_endpoint_counts(load_endpoints, load.factors)
@@ -165,7 +168,7 @@ def measure_trial(
     return replace(measurement, notes=(*load_notes, *measurement.notes))
 
 
-def _add_delay_line_counters(
+def _add_delay_line_counters_and_notes(
     measurement: TrialMeasurement, lines: Sequence[Mapping[str, Any]]
 ) -> TrialMeasurement:
     """Add the counters of delay lines to the host's totals, and notes where a delay line was the limit."""
@@ -198,7 +201,7 @@ def run_trial(
         endpoint.agent.discard_events()
     try:
         effective = dict(connect(trial))
-        bench_cpu_s = run_load(endpoints, trial, load.idle_and_load_s, should_abandon)
+        bench_cpu_s = run_load_and_measure_bench_cpu_s(endpoints, trial, load.idle_and_load_s, should_abandon)
     except AgentError as error:
         raise refusal_from_agent_error(error, error.endpoint) or failure_from_agent_error(error) from error
     finally:
@@ -242,7 +245,7 @@ class _TrialPreparation:
                 "frames": None if burst is None else -(-burst // generators),
             }
         if WAITING.is_at(load.factors, "spin") and THREADS.read_level(load.factors) == "auto":
-            workload["threads"] = max_endpoint_threads_with_cpus(load.factors, testbed)
+            workload["threads"] = max_threads_per_endpoint_with_own_cpus(load.factors, testbed)
         if WORKLOADS[load.workload].has_idle_phase:
             workload["idle_s"] = load.idle_s
         self.thread_cpus = choose_thread_cpus(load.workload, load.factors, testbed, workload)
@@ -255,7 +258,7 @@ class _TrialPreparation:
         self._pairs = [(a, b, secrets.token_hex(16)) for a, b in endpoint_pairs(testbed)]
         self._streams_a, self._streams_b = (list_streams(load.workload, load.factors, side) for side in "ab")
 
-    def prepare_frames(self) -> dict[str, Any]:
+    def prepare_frames_and_collect_replies(self) -> dict[str, Any]:
         """Prepare generators and sinks of frames at both endpoints of each pair."""
         ends = [
             end
@@ -274,7 +277,7 @@ class _TrialPreparation:
         ]
         return self._wait(pending, "trial.prepare")
 
-    def prepare_sockets(self) -> dict[str, Any]:
+    def prepare_sockets_and_collect_replies(self) -> dict[str, Any]:
         """Let endpoint b of each pair listen and endpoint a connect to it."""
         factors = self._load.factors
         listening = [
@@ -313,7 +316,9 @@ class _TrialPreparation:
         return {at.name: self._testbed.agents[at.name].wait(future, method) for at, future in pending}
 
 
-def _connect_pairs(testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: str) -> dict[str, object]:
+def _connect_pairs_and_check_settings(
+    testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: str
+) -> dict[str, object]:
     """Connect all streams of all pairs, and return the checked settings of their sockets and threads."""
     preparation = _TrialPreparation(testbed, load, trial)
     targets = [(observer, testbed.observer_targets())]
@@ -326,14 +331,18 @@ def _connect_pairs(testbed: Testbed, observer: AgentClient, load: TrialLoad, tri
         for agent, watch in targets
     ]
     is_frames = WORKLOADS[load.workload].carries_frames
-    answers = preparation.prepare_frames() if is_frames else preparation.prepare_sockets()
+    answers = (
+        preparation.prepare_frames_and_collect_replies()
+        if is_frames
+        else preparation.prepare_sockets_and_collect_replies()
+    )
     for agent, future in observing:
         agent.wait(future, "trial.prepare")
     streams = [stream for answer in answers.values() for stream in answer["streams"]]
     cpus = {name: answer["thread_cpus"] for name, answer in answers.items()}
     return {
-        **check_socket_settings(load.factors, streams),
-        **check_thread_cpus(preparation.thread_cpus, cpus),
+        **check_and_return_socket_settings(load.factors, streams),
+        **check_and_return_thread_cpus(preparation.thread_cpus, cpus),
         **merge_frame_backends(answers),
         **({"rejected_frames": testbed.rejected_frame_outcome} if is_frames else {}),
     }

@@ -11,7 +11,7 @@ from typing import Any
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.messages import check_trial_end
 from vnetbench.agents.sample_lines import SAMPLE_METHOD
-from vnetbench.agents.transport import parse_message
+from vnetbench.agents.transport import parse_message_or_none
 from vnetbench.failure_kinds import AGENT_GONE
 from vnetbench.printable import make_printable
 from vnetbench.results.agent_events import parse_histogram, parse_observation, parse_stream_sample
@@ -78,7 +78,7 @@ class TrialEndpoint:
         samples: list[Sample] = []
         try:
             for line in lines:
-                params = parse_message(line)["params"]
+                params = parse_message_or_none(line)["params"]
                 if params.get("trial") == trial:
                     stores_cpu = self.stores_cpu_samples or self.role == OBSERVE
                     samples.append(_parse_sample(params, stores_cpu=stores_cpu))

@@ -97,7 +97,7 @@ def clock_notes(effective: Mapping[str, object]) -> list[str]:
     ]
 
 
-def device_notes(effective: Mapping[str, object]) -> list[str]:
+def shared_device_cpus_notes(effective: Mapping[str, object]) -> list[str]:
     """Return a note if the tester and the device under test share CPUs."""
     why = effective.get("device_cpus_unavailable")
     if why is None:

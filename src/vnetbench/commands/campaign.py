@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from vnetbench.campaign.environment_facts import read_bench_facts
-from vnetbench.campaign.interrupts import Interrupts
+from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.commands.instruments import InstrumentFactory, prepare_instrument
 from vnetbench.errors import BenchError
@@ -84,7 +84,11 @@ def resume_campaign(results: Path, console: Console) -> CampaignStatus:
     try:
         campaign = file.campaign()
         treatments = tuple(Treatment(t.index, t.factors) for t in file.treatments())
-        accelerators = {str(t["accelerator"]) for t in file.testbeds().values() if t.get("accelerator")}
+        accelerators = {
+            str(t["accelerator"])
+            for t in file.testbed_descriptions_by_shape().values()
+            if t.get("accelerator")
+        }
         series_facts = file.facts().get(INTERVENTION_FACTS_SUBJECT)
     finally:
         file.close()
@@ -131,7 +135,7 @@ def _run_session(
     try:
         with (
             create_display(console) as display,
-            Interrupts(
+            SignalHandler(
                 lambda: display.show_message(
                     "Finishing the current trial (in a search: the current step), then stopping. "
                     "Press Ctrl-C again to stop now."

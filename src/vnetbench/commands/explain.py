@@ -52,7 +52,7 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
         summary = read_summary_with_experiments(results)
         if not (is_interrupted or summary.experiments):
             empty_proof_message = format_empty_proof_error(results)
-    narrative = _select_findings(summary, chosen)
+    narrative = _build_narrative_of_treatments(summary, chosen)
     if as_json:
         click.echo(explanation_json(summary, narrative, chosen))
     else:
@@ -66,7 +66,7 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
     return 0
 
 
-def _select_findings(summary: CampaignSummary, chosen: Sequence[int]) -> Narrative:
+def _build_narrative_of_treatments(summary: CampaignSummary, chosen: Sequence[int]) -> Narrative:
     """Return the narrative, limited to the chosen treatments and to what affects every treatment."""
     from dataclasses import replace
 
@@ -85,12 +85,17 @@ def _select_findings(summary: CampaignSummary, chosen: Sequence[int]) -> Narrati
     return replace(narrative, answer=(), findings=kept)
 
 
-def _print_explanation(summary: CampaignSummary, narrative: Narrative, chosen: Sequence[int]) -> None:
+def _print_explanation(
+    summary: CampaignSummary, narrative: Narrative, chosen_treatment_indices: Sequence[int]
+) -> None:
     from vnetbench.report.tables.text_table import TrimmedLines
     from vnetbench.report.text.explanation_text import ExplanationText
     from vnetbench.report.text.time_text import time_lines
 
-    notes, lines = tuple(_explanation_notes(summary, narrative)), tuple(time_lines(summary, chosen))
+    notes, lines = (
+        tuple(_explanation_notes(summary, narrative)),
+        tuple(time_lines(summary, chosen_treatment_indices)),
+    )
     text = ExplanationText(narrative.findings_as_explanation, notes, lines)
     Console(highlight=False).print(TrimmedLines(text), crop=False)
 
@@ -102,7 +107,7 @@ def _explanation_notes(summary: CampaignSummary, narrative: Narrative) -> Iterat
     if not narrative.findings:
         yield (
             "Published results have no trials, so they cannot be explained."
-            if summary.reference_table is not None
+            if summary.represented_table is not None
             else "There are no findings."
         )
     notes = (

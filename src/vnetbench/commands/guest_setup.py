@@ -17,7 +17,7 @@ from vnetbench.lab import netlink, privilege
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.guest import accelerator, cache, hardware, initramfs, kernel, network, qemu
 from vnetbench.lab.guest.lab import QemuLab
-from vnetbench.lab.guest.prerequisites import GuestPrerequisites, fetch_qemu_and_kernel, prepare_guests
+from vnetbench.lab.guest.prerequisites import GuestPrerequisites, find_qemu_and_fetch_kernel, prepare_guests
 from vnetbench.lab.guest.topology import GUEST_TO_HOST, GuestShape
 from vnetbench.study.factors.guest_factors import ADAPTERS
 from vnetbench.study.labs import QEMU
@@ -32,7 +32,7 @@ def prepare(adapters: Sequence[str], replace_existing: bool) -> None:
     if replace_existing and not privilege.is_in_user_namespace():
         for kind in ("kernels", "initramfs", "snapshots"):
             cache.remove_least_recently_used(kind, 0)
-    fetch_qemu_and_kernel(adapters)
+    find_qemu_and_fetch_kernel(adapters)
     privilege.acquire_network_rights()
     console = Console(highlight=False)
     shapes = [GuestShape(adapter, role=GUEST_TO_HOST) for adapter in adapters]

@@ -173,7 +173,7 @@ def _read_logs(
             _store_runs_or_counters(log, store)
         if log.damage_description:
             store.add_unreadable_log(log.display_path, log.damage_description)
-        store.finish_log(log.content_digest)
+        store.finish_log_or_drop_duplicate(log.content_digest)
     store.attach_host_counters_to_runs()
 
 

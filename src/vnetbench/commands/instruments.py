@@ -14,7 +14,7 @@ from vnetbench.campaign.iperf3_instrument import Iperf3Instrument
 from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
 from vnetbench.lab.guest.lab import QemuLab, check_guest_pinning, guest_shape
-from vnetbench.lab.guest.prerequisites import GuestPrerequisites, fetch_qemu_and_kernel, prepare_guests
+from vnetbench.lab.guest.prerequisites import GuestPrerequisites, find_qemu_and_fetch_kernel, prepare_guests
 from vnetbench.lab.hosts.testbed import HostsLab
 from vnetbench.lab.netns import open_vswitch
 from vnetbench.lab.netns.testbed import NetnsLab
@@ -97,7 +97,7 @@ def _prepare_guests(study: Study, plan: Plan, console: Console) -> GuestPrerequi
         check_guest_pinning(each, study.testbed)
     shapes = list(dict.fromkeys(guest_shape(each, study.testbed) for each in levels))
     # Kernels are downloaded first: a user namespace has no route to the internet.
-    fetch_qemu_and_kernel(shape.adapter for shape in shapes)
+    find_qemu_and_fetch_kernel(shape.adapter for shape in shapes)
     privilege.acquire_network_rights()
     check_agent_binary()
     ready = prepare_guests(shapes)

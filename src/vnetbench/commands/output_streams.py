@@ -14,11 +14,11 @@ def discard_output_to_closed_pipes() -> None:
     The command then does its work to the end, and its exit code does not depend on the reader: a campaign
     goes on, and a comparison still fails.
     """
-    sys.stdout = _without_closed_pipe(sys.stdout)
-    sys.stderr = _without_closed_pipe(sys.stderr)
+    sys.stdout = _make_stream_ignoring_closed_pipe(sys.stdout)
+    sys.stderr = _make_stream_ignoring_closed_pipe(sys.stderr)
 
 
-class _DescriptorWithoutClosedPipe(io.FileIO):
+class _DescriptorIgnoringClosedPipe(io.FileIO):
     """A descriptor that leads to /dev/null from the first write that has no reader."""
 
     def write(self, data: object) -> int:
@@ -32,7 +32,7 @@ class _DescriptorWithoutClosedPipe(io.FileIO):
             return len(memoryview(data))  # type: ignore[arg-type]  # as above
 
 
-def _without_closed_pipe(stream: TextIO | None) -> TextIO:
+def _make_stream_ignoring_closed_pipe(stream: TextIO | None) -> TextIO:
     """Return a stream to the same descriptor; a stream that has none stays as it is."""
     try:
         descriptor = stream.fileno() if stream is not None else -1
@@ -41,7 +41,7 @@ def _without_closed_pipe(stream: TextIO | None) -> TextIO:
     if descriptor < 0 or not isinstance(stream, io.TextIOWrapper):
         return stream  # type: ignore[return-value]  # None without any output, as Python has it
     stream.flush()
-    raw = _DescriptorWithoutClosedPipe(descriptor, "w", closefd=False)
+    raw = _DescriptorIgnoringClosedPipe(descriptor, "w", closefd=False)
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=stream.encoding,

@@ -15,7 +15,7 @@ from vnetbench.estimate.experiments import has_same_study, short_study_hash
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.experiment_plan import ExperimentPlan, plan_first_possible_experiment
 from vnetbench.explain.explain import explain
-from vnetbench.explain.interventions.series import TIME_LIMIT_S, SeriesPlan, plan_series
+from vnetbench.explain.interventions.series import MAX_SERIES_DURATION_S, SeriesPlan, plan_series
 from vnetbench.lab import privilege
 from vnetbench.results.records import FINISHED, CampaignStatus
 from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
@@ -44,7 +44,7 @@ def run_proof(
     findings = explain(summary).findings
     if chosen:
         findings = tuple(each for each in findings if set(each.treatment_indices) & set(chosen))
-    series = plan_series(summary, findings, chosen, privilege.has_root())
+    series = plan_series(summary, findings, chosen, privilege.has_root_outside_user_namespace())
     if series is not None:
 
         def announced_series_path() -> Path:
@@ -68,7 +68,7 @@ def run_proof(
     return run_plan(planned.study, planned.plan, announced_path, console)
 
 
-def diagnose_campaign(results: Path, selector: str | None, console: Console) -> None:
+def run_diagnosis_experiments(results: Path, selector: str | None, console: Console) -> None:
     """Run the experiments after a campaign, and print why if there are none.
 
     Args:
@@ -131,7 +131,7 @@ def _print_series_plan(planned: SeriesPlan, path: Path, console: Console) -> Non
     console.print(
         f"Comparing {', '.join(changes)} with the original treatment "
         f"({treatment_phrase(planned.treatment.factors, varied)}) in {path}: short trials, interleaved, "
-        f"{TIME_LIMIT_S:.0f} s at most.",
+        f"{MAX_SERIES_DURATION_S:.0f} s at most.",
         markup=False,
     )
 

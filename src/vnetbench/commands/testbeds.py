@@ -85,7 +85,7 @@ def execute(testbed_name: str, endpoint: str, command: Sequence[str]) -> None:
         raise BenchError(
             f"{endpoint} is a guest, and guests contain no program but the agent",
             where=testbed_name,
-            fix=f"read its console log: {registry.testbed_folder(testbed_name) / endpoint}.console",
+            fix=f"read its console log: {registry.ensure_testbed_folder(testbed_name) / endpoint}.console",
         )
     prefix = namespace_name(testbed_name, "")
     parts = sorted(n.removeprefix(prefix) for n in netlink.list_namespaces() if n.startswith(prefix))
@@ -149,7 +149,7 @@ def _try_to_clean_hosts() -> bool:
             click.echo(f"Kept {left}, because process {left.owner.split(':')[0]} uses it.")
             continue
         try:
-            leftovers.clean_host(left)
+            leftovers.restore_host_and_remove_agent_folder(left)
             click.echo(f"Removed {left}.")
         except BenchError as error:
             is_clean = False
@@ -159,7 +159,7 @@ def _try_to_clean_hosts() -> bool:
 
 def _try_to_remove_testbed(testbed_name: str) -> bool:
     """Remove a testbed, print the control groups that remain, and return whether none does."""
-    remaining_groups = registry.remove_testbed(testbed_name)
+    remaining_groups = registry.remove_testbed_and_list_remaining_groups(testbed_name)
     for group in remaining_groups:
         click.echo(
             f"Cannot remove the control group {group} of the testbed {testbed_name}: "
@@ -195,7 +195,7 @@ def _end_empty_holder() -> None:
 
 def _enter_testbed_namespaces(*, create: bool = False) -> bool:
     """Enter the namespaces of the user's testbeds; return False if there are none and `create` is False."""
-    if privilege.has_root():
+    if privilege.has_root_outside_user_namespace():
         return True
     if privilege.is_in_user_namespace():
         privilege.restore_working_folder()

@@ -62,24 +62,31 @@ class ComparisonsWithBest:
 
 
 def compare_with_best_of_others(
-    values: Mapping[int, ValuesByBlock], order: Sequence[int], confidence: float, *, is_lower_better: bool
+    values: Mapping[int, ValuesByBlock],
+    indices_best_first: Sequence[int],
+    confidence: float,
+    *,
+    is_lower_better: bool,
 ) -> ComparisonsWithBest:
     """Compare each treatment with the best of the others.
 
     Args:
         values: Index of a treatment to its values by block.
-        order: All indices, best median first.
+        indices_best_first: All indices, best median first.
         confidence: The confidence of the whole statement, between 0 and 1.
         is_lower_better: Whether smaller values are better.
     """
-    comparisons = _PairwiseComparisons(values, len(order), confidence, is_lower_better)
-    rivals = order[:MAX_BEST_TREATMENTS_COMPARED_WITH_ALL]
-    candidates = tuple(i for i in order if comparisons.may_be_best(i, rivals))
+    comparisons = _PairwiseComparisons(values, len(indices_best_first), confidence, is_lower_better)
+    rivals = indices_best_first[:MAX_BEST_TREATMENTS_COMPARED_WITH_ALL]
+    candidates = tuple(i for i in indices_best_first if comparisons.may_be_best(i, rivals))
     # Without bounds for all candidates, there is no bound for their maximum.
     known = candidates if len(candidates) <= MAX_BEST_TREATMENTS_COMPARED_WITH_ALL else None
     return ComparisonsWithBest(
         candidates,
-        {i: -math.inf if known is None else comparisons.min_log_ratio_to_best(i, known) for i in order},
+        {
+            i: -math.inf if known is None else comparisons.min_log_ratio_to_best(i, known)
+            for i in indices_best_first
+        },
     )
 
 
@@ -107,7 +114,9 @@ class _PairwiseComparisons:
         if pair is None:
             return sign * math.inf
         log_ratio = -pair.log_ratio if self.is_lower_better else pair.log_ratio
-        standard_error = math.sqrt(math.fsum(each * each for each in pair.log_error_by_block.values()))
+        standard_error = math.sqrt(
+            math.fsum(each * each for each in pair.log_error_contribution_by_block.values())
+        )
         if standard_error == 0:
             return log_ratio
         critical = critical_value(
@@ -115,9 +124,9 @@ class _PairwiseComparisons:
         )
         return log_ratio + sign * critical * standard_error
 
-    def _paired_ratio(self, index: int, other: int) -> PairedRatio | None:
+    def _paired_ratio(self, index: int, base_index: int) -> PairedRatio | None:
         """Return the ratio of two treatments; None if they cannot be compared."""
-        own, base = self.values[index], self.values[other]
+        own, base = self.values[index], self.values[base_index]
         if any(value < 0 for value in (*own.values(), *base.values())):
             return None
         pair = estimate_paired_ratio(base, own)

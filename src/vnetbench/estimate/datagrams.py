@@ -16,10 +16,10 @@ SHARE_METRICS_BY_COUNT: Mapping[str, tuple[str, ...]] = {
 """The metric that counts datagrams or frames, to the metrics that are shares of that count."""
 
 IntervalSamplesByEndpoint = Mapping[str, Sequence[Sequence[Sample]]]
-"""Endpoint name to its samples, grouped by interval (`time_series.split_load_samples`)."""
+"""Endpoint name to its samples, grouped by interval (`time_series.load_samples_by_endpoint_and_interval`)."""
 
 
-def count_arrived_datagrams(sample: Sample) -> int:
+def count_distinct_arrived_datagrams(sample: Sample) -> int:
     """Return the number of datagrams that arrived in a sample, without duplicates."""
     return sum(
         _count_or_zero(x, "datagrams") - _count_or_zero(x, "duplicates")
@@ -48,7 +48,7 @@ def datagram_metrics(
     sinks = [flow for x in steady for flow in _datagram_streams(x, "sink")]
     sent = sum(_count_or_zero(flow, "datagrams") for x in steady for flow in _datagram_streams(x, "source"))
     yield "datagrams_sent_per_s", sent / steady_s
-    yield "datagrams_received_per_s", sum(map(count_arrived_datagrams, steady)) / steady_s
+    yield "datagrams_received_per_s", sum(map(count_distinct_arrived_datagrams, steady)) / steady_s
     yield from _loss_reordering_duplicate_percents(totals, warmup)
     if sinks:
         yield "jitter_us", sum(_number_or_zero(flow.details.get("jitter_us")) for flow in sinks) / len(sinks)

@@ -109,7 +109,7 @@ def _estimate_effect(
         if (pair := compare_treatments(base[others], changed[others], metric)) is not None
     ]
     confidence = summary.required_precision.confidence
-    used = _pairs_with_enough_blocks(pairs, min_blocks_for_paired_ratio(confidence))
+    used = _prefer_pairs_with_enough_blocks(pairs, min_blocks_for_paired_ratio(confidence))
     if not used:
         return None
     ratios = [pair.ratio for pair in used]
@@ -125,7 +125,7 @@ def _estimate_effect(
     )
 
 
-def _pairs_with_enough_blocks(pairs: Sequence[PairedRatio], min_blocks: int) -> Sequence[PairedRatio]:
+def _prefer_pairs_with_enough_blocks(pairs: Sequence[PairedRatio], min_blocks: int) -> Sequence[PairedRatio]:
     """Return the pairs with a finite ratio and `min_blocks` blocks, or with fewer if no pair has so many.
 
     A single ratio of zero or infinity would make the mean of all of them zero or infinite.

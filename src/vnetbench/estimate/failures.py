@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vnetbench.failure_kinds import FAILURE_KIND_KEY, PATH_PROBE_KEY, REPLACED_TESTBED_KEY
+from vnetbench.failure_kinds import FAILURE_KIND_KEY, PATH_PROBE_KEY, TESTBED_REBUILD_REASON_KEY
 from vnetbench.results.records import TrialRecord, mapping_or_empty
 
 
@@ -25,7 +25,7 @@ class FailedTrials:
 
 def failed_attempts(trial: TrialRecord) -> tuple[FailedTrials, ...]:
     """Return the failed attempt that a stored trial is or replaced; empty for an ordinary trial."""
-    replaced = mapping_or_empty(trial.effective.get(REPLACED_TESTBED_KEY))
+    replaced = mapping_or_empty(trial.effective.get(TESTBED_REBUILD_REASON_KEY))
     fields = trial.effective if trial.failure else replaced
     text = trial.failure or str(replaced.get("failure", ""))
     if not text:

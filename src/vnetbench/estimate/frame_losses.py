@@ -73,7 +73,7 @@ def locate_frame_losses(trial: TrialRecord, testbed: Mapping[str, Any]) -> Frame
     dropped = sum(int(str(endpoint.totals.get("sink_dropped", 0))) for endpoint in trial.endpoints)
     counters = path_counters(trial.endpoints, trial.effective)
     run = attribute_losses_to_locations(sent, received + dropped, counters, testbed)
-    return sum_losses_of_runs(_search_step_losses(trial, testbed) or [run])
+    return sum_losses_of_runs(_losses_of_steps_just_above_throughput(trial, testbed) or [run])
 
 
 def path_counters(endpoints: Sequence[EndpointRecord], effective: Mapping[str, object]) -> dict[str, Any]:
@@ -140,7 +140,9 @@ def sum_losses_of_runs(runs: Sequence[FrameLosses]) -> FrameLosses:
     )
 
 
-def _search_step_losses(trial: TrialRecord, testbed: Mapping[str, Any]) -> list[FrameLosses]:
+def _losses_of_steps_just_above_throughput(
+    trial: TrialRecord, testbed: Mapping[str, Any]
+) -> list[FrameLosses]:
     goal_results = read_search_result(trial).get("goal_results") or ()
     if not goal_results:
         return []
@@ -158,7 +160,7 @@ def _count_drops_by_location(counters: PathCounters, testbed: Mapping[str, Any])
     descriptions = {each["name"]: each for each in testbed.get("observed_interfaces") or ()}
     endpoints = {each["name"] for each in testbed.get("endpoints") or ()}
     entering = before_link = before_receiver = inside = 0
-    for observer, name, counts in _iterate_interface_counters(counters):
+    for observer, name, counts in _iterate_counts_by_observer_and_interface(counters):
         description = descriptions.get(name, {}) if observer == HOST else {}
         before_link += counts.get("queue_drops", 0)
         entering += counts.get("rx_dropped", 0)
@@ -182,7 +184,9 @@ def _count_drops_by_location(counters: PathCounters, testbed: Mapping[str, Any])
     }
 
 
-def _iterate_interface_counters(counters: PathCounters) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+def _iterate_counts_by_observer_and_interface(
+    counters: PathCounters,
+) -> Iterator[tuple[str, str, Mapping[str, int]]]:
     """Yield observer, interface name and counts of each watched interface."""
     for observer, by_interface in counters.get("interfaces", {}).items():
         for name, counts in by_interface.items():

@@ -53,14 +53,14 @@ class _IntervalMetric:
     """Counters in the numerator, with their weights."""
     divisor_counter: str = ""
     """The counter in the denominator; empty for time."""
-    counted_direction: str = ""
+    only_counted_direction: str = ""
     """The only direction that counts; empty for all."""
 
 
 _INTERVAL_METRICS: Mapping[str, _IntervalMetric] = {
     "goodput_bps": _IntervalMetric({"bytes": 8}),
-    "goodput_forward_bps": _IntervalMetric({"bytes": 8}, counted_direction="forward"),
-    "goodput_reverse_bps": _IntervalMetric({"bytes": 8}, counted_direction="reverse"),
+    "goodput_forward_bps": _IntervalMetric({"bytes": 8}, only_counted_direction="forward"),
+    "goodput_reverse_bps": _IntervalMetric({"bytes": 8}, only_counted_direction="reverse"),
     "transactions_per_s": _IntervalMetric({"transactions": 1}),
     "connections_per_s": _IntervalMetric({"transactions": 1}),
     "datagrams_received_per_s": _IntervalMetric({"datagrams": 1, "lost": -1}),
@@ -198,7 +198,7 @@ def trial_point(
     results = {name: value for name, value in (reported | recomputed).items() if name in METRICS}
     warmup_s = sum(time_series.interval_lengths_s[: warmup.samples])
     values = {name: each.value for name, each in results.items()}
-    notes = (_added_warmup_note(warmup_s, recomputed, reported),) if has_own_warmup else ()
+    notes = (_warmup_omitted_by_vnetbench_note(warmup_s, recomputed, reported),) if has_own_warmup else ()
     return TrialPoint(
         trial_id=trial.id,
         block=trial.block,
@@ -274,7 +274,7 @@ def describe_logs_by_tool(points: Sequence[TrialPoint]) -> list[str]:
     return sources
 
 
-def _added_warmup_note(
+def _warmup_omitted_by_vnetbench_note(
     warmup_s: float, recomputed: Mapping[str, _RoundedValue], reported: Mapping[str, _RoundedValue]
 ) -> str:
     steady = ", ".join(METRICS[name].label for name in METRICS if name in recomputed)
@@ -325,7 +325,7 @@ def _metric_of_intervals(
         sample
         for interval in intervals
         for direction, sample in interval
-        if definition.counted_direction in ("", direction)
+        if definition.only_counted_direction in ("", direction)
     ]
     terms = [
         _sum_weighted_counter(samples, name, weight) for name, weight in definition.weight_by_counter.items()

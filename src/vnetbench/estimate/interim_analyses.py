@@ -136,7 +136,7 @@ def _sequential_bounds(
     covered = [1.0]
     spent = 0.0
     for index, trials in enumerate(trial_counts):
-        covered = _below_median_chances_after_trials(
+        covered = _below_median_count_chances_after_trials(
             covered, trials - (trial_counts[index - 1] if index else 0)
         )
         rest = (error - first_error) * (index / (analysis_count - 1) if analysis_count > 1 else 0)
@@ -149,10 +149,10 @@ def _sequential_bounds(
     return bounds
 
 
-def _below_median_chances_after_trials(chances: Sequence[float], trials: int) -> list[float]:
+def _below_median_count_chances_after_trials(chances: Sequence[float], further_trials: int) -> list[float]:
     """Return the chance of each number of trials below the median after so many further trials."""
     now = np.asarray(chances, dtype=float)
-    for _ in range(trials):
+    for _ in range(further_trials):
         following = np.zeros(len(now) + 1)
         following[1:] = now
         following[:-1] += now

@@ -49,7 +49,7 @@ def count_histogram_values(histogram: Histogram) -> int:
     return sum(count for _, count in histogram)
 
 
-def histogram_quantile_us(histogram: Histogram, quantile: float) -> float | None:
+def histogram_quantile_us_if_resolved(histogram: Histogram, quantile: float) -> float | None:
     """Return the quantile (0 to 1) in µs; None if not a single value lies beyond it."""
     return _quantile_from_cumulative_us(histogram, _cumulative_counts(histogram), quantile)
 

@@ -31,7 +31,7 @@ def match_treatments(before: CampaignSummary, after: CampaignSummary) -> list[Ma
     # This compares two campaigns and needs no property of a workload.
     if before.workload != after.workload:
         return []
-    if before.reference_table is not None or after.reference_table is not None:
+    if before.represented_table is not None or after.represented_table is not None:
         return list(_match_without_conflicting_levels(before, after))
     if before.is_imported and after.is_imported:
         return list(_match_by_shared_factors(before, after))

@@ -79,7 +79,7 @@ class Ratio:
     confidence: float
     p_value: float | None
     """Two-sided p value of the hypothesis "no difference"."""
-    is_adjusted: bool = False
+    is_p_value_adjusted: bool = False
     """True if `p_value` is adjusted for multiple comparisons."""
 
 

@@ -30,9 +30,9 @@ class PairedRatio:
 
     log_ratio: float
     """Trimmed mean of the logarithms over the blocks; infinite if one treatment is zero."""
-    log_error_by_block: Mapping[int, float]
+    log_error_contribution_by_block: Mapping[int, float]
     """Each block's contribution to the error of `log_ratio`. The sum of their squares is its variance."""
-    untrimmed_block_count: int
+    block_count_after_trimming: int
     """Number of blocks that were not trimmed."""
 
     @property
@@ -43,7 +43,7 @@ class PairedRatio:
     @property
     def block_count(self) -> int:
         """Number of blocks that both treatments have."""
-        return len(self.log_error_by_block)
+        return len(self.log_error_contribution_by_block)
 
 
 def estimate_paired_ratio(base: Mapping[int, float], changed: Mapping[int, float]) -> PairedRatio | None:
@@ -109,7 +109,7 @@ def combine_paired_ratios(ratios: Sequence[PairedRatio], confidence: float) -> R
         return Ratio(value, None, None, confidence, 0.0)
     summed_errors: dict[int, float] = {}
     for each in ratios:
-        for block, error in each.log_error_by_block.items():
+        for block, error in each.log_error_contribution_by_block.items():
             summed_errors[block] = summed_errors.get(block, 0.0) + error / len(ratios)
     standard_error = math.sqrt(math.fsum(error * error for error in summed_errors.values()))
     if standard_error == 0:
@@ -128,16 +128,18 @@ def combine_paired_ratios(ratios: Sequence[PairedRatio], confidence: float) -> R
 
 def degrees_of_freedom(ratios: Sequence[PairedRatio]) -> float:
     """Return the effective number of blocks, times the untrimmed share, minus one; at least 1."""
-    variances = [math.fsum(error * error for error in each.log_error_by_block.values()) for each in ratios]
+    variances = [
+        math.fsum(error * error for error in each.log_error_contribution_by_block.values()) for each in ratios
+    ]
     weights: dict[int, float] = {}
     for each, variance in zip(ratios, variances, strict=True):
-        for block in each.log_error_by_block:
+        for block in each.log_error_contribution_by_block:
             weights[block] = weights.get(block, 0.0) + variance / each.block_count
     total = math.fsum(weights.values())
     blocks = total**2 / math.fsum(weight**2 for weight in weights.values())
     untrimmed_share = (
         math.fsum(
-            variance * each.untrimmed_block_count / each.block_count
+            variance * each.block_count_after_trimming / each.block_count
             for each, variance in zip(ratios, variances, strict=True)
         )
         / total

@@ -54,7 +54,7 @@ def reference_summary(name: str) -> CampaignSummary:
         treatments=tuple(_treatment_summary(index, row) for index, row in enumerate(source.rows)),
         testbed_backend=IMPORTED_LAB,
         deciding_metric=source.metric,
-        reference_table=source,
+        represented_table=source,
     )
 
 

@@ -72,7 +72,7 @@ def adjust_p_values(ratios: Sequence[Ratio]) -> list[Ratio]:
     p_values = {index: each.p_value for index, each in enumerate(ratios) if each.p_value is not None}
     adjusted = list(ratios)
     for index, p_value in zip(p_values, stats.false_discovery_control(list(p_values.values())), strict=True):
-        adjusted[index] = replace(ratios[index], p_value=float(p_value), is_adjusted=True)
+        adjusted[index] = replace(ratios[index], p_value=float(p_value), is_p_value_adjusted=True)
     return adjusted
 
 

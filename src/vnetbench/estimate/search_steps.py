@@ -54,7 +54,7 @@ class StepResult:
         """Whether the generator sent less than requested, so that the device is not the limit."""
         return is_generator_behind(self.record.sent, self.frames_due, self.pair_direction_count)
 
-    def is_worth_repeating(self, goal: float) -> bool:
+    def needs_repeat_for_slow_generator(self, goal: float) -> bool:
         """Return whether the generator fell behind although the loss ratio was within `goal`.
 
         If the loss ratio exceeds `goal` although the offered load was too low, a repetition cannot help.
@@ -94,12 +94,12 @@ def derive_search_parameters(spec: SearchSpec, first: StepResult, time_limit_s: 
     )
 
 
-def collect_search_steps(records: Sequence[StepRecord], goal: float) -> tuple[SearchStep, ...]:
+def collect_search_steps(records: Sequence[StepRecord], laxest_goal: float) -> tuple[SearchStep, ...]:
     """Return the finished steps of the search in order; repeated attempts count as one step.
 
     Args:
         records: All stored steps of the trial.
-        goal: The laxest loss ratio of the search.
+        laxest_goal: The laxest loss ratio of the search.
     """
     steps: list[SearchStep] = []
     attempts: list[StepResult] = []
@@ -107,7 +107,10 @@ def collect_search_steps(records: Sequence[StepRecord], goal: float) -> tuple[Se
         if record.purpose != SEARCH_STEP:
             continue
         attempts.append(StepResult(record))
-        if attempts[-1].is_worth_repeating(goal) and len(attempts) < MAX_ATTEMPTS_IF_GENERATOR_BEHIND:
+        if (
+            attempts[-1].needs_repeat_for_slow_generator(laxest_goal)
+            and len(attempts) < MAX_ATTEMPTS_IF_GENERATOR_BEHIND
+        ):
             continue
         counts = attempts[-1].frame_counts_for_search(sum(each.record.elapsed_s for each in attempts))
         steps.append(
@@ -130,7 +133,7 @@ def mark_generator_limit(result: GoalResult, results: Sequence[StepResult]) -> G
     return replace(result, limited_by="generator") if is_generator else result
 
 
-def format_lossy_load(load_fps: float) -> str:
+def format_note_on_loss_below_kept_load(load_fps: float) -> str:
     """Return the note about a load that misses the goal although higher loads keep it."""
     return (
         f"the device has no single limit: it lost more at {format_value(load_fps, 'frame/s')} in each "

@@ -10,7 +10,7 @@ from vnetbench.estimate.time_series import (
     SteadySamples,
     ends_before_drain,
     interval_lengths_s,
-    split_load_samples,
+    load_samples_by_endpoint_and_interval,
 )
 from vnetbench.results.records import HOST, OBSERVE, Sample, TrialRecord
 
@@ -22,7 +22,7 @@ class SteadyPart:
     trial: TrialRecord
     warmup_samples: int
     """Number of intervals at the start that are warm-up."""
-    load_intervals: IntervalSamplesByEndpoint
+    load_intervals_with_warmup: IntervalSamplesByEndpoint
     """Each endpoint's samples under load, warm-up included."""
     endpoints: SteadySamples
     """The endpoints that keep samples."""
@@ -49,7 +49,7 @@ def select_steady_part(trial: TrialRecord, warmup_samples: int) -> SteadyPart:
     Raises:
         ValueError: The trial has no samples.
     """
-    load = split_load_samples(trial)
+    load = load_samples_by_endpoint_and_interval(trial)
     lengths_s = interval_lengths_s(load)
     start_s = trial.idle_s + sum(lengths_s[:warmup_samples])
     # Observers' samples are not aligned with the endpoints': the middle of a sample decides.

@@ -57,7 +57,7 @@ def _summary_to_values(summary: CampaignSummary) -> Iterator[tuple[str, Any]]:
         UnexpectedValue: Reading a value back would not give the same one.
     """
     bare = replace(summary, treatments=tuple(replace(each, points=()) for each in summary.treatments))
-    parts = [_split_points(each.points) for each in summary.treatments]
+    parts = [_split_points_into_bounded_parts(each.points) for each in summary.treatments]
     value = to_json_value(bare)
     if from_json_value(CampaignSummary, value) != bare:
         raise UnexpectedValue("the summary has no form in JSON")
@@ -70,7 +70,7 @@ def _summary_to_values(summary: CampaignSummary) -> Iterator[tuple[str, Any]]:
             yield _part_name(number, part), values
 
 
-def _split_points(points: Sequence[TrialPoint]) -> list[Sequence[TrialPoint]]:
+def _split_points_into_bounded_parts(points: Sequence[TrialPoint]) -> list[Sequence[TrialPoint]]:
     """Return the trials in parts of a bounded length."""
     parts: list[Sequence[TrialPoint]] = []
     first = values = 0

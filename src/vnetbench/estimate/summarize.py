@@ -9,9 +9,9 @@ from typing import Any
 from vnetbench.estimate import imported_trials
 from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT, zero_count_upper_bound_percent
 from vnetbench.estimate.evidence import collect_evidence
-from vnetbench.estimate.evidence.packet_work import packet_work_places
-from vnetbench.estimate.evidence.path_state import path_state_places
-from vnetbench.estimate.evidence.queue_directions import queue_place_by_metric
+from vnetbench.estimate.evidence.packet_work import deciding_hop_by_metric
+from vnetbench.estimate.evidence.path_state import most_loaded_hop_by_metric
+from vnetbench.estimate.evidence.queue_directions import queue_description_by_metric
 from vnetbench.estimate.evidence.time_series import near_limit_evidence_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.failures import FailedTrials, failed_attempts, group_failed_attempts
@@ -37,7 +37,7 @@ from vnetbench.estimate.time_series import (
     trimmed_idle_samples,
 )
 from vnetbench.estimate.trial_metrics import metrics_of_steady_part
-from vnetbench.failure_kinds import REPLACED_TESTBED_KEY
+from vnetbench.failure_kinds import TESTBED_REBUILD_REASON_KEY
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, RUNNING, Histogram, TreatmentRecord, TrialRecord
 from vnetbench.study.file.load import parse_study
@@ -87,7 +87,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
     campaign = file.campaign()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     treatments = file.treatments()
-    testbeds = file.testbeds()
+    testbeds = file.testbed_descriptions_by_shape()
     testbed = next(iter(testbeds.values()), {})
     by_treatment = _collect_trials(file, study, treatments, testbeds)
     points = [point for each in by_treatment.values() for point in each.points]
@@ -121,14 +121,14 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         testbed=testbed,
         facts=file.facts(),
         warnings=(
-            *_iperf3_endpoint_warnings(testbed),
+            *_endpoint_without_agent_warnings(testbed),
             *imported_trials.describe_sources(points),
             *_missing_or_unsteady_warnings(points, choose_deciding_metric(study)),
             *_session_warnings(file.session_facts()),
             *_trials_with_notes_warning(points),
         ),
-        level_combination=study.combine,
-        published_table_name=study.published,
+        level_combination_method=study.combine,
+        published_table_named_by_study=study.published,
         deciding_metric=choose_deciding_metric(study),
         study_path=study.path,
     )
@@ -181,7 +181,7 @@ def _collect_trials(
             continue  # a running campaign added this trial after the first pass
         warmup, time_series = warmups[trial.id]
         treatment_trials.effective = {
-            name: value for name, value in trial.effective.items() if name != REPLACED_TESTBED_KEY
+            name: value for name, value in trial.effective.items() if name != TESTBED_REBUILD_REASON_KEY
         }
         treatment_trials.points.append(
             _trial_point(trial, warmup, time_series, testbeds.get(trial.testbed_shape or "", {}))
@@ -248,14 +248,14 @@ def _trial_point(
         time_series=time_series.values,
         idle_time_series=time_series.idle_values,
         notes=trial.notes,
-        outstanding_frames=outstanding_frames(part.load_intervals),
+        outstanding_frames_at_interval_ends=outstanding_frames(part.load_intervals_with_warmup),
         steps=trial.steps,
         search_result=read_search_result(trial),
         evidence=evidence,
-        evidence_places={
-            **queue_place_by_metric(data),
-            **path_state_places(data),
-            **packet_work_places(data),
+        deciding_location_by_metric={
+            **queue_description_by_metric(data),
+            **most_loaded_hop_by_metric(data),
+            **deciding_hop_by_metric(data),
         },
         near_limit_evidence_series=near_limit_evidence_series(data, evidence),
     )
@@ -297,7 +297,7 @@ def _treatment_summary(
             *dict.fromkeys(note for p in points for note in p.notes),
             *describe_stopped_search(stopped_search),
         ),
-        stopped_search=stopped_search,
+        stopped_search_result=stopped_search,
         latency_histogram=trials.latency_histogram,
         idle_latency_histogram=trials.idle_latency_histogram,
     )
@@ -318,7 +318,7 @@ def _single_search_estimates(metrics: Mapping[str, Estimate], point: TrialPoint)
     }
 
 
-def _iperf3_endpoint_warnings(testbed: Mapping[str, Any]) -> Iterator[str]:
+def _endpoint_without_agent_warnings(testbed: Mapping[str, Any]) -> Iterator[str]:
     for endpoint in testbed.get("endpoints") or ():
         if endpoint.get("protocol") == "iperf3":
             name = endpoint["name"]

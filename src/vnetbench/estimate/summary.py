@@ -41,7 +41,7 @@ class TrialPoint:
     idle_time_series: tuple[float, ...] = ()
     """The deciding metric in the idle phase before the load, if there is one."""
     notes: tuple[str, ...] = ()
-    outstanding_frames: tuple[int, ...] = ()
+    outstanding_frames_at_interval_ends: tuple[int, ...] = ()
     """For frames: the number sent but not received at the end of each sampling interval."""
     steps: tuple[StepRecord, ...] = ()
     """The search steps that preceded the run, if the trial has any."""
@@ -54,7 +54,7 @@ class TrialPoint:
     """For a trial that another tool ran: the contents of its log (docs/results-file.md); otherwise empty."""
     evidence: Mapping[str, float] = field(default_factory=_no_entries)
     """Values of the evidence metrics (`estimate/evidence`); a metric without its counters is absent."""
-    evidence_places: Mapping[str, str] = field(default_factory=_no_entries)
+    deciding_location_by_metric: Mapping[str, str] = field(default_factory=_no_entries)
     """The interface and queue behind an evidence metric, in words, for metrics that one queue decides."""
     near_limit_evidence_series: Mapping[str, tuple[float, ...]] = field(default_factory=_no_entries)
     """Evidence metrics near their limit, in each sampling interval, warm-up included."""
@@ -86,7 +86,7 @@ class TreatmentSummary:
     """Request latencies, or one-way delays of datagrams, of all trials without their warm-ups."""
     idle_latency_histogram: Histogram = ()
     """Request latencies of the idle phases before the load, if there are any."""
-    stopped_search: Mapping[str, Any] = field(default_factory=dict)
+    stopped_search_result: Mapping[str, Any] = field(default_factory=dict)
     """Result of a search without a final run, if no trial is finished (`estimate/stopped_search.py`)."""
 
     @property
@@ -98,7 +98,7 @@ class TreatmentSummary:
         """Return the levels of all other factors. Treatments with equal results differ only in `factor`."""
         return frozenset((name, level) for name, level in self.factors.items() if name != factor)
 
-    def trial_values(self, metric: str) -> list[float]:
+    def values_of_trials_with_metric(self, metric: str) -> list[float]:
         """Return the values of a metric in the trials that have it, in trial order."""
         return [point.values[metric] for point in self.points if metric in point.values]
 
@@ -135,11 +135,11 @@ class CampaignSummary:
     facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Where (`host`, an endpoint's name, `bench`) to fact name to value."""
     warnings: tuple[str, ...] = ()
-    level_combination: str = ALL_COMBINATIONS
+    level_combination_method: str = ALL_COMBINATIONS
     """How levels are combined into treatments (`Study.combine`)."""
-    published_table_name: str | None = None
+    published_table_named_by_study: str | None = None
     """Name of the published table that the study refers to (`Study.published`)."""
-    reference_table: PublishedTable | None = None
+    represented_table: PublishedTable | None = None
     """The published table that this summary represents; None for measured results."""
     deciding_metric: str = "goodput_bps"
     """The metric that the stopping rule uses."""
@@ -155,4 +155,4 @@ class CampaignSummary:
     @property
     def is_imported(self) -> bool:
         """Whether the trials come from the logs of other tools."""
-        return self.testbed_backend == IMPORTED_LAB and self.reference_table is None
+        return self.testbed_backend == IMPORTED_LAB and self.represented_table is None

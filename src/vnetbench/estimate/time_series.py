@@ -6,9 +6,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vnetbench.estimate.datagrams import IntervalSamplesByEndpoint, count_arrived_datagrams
+from vnetbench.estimate.datagrams import IntervalSamplesByEndpoint, count_distinct_arrived_datagrams
 from vnetbench.estimate.frames import FRAMES_RECEIVED, count_frames, metrics_measured_by_steps
-from vnetbench.estimate.latency import count_histogram_values, histogram_quantile_us, merge_histograms
+from vnetbench.estimate.latency import (
+    count_histogram_values,
+    histogram_quantile_us_if_resolved,
+    merge_histograms,
+)
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.warmup import find_shared_warmups, find_warmup, fixed_warmup
 from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, EndpointRecord, Histogram, Sample, TrialRecord
@@ -59,8 +63,11 @@ def metric_time_series(trial: TrialRecord, metric: str = "goodput_bps") -> TimeS
     """
     if metric in SEARCH_METRIC_NAMES:
         return TimeSeries((dict(metrics_measured_by_steps(trial))[metric],), (trial.duration_s,))
-    load = split_load_samples(trial)
-    load_intervals, idle_intervals = _group_by_interval(load), _group_by_interval(split_idle_samples(trial))
+    load = load_samples_by_endpoint_and_interval(trial)
+    load_intervals, idle_intervals = (
+        _group_by_interval(load),
+        _group_by_interval(idle_samples_by_endpoint_and_interval(trial)),
+    )
     lengths_s = interval_lengths_s(load)
     if metric == "goodput_bps":
         rates, idle_rates = (
@@ -70,7 +77,10 @@ def metric_time_series(trial: TrialRecord, metric: str = "goodput_bps") -> TimeS
         return TimeSeries(rates, lengths_s, idle_values=idle_rates)
     if metric == "datagrams_received_per_s":
         return _rate_time_series(
-            [sum(map(count_arrived_datagrams, _samples_of_all_endpoints(each))) for each in load_intervals],
+            [
+                sum(map(count_distinct_arrived_datagrams, _samples_of_all_endpoints(each)))
+                for each in load_intervals
+            ],
             lengths_s,
         )
     if metric == "forwarding_rate_fps":
@@ -114,7 +124,11 @@ def _interval_length_s(interval: Sequence[Sequence[Sample]]) -> float:
 
 
 def _goodput_bps(trial: TrialRecord, interval: Sequence[Sequence[Sample]]) -> float:
-    return 8 * arrived_bytes(trial, _samples_of_all_endpoints(interval)) / _interval_length_s(interval)
+    return (
+        8
+        * received_or_acknowledged_bytes(trial, _samples_of_all_endpoints(interval))
+        / _interval_length_s(interval)
+    )
 
 
 def _interval_quantiles_us(histograms: Sequence[Histogram], quantile: float) -> list[float]:
@@ -129,7 +143,7 @@ def _interval_quantiles_us(histograms: Sequence[Histogram], quantile: float) -> 
 def _quantile_or_largest_us(histogram: Histogram, quantile: float) -> float:
     """Return the quantile; the largest value if there are too few, 0 if there are none."""
     largest_us = histogram[-1][0] / 1e3 if histogram else 0.0
-    return histogram_quantile_us(histogram, quantile) or largest_us
+    return histogram_quantile_us_if_resolved(histogram, quantile) or largest_us
 
 
 def received_load_bytes(sample: Sample) -> int:
@@ -146,14 +160,14 @@ def acknowledged_bytes_of_unsampled_endpoint(trial: TrialRecord, samples: Iterab
     return sum(stream.bytes_acked for sample in samples for stream in sample.streams)
 
 
-def arrived_bytes(trial: TrialRecord, samples: Sequence[Sample]) -> int:
+def received_or_acknowledged_bytes(trial: TrialRecord, samples: Sequence[Sample]) -> int:
     """Return the load's received bytes, plus those that an endpoint without samples acknowledged."""
     return sum(map(received_load_bytes, samples)) + acknowledged_bytes_of_unsampled_endpoint(trial, samples)
 
 
 def steady_latency_histogram(trial: TrialRecord, warmup_samples: int) -> Histogram:
     """Return the latencies, or else the one-way delays, of all endpoints after the warm-up."""
-    by_endpoint = split_load_samples(trial).values()
+    by_endpoint = load_samples_by_endpoint_and_interval(trial).values()
     steady = [x for intervals in by_endpoint for interval in intervals[warmup_samples:] for x in interval]
     return merge_sample_histograms(steady, "latency") or merge_sample_histograms(steady, "delay")
 
@@ -164,7 +178,7 @@ def trimmed_idle_samples(trial: TrialRecord) -> list[Sample]:
     The endpoints do not start at the same moment. So transfers of one endpoint may begin in the last idle
     interval of another.
     """
-    by_endpoint = split_idle_samples(trial).values()
+    by_endpoint = idle_samples_by_endpoint_and_interval(trial).values()
     return [
         x
         for intervals in by_endpoint
@@ -198,21 +212,21 @@ def find_warmups(
     )
 
 
-def split_load_samples(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
+def load_samples_by_endpoint_and_interval(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
     """Return each endpoint's samples under load, grouped into intervals that all endpoints share.
 
     Raises:
         ValueError: The trial has no samples.
     """
-    by_endpoint = _split_samples(trial, idle=False)
+    by_endpoint = _group_samples_by_interval(trial, idle=False)
     if not any(by_endpoint.values()):
         raise ValueError(f"trial {trial.id} has no samples")
     return by_endpoint
 
 
-def split_idle_samples(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
+def idle_samples_by_endpoint_and_interval(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
     """Return each endpoint's samples of the idle phase, grouped likewise; empty without an idle phase."""
-    return _split_samples(trial, idle=True) if trial.idle_s > 0 else {}
+    return _group_samples_by_interval(trial, idle=True) if trial.idle_s > 0 else {}
 
 
 def _group_by_interval(by_endpoint: IntervalSamplesByEndpoint) -> list[tuple[Sequence[Sample], ...]]:
@@ -223,7 +237,7 @@ def _samples_of_all_endpoints(interval: Sequence[Sequence[Sample]]) -> list[Samp
     return [x for samples in interval for x in samples]
 
 
-def _split_samples(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sample]]]:
+def _group_samples_by_interval(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sample]]]:
     """Return each endpoint's samples of the idle phase or of the load, without the drain, by interval.
 
     An interval is usually one sample of each endpoint. If an agent's sample is so late that it closes several

@@ -50,7 +50,7 @@ def named_time_uses(all_shares: Sequence[TimeShares]) -> list[str]:
     ]
 
 
-def time_unit_noun(summary: CampaignSummary) -> str:
+def request_or_stream_noun(summary: CampaignSummary) -> str:
     """Return what the time belongs to: `request` or `stream`."""
     workload = WORKLOADS[summary.workload]
     return "request" if workload.has_requests and not workload.has_requests_and_transfers else "stream"

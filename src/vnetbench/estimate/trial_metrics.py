@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vnetbench.estimate.datagrams import count_arrived_datagrams, datagram_metrics
+from vnetbench.estimate.datagrams import count_distinct_arrived_datagrams, datagram_metrics
 from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, frame_metrics
 from vnetbench.estimate.guests import busy_percent, guest_metrics, sum_cpu_seconds_by_state
 from vnetbench.estimate.latency import count_histogram_values, latency_metrics
 from vnetbench.estimate.steady_state import SteadyPart, select_steady_part
 from vnetbench.estimate.time_series import (
     SteadySamples,
-    arrived_bytes,
     merge_sample_histograms,
     received_load_bytes,
+    received_or_acknowledged_bytes,
     trimmed_idle_samples,
 )
 from vnetbench.results.records import (
@@ -44,12 +44,12 @@ def trial_metrics(trial: TrialRecord, warmup_samples: int) -> dict[str, float]:
 
 def metrics_of_steady_part(part: SteadyPart) -> dict[str, float]:
     """Return all metrics of the steady part of a trial."""
-    trial, load, warmup_samples = part.trial, part.load_intervals, part.warmup_samples
+    trial, load, warmup_samples = part.trial, part.load_intervals_with_warmup, part.warmup_samples
     endpoints, host_samples, steady_s = part.endpoints, part.host_samples, part.duration_s
-    arrived = arrived_bytes(trial, [x for _, samples in endpoints for x in samples])
+    arrived = received_or_acknowledged_bytes(trial, [x for _, samples in endpoints for x in samples])
     latency = _merged_histogram(endpoints, "latency")
     return {
-        **dict(_endpoint_metrics(endpoints, arrived, steady_s)),
+        **dict(_goodput_cpu_and_packet_metrics(endpoints, arrived, steady_s)),
         **dict(_metrics_of_both_endpoints(trial, endpoints, steady_s)),
         **dict(_request_metrics(trial, endpoints, latency, steady_s)),
         **dict(_idle_latency_and_increase_metrics(trial, latency)),
@@ -84,7 +84,9 @@ def _is_first_vm_of_pair(samples: Sequence[Sample]) -> bool:
     return any(stream.stream_id == 0 and stream.role == "source" for x in samples for stream in x.streams)
 
 
-def _endpoint_metrics(endpoints: SteadySamples, arrived: int, steady_s: float) -> Iterator[tuple[str, float]]:
+def _goodput_cpu_and_packet_metrics(
+    endpoints: SteadySamples, arrived: int, steady_s: float
+) -> Iterator[tuple[str, float]]:
     groups = _endpoint_groups_by_prefix(endpoints)
     if not _is_request_only_load(endpoints) and not _is_frame_load(endpoints):
         yield "goodput_bps", 8 * arrived / steady_s
@@ -206,7 +208,7 @@ def _idle_latency_and_increase_metrics(trial: TrialRecord, latency: Histogram) -
 
 
 def _host_metrics(
-    host_samples: Sequence[Sample], endpoints: SteadySamples, arrived: int, steady_s: float
+    host_samples: Sequence[Sample], endpoints: SteadySamples, arrived_payload_bytes: int, steady_s: float
 ) -> Iterator[tuple[str, float]]:
     if not host_samples:
         return
@@ -221,9 +223,11 @@ def _host_metrics(
     # Rates instead of counts, because the two time windows may differ by a sample.
     if transactions and cycles:
         yield "cycles_per_transaction", (cycles / observed_s) / (transactions / steady_s)
-    elif arrived and cycles:
-        yield "cycles_per_byte", (cycles / observed_s) / (arrived / steady_s)
-    if cycles and (datagrams := sum(count_arrived_datagrams(x) for _, samples in endpoints for x in samples)):
+    elif arrived_payload_bytes and cycles:
+        yield "cycles_per_byte", (cycles / observed_s) / (arrived_payload_bytes / steady_s)
+    if cycles and (
+        datagrams := sum(count_distinct_arrived_datagrams(x) for _, samples in endpoints for x in samples)
+    ):
         yield "cycles_per_datagram", (cycles / observed_s) / (datagrams / steady_s)
     interrupts = _counter_total(host, "interrupts") / observed_s
     yield "interrupts_per_s", interrupts

@@ -37,7 +37,7 @@ _MIN_SEGMENT_SAMPLES = 2
 _MIN_SAMPLES_FOR_DETECTION = 10
 _CHANGE_POINT_RULE = "change-point"
 _MIN_NOISE_OVER_MEAN = 1e-4
-_MIN_SHARE_OF_COMMON_LENGTH = 0.9
+_ANALYSED_SHARE_OF_TYPICAL_LENGTH = 0.9
 """Trials with the same requested length differ by a sample or two."""
 
 
@@ -79,7 +79,7 @@ def find_shared_warmups(
     if len(scaled) < 2:
         return tuple(own_warmups)
     lengths = sorted((len(samples) for samples in scaled), reverse=True)
-    length = int(_MIN_SHARE_OF_COMMON_LENGTH * lengths[max(2, len(lengths) // 2) - 1])
+    length = int(_ANALYSED_SHARE_OF_TYPICAL_LENGTH * lengths[max(2, len(lengths) // 2) - 1])
     if length < _MIN_SAMPLES_FOR_DETECTION:
         return tuple(own_warmups)
     longer_trials = np.array([samples[:length] for samples in scaled if len(samples) >= length])

@@ -34,15 +34,15 @@ class _HealthyRange:
 
 
 @dataclass(frozen=True)
-class _ObservedPart:
+class _ObservablePathPart:
     """A part of the path, and a metric that trials have only if they observed this part."""
 
-    metric: str
+    metric_if_observed: str
     label: str
 
 
 @lru_cache
-def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_ObservedPart, ...]]:
+def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_ObservablePathPart, ...]]:
     """Return the healthy ranges whose metrics exist, and the parts of a path."""
     tables = tomllib.loads(files(__package__).joinpath("anomalies.toml").read_text(encoding="utf-8"))
     ranges = tuple(
@@ -54,14 +54,14 @@ def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_ObservedPart, ...]
         )
         for each in tables["anomalies"]
     )
-    parts = tuple(_ObservedPart(**each) for each in tables["parts"])
+    parts = tuple(_ObservablePathPart(**each) for each in tables["parts"])
     known = EVIDENCE_METRICS.keys()
     return tuple(each for each in ranges if each.metric in known), tuple(
-        each for each in parts if each.metric in known
+        each for each in parts if each.metric_if_observed in known
     )
 
 
-def find_anomalies(
+def find_abnormal_medians(
     trials: Sequence[Mapping[str, float]], set_factors: Collection[str] = ()
 ) -> dict[str, float]:
     """Return the evidence metrics whose median is outside of its healthy range, with that median.
@@ -83,11 +83,13 @@ def find_anomalies(
 def unseen_path_parts(trials: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
     """Return the labels of the parts of the path that no trial saw."""
     return tuple(
-        part.label for part in _load_tables()[1] if not any(part.metric in evidence for evidence in trials)
+        part.label
+        for part in _load_tables()[1]
+        if not any(part.metric_if_observed in evidence for evidence in trials)
     )
 
 
-def normality_sentence(
+def unusual_evidence_sentence(
     trials: Sequence[Mapping[str, float]],
     shown_metrics: Sequence[str] = (),
     set_factors: Collection[str] = (),
@@ -102,7 +104,7 @@ def normality_sentence(
         shown_metrics: Metrics that the finding shows already.
         set_factors: The factors that the study sets.
     """
-    unusual = find_anomalies(trials, set_factors)
+    unusual = find_abnormal_medians(trials, set_factors)
     anomalies = {name: value for name, value in unusual.items() if name not in shown_metrics}
     if anomalies:
         texts = [f"{metric_label(name)} {format_metric(name, value)}" for name, value in anomalies.items()]

@@ -32,7 +32,7 @@ class CausePhrase:
 def describe_cause(cause: Cause, treatments: Sequence[TreatmentSummary]) -> CausePhrase:
     """Return the description of a cause with the figures of these treatments."""
     builder = _PHRASE_BUILDER_BY_CAUSE.get(cause.name)
-    phrase = builder(_TreatmentEvidence(treatments)) if builder else None
+    phrase = builder(_EvidenceMedians(treatments)) if builder else None
     return phrase or CausePhrase(cause.description, cause.description)
 
 
@@ -41,39 +41,41 @@ def replace_description(cause: Cause, phrase: CausePhrase) -> Cause:
     return replace(cause, description=phrase.full)
 
 
-class _TreatmentEvidence:
+class _EvidenceMedians:
     """The medians of evidence metrics, one for each treatment that has them."""
 
     def __init__(self, treatments: Sequence[TreatmentSummary]) -> None:
         self._treatments = treatments
 
-    def treatment_medians(self, metric: str) -> list[float]:
+    def medians_if_all_treatments_have(self, metric: str) -> list[float]:
         """Return one median for each treatment; empty if a treatment lacks the metric."""
         values = [each.evidence_values(metric) for each in self._treatments]
         return [median(each) for each in values] if values and all(values) else []
 
     def median_over_treatments(self, metric: str) -> float | None:
         """Return the median of all treatments; None if one lacks the metric."""
-        medians = self.treatment_medians(metric)
+        medians = self.medians_if_all_treatments_have(metric)
         return median(medians) if medians else None
 
     @property
     def cpu_count(self) -> int | None:
         """Number of CPUs that the load may use; None if unknown or different."""
-        counts = {round(each) for each in self.treatment_medians("load_cpus")}
+        counts = {round(each) for each in self.medians_if_all_treatments_have("load_cpus")}
         return counts.pop() if len(counts) == 1 else None
 
     @property
-    def thread_counts(self) -> list[int]:
+    def load_thread_count_of_each_treatment(self) -> list[int]:
         """Number of the load's threads in each treatment; empty if unknown."""
         pairs = zip(
-            self.treatment_medians("load_cpus"), self.treatment_medians("threads_per_load_cpu"), strict=False
+            self.medians_if_all_treatments_have("load_cpus"),
+            self.medians_if_all_treatments_have("threads_per_load_cpu"),
+            strict=False,
         )
         return [round(cpus * threads) for cpus, threads in pairs]
 
 
-def _full_cpus_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
-    count, threads = evidence.cpu_count, evidence.thread_counts
+def _full_cpus_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
+    count, threads = evidence.cpu_count, evidence.load_thread_count_of_each_treatment
     if not count:
         return None
     idle = evidence.median_over_treatments("idle_cpus_elsewhere") or 0.0
@@ -92,7 +94,7 @@ def _count_range_text(counts: Sequence[int]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def _other_programs_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
+def _other_programs_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
     count, percent = evidence.cpu_count, evidence.median_over_treatments("load_cpus_programs_percent")
     if not count or not percent:
         return None
@@ -104,7 +106,7 @@ def _other_programs_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
     return CausePhrase(text, text)
 
 
-def _full_link_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
+def _full_link_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
     delay_us = evidence.median_over_treatments("backlog_delay_us")
     short = "a link or shaper on the path is full"
     if not delay_us:
@@ -114,7 +116,7 @@ def _full_link_phrase(evidence: _TreatmentEvidence) -> CausePhrase | None:
     )
 
 
-_PHRASE_BUILDER_BY_CAUSE: Mapping[str, Callable[[_TreatmentEvidence], CausePhrase | None]] = {
+_PHRASE_BUILDER_BY_CAUSE: Mapping[str, Callable[[_EvidenceMedians], CausePhrase | None]] = {
     "cpus_full": _full_cpus_phrase,
     "other_programs": _other_programs_phrase,
     "link_full": _full_link_phrase,

@@ -48,11 +48,11 @@ def confidence_word(score: float, demotions: int = 0) -> str:
     return words[min(index + demotions, len(words) - 1)]
 
 
-def confidence_rank(word: str) -> int:
+def steps_below_highest_confidence(word: str) -> int:
     """Return the position of a word, 0 for the highest confidence."""
     return [level.word for level in load_confidence_levels()].index(word)
 
 
 def lower_of_confidence_words(one: str, other: str) -> str:
     """Return the word of lower confidence."""
-    return max(one, other, key=confidence_rank)
+    return max(one, other, key=steps_below_highest_confidence)

@@ -187,7 +187,7 @@ def _deciding_metric_ratio(
 ) -> Ratio | None:
     """Return the ratio in common blocks; by ranks for imported trials, which have none."""
     metric, confidence = summary.deciding_metric, summary.required_precision.confidence
-    values = [each.trial_values(metric) for each in (one, other)]
+    values = [each.values_of_trials_with_metric(metric) for each in (one, other)]
     if not all(values) or min(map(min, values)) < 0:
         return None
     if summary.is_imported:
@@ -219,7 +219,7 @@ def _worse_and_better(
 
 def _larger_over_smaller_median(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
     """Return the larger median over the smaller one; 1 if one is 0."""
-    low, high = sorted(median(each.trial_values(metric)) for each in (one, other))
+    low, high = sorted(median(each.values_of_trials_with_metric(metric)) for each in (one, other))
     return high / low if low > 0 else 1.0
 
 
@@ -276,15 +276,19 @@ def _significantly_changed_metrics(one: TreatmentSummary, other: TreatmentSummar
     )
 
 
-def _is_law_fulfilled(law: LimitLaw, ratios: Mapping[str, float], ratio: float, family: str) -> bool:
-    if law.cause_families and family not in law.cause_families:
+def _is_law_fulfilled(
+    law: LimitLaw, ratio_by_metric: Mapping[str, float], deciding_metric_ratio: float, cause_family: str
+) -> bool:
+    if law.cause_families and cause_family not in law.cause_families:
         return False
-    if not {law.metric_that_stays_constant, law.metric_proportional_to_deciding} <= ratios.keys():
+    if not {law.metric_that_stays_constant, law.metric_proportional_to_deciding} <= ratio_by_metric.keys():
         return False
-    constant_ratio = ratios[law.metric_that_stays_constant]
-    relative_ratio = ratios[law.metric_proportional_to_deciding] ** law.exponent / ratio
+    constant_ratio = ratio_by_metric[law.metric_that_stays_constant]
+    relative_ratio = (
+        ratio_by_metric[law.metric_proportional_to_deciding] ** law.exponent / deciding_metric_ratio
+    )
     return (
-        1 / _MAX_CONSTANT_METRIC_RATIO < constant_ratio < _MAX_CONSTANT_METRIC_RATIO < ratio
+        1 / _MAX_CONSTANT_METRIC_RATIO < constant_ratio < _MAX_CONSTANT_METRIC_RATIO < deciding_metric_ratio
         and 1 / _MAX_PROPORTIONAL_DEVIATION_RATIO < relative_ratio < _MAX_PROPORTIONAL_DEVIATION_RATIO
     )
 

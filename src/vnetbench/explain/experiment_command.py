@@ -71,52 +71,58 @@ def study_placeholder_note(command: str) -> str:
     return f"{STUDY_PLACEHOLDER} is a file with the study's text. To write it, run: {extract}"
 
 
-def level_before_setting(present: Mapping[str, Level], name: str, level: Level) -> Level | None:
+def level_before_setting(
+    present_levels: Mapping[str, Level], factor_name: str, new_level: Level
+) -> Level | None:
     """Return a factor's level in the treatment before it is set to `level`; None if it is unknown.
 
     A switch at its system default had the opposite level, because the treatment does not have `level` yet.
     """
-    return present.get(name, _OPPOSITE_SWITCH_LEVELS.get(level))
+    return present_levels.get(factor_name, _OPPOSITE_SWITCH_LEVELS.get(new_level))
 
 
 def _applicable_settings(
-    summary: CampaignSummary, present: Mapping[str, Level], cause: Cause
+    summary: CampaignSummary, present_levels: Mapping[str, Level], cause: Cause
 ) -> Iterator[tuple[str, Level]]:
     """Yield the settings that testbed and workload support and that the treatment does not have yet."""
-    if cause.name in _ENDPOINTS_BY_THREAD_SPREADING_CAUSE and not _can_use_several_cpus(present, cause):
+    if cause.name in _ENDPOINTS_BY_THREAD_SPREADING_CAUSE and not _can_use_several_cpus(
+        present_levels, cause
+    ):
         return
     for name, wanted in cause.experiment_levels.items():
         factor = FACTORS[name]
         if not factor.has_workload(summary.workload) or not backend_has_factor(summary.testbed_backend, name):
             continue
-        if _would_new_streams_share_threads(present, cause, name):
+        if _would_new_streams_share_threads(present_levels, cause, name):
             name, wanted = "threads", _ONE_THREAD_PER_STREAM
-        current = present.get(name)
+        current = present_levels.get(name)
         if wanted == DOUBLED_LEVEL:
             if not isinstance(current, int) or (level := _parse_level_or_none(name, 2 * current)) is None:
                 continue
         else:
             level = wanted
-        if level != current and not (name == "cpus" and _has_no_shared_vm_cpus(present)):
+        if level != current and not (name == "cpus" and _has_no_shared_vm_cpus(present_levels)):
             yield name, level
 
 
-def _would_new_streams_share_threads(present: Mapping[str, Level], cause: Cause, name: str) -> bool:
+def _would_new_streams_share_threads(present_levels: Mapping[str, Level], cause: Cause, name: str) -> bool:
     """Return whether additional streams would share the existing threads, because their number is fixed."""
-    threads = present.get("threads")
+    threads = present_levels.get("threads")
     return (
         _is_setting_for_more_threads(cause, name)
         and isinstance(threads, int)
-        and threads < sum(count_streams_per_direction(present))
+        and threads < sum(count_streams_per_direction(present_levels))
     )
 
 
-def _thread_per_stream_setting(present: Mapping[str, Level], cause: Cause, name: str) -> dict[str, Level]:
+def _thread_per_stream_setting(
+    present_levels: Mapping[str, Level], cause: Cause, name: str
+) -> dict[str, Level]:
     """Return the `threads` level with which additional streams get threads of their own.
 
     It leaves the treatment's own streams unchanged: each has its own thread already.
     """
-    is_fixed = isinstance(present.get("threads"), int)
+    is_fixed = isinstance(present_levels.get("threads"), int)
     return (
         {"threads": _ONE_THREAD_PER_STREAM} if is_fixed and _is_setting_for_more_threads(cause, name) else {}
     )
@@ -127,39 +133,42 @@ def _is_setting_for_more_threads(cause: Cause, name: str) -> bool:
     return cause.name in _THREAD_CAUSES and name in ("streams", "connections")
 
 
-def _can_use_several_cpus(present: Mapping[str, Level], cause: Cause) -> bool:
+def _can_use_several_cpus(present_levels: Mapping[str, Level], cause: Cause) -> bool:
     """Return whether an affected endpoint may use several CPUs, or its number of CPUs is unknown."""
-    endpoint_vms = {"forward": (0, 1), "reverse": (1, 0)}.get(str(present.get("direction", "forward")))
+    endpoint_vms = {"forward": (0, 1), "reverse": (1, 0)}.get(str(present_levels.get("direction", "forward")))
     vms = (
         {endpoint_vms[end] for end in _ENDPOINTS_BY_THREAD_SPREADING_CAUSE[cause.name]}
         if endpoint_vms
         else {0, 1}
     )
-    return any(all(count > 1 for count in _cpu_counts_of_vm_threads(vm, present, cause)) for vm in vms)
+    return any(
+        all(count > 1 for count in _configured_cpu_counts_of_vm_threads(vm, present_levels, cause))
+        for vm in vms
+    )
 
 
-def _cpu_counts_of_vm_threads(
-    vm_index_in_pair: int, present: Mapping[str, Level], cause: Cause
+def _configured_cpu_counts_of_vm_threads(
+    vm_index_in_pair: int, present_levels: Mapping[str, Level], cause: Cause
 ) -> Iterator[int]:
     """Yield the number of CPUs for the threads of a pair's first (0) or second (1) VM, per factor."""
     for name in ("cpus", "thread_cpus"):
-        level = str(present.get(name, ""))
+        level = str(present_levels.get(name, ""))
         if level.endswith(" each"):
             yield int(level.split()[0])
         elif level[:1].isdigit() and name not in cause.experiment_levels:
             yield len(parse_cpu_list(level.split("/")[-vm_index_in_pair]))
-    guests = {"guest-to-guest": (0, 1), "guest-to-host": (0,)}.get(str(present.get("role")), ())
-    if "vcpus" in present and vm_index_in_pair in guests:
-        yield int(present["vcpus"])
+    guests = {"guest-to-guest": (0, 1), "guest-to-host": (0,)}.get(str(present_levels.get("role")), ())
+    if "vcpus" in present_levels and vm_index_in_pair in guests:
+        yield int(present_levels["vcpus"])
 
 
-def _has_no_shared_vm_cpus(present: Mapping[str, Level]) -> bool:
+def _has_no_shared_vm_cpus(present_levels: Mapping[str, Level]) -> bool:
     """Return whether no two VMs share a CPU. The setting `1 each` would then change nothing but the CPUs."""
-    level = str(present.get("cpus"))
+    level = str(present_levels.get("cpus"))
     if level.endswith(" each"):
         return True
     first, separator, second = level.partition("/")
-    if not separator or present.get("pairs", 1) != 1:
+    if not separator or present_levels.get("pairs", 1) != 1:
         return False
     return set(parse_cpu_list(first)).isdisjoint(parse_cpu_list(second))
 
@@ -174,9 +183,9 @@ def _parse_level_or_none(name: str, raw: object) -> Level | None:
 def _build_command(
     summary: CampaignSummary,
     treatment: TreatmentSummary,
-    present: Mapping[str, Level],
+    present_levels: Mapping[str, Level],
     cause: Cause,
-    name: str,
+    factor_name: str,
     level: Level,
     thread_setting: Mapping[str, Level],
 ) -> str:
@@ -187,10 +196,10 @@ def _build_command(
         for factor in summary.factors
         if factor.name in treatment.factors and (len(factor.levels) > 1 or factor.name in override_keys)
     }
-    baseline = level_before_setting(present, name, level)
+    baseline = level_before_setting(present_levels, factor_name, level)
     if baseline is None and level in LEVELS_THAT_REMOVE_SETTING:
         return ""  # a new testbed has this level already
-    levels[name] = (level,) if baseline is None else (baseline, level)
+    levels[factor_name] = (level,) if baseline is None else (baseline, level)
     levels |= {factor: (factor_level,) for factor, factor_level in thread_setting.items()}
     settings = [
         override for override, key in zip(summary.overrides, override_keys, strict=True) if key not in FACTORS

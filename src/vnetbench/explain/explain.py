@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.anomalies import normality_sentence
+from vnetbench.explain.anomalies import unusual_evidence_sentence
 from vnetbench.explain.cause_phrases import describe_cause, replace_description
 from vnetbench.explain.comparisons.findings import comparison_findings
 from vnetbench.explain.comparisons.modes import SEPARATION_TEXT_KEY
@@ -244,11 +244,15 @@ def _limit_finding(
         if not first.cause.is_fault and first.confidence != "possible" and not has_failures:
             shown = [item.metric for item in first.evidence]
             trials = [point.evidence for point in representative.treatment.points]
-            text = f"{text} {normality_sentence(trials, shown, representative.treatment.factors)}".rstrip()
+            unusual = unusual_evidence_sentence(trials, shown, representative.treatment.factors)
+            text = f"{text} {unusual}".rstrip()
         if evidence and statement != evidence:
             text += f" Evidence: {evidence}."
         if check := find_model_agreement(representative.treatment, first.cause.name):
-            text, details = f"{text} {check.text}", {**details, "law": dict(check.modelled_and_measured_bps)}
+            text, details = (
+                f"{text} {check.text}",
+                {**details, "law": dict(check.goodput_bps_by_law_or_metric)},
+            )
     return Finding(
         kind=kind,
         text=capitalize_sentence(text),

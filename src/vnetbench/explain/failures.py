@@ -15,7 +15,7 @@ from vnetbench.explain.rules import get_cause
 from vnetbench.failure_kinds import (
     AGENT_GONE,
     COUNT_MISMATCH,
-    KINDS_THAT_PROBE_DECIDES,
+    KINDS_PATH_MAY_HAVE_CAUSED,
     MTU_BLACK_HOLE,
     NO_CPU_TIME,
     NO_DATA,
@@ -115,7 +115,7 @@ def cause_of_failure(failed: FailedTrials) -> FailureCause:
     if failed.kind == TESTBED_CHANGED and changed and changed[1] in _CPU_SET_FACTORS:
         return FailureCause("cpu_set_changed", _OBSERVED)
     small, large = (failed.path_probe.get(name) for name in ("small_passed", "large_passed"))
-    if failed.kind not in KINDS_THAT_PROBE_DECIDES or small is None or large is None:
+    if failed.kind not in KINDS_PATH_MAY_HAVE_CAUSED or small is None or large is None:
         return cause
     if small and not large:
         return FailureCause("mtu_black_hole", _OBSERVED)

@@ -33,14 +33,14 @@ class ForwarderCpuUse:
     """Counted by the host for the vCPU threads."""
 
     @property
-    def idle_percent(self) -> float:
+    def guest_idle_percent(self) -> float:
         """Idle time by the guest's kernel."""
         return 100 - self.guest_busy_percent.value
 
     @property
     def has_idle_cpus(self) -> bool:
         """Whether the whole interval of idle time, or every trial if there is no interval, counts as idle."""
-        trials = self.treatment.trial_values(_BUSY)
+        trials = self.treatment.values_of_trials_with_metric(_BUSY)
         max_busy = max(trials) if self.guest_busy_percent.high is None else self.guest_busy_percent.high
         return 100 - max_busy >= MIN_IDLE_PERCENT
 
@@ -59,7 +59,7 @@ def saturated_forwarder_findings(summary: CampaignSummary) -> Iterator[Finding]:
         treatment_indices=tuple(each.treatment.index for each in idle or forwarders),
         details={
             str(each.treatment.index): {
-                "idle_percent": each.idle_percent,
+                "idle_percent": each.guest_idle_percent,
                 "vcpu_percent": each.host_vcpu_percent.value,
             }
             for each in forwarders
@@ -91,8 +91,8 @@ def _has_loss_above_throughput(point: TrialPoint) -> bool:
 
 
 def _idle_forwarders_text(summary: CampaignSummary, idle: Sequence[ForwarderCpuUse], total: int) -> str:
-    most_idle = max(idle, key=lambda each: each.idle_percent)
-    guest_range = _percent_range([each.idle_percent for each in idle])
+    most_idle = max(idle, key=lambda each: each.guest_idle_percent)
+    guest_range = _percent_range([each.guest_idle_percent for each in idle])
     host_range = _percent_range([each.host_vcpu_percent.value for each in idle])
     return (
         f"Guests lose frames although they report idle CPUs, in {len(idle)} of "
@@ -104,7 +104,7 @@ def _idle_forwarders_text(summary: CampaignSummary, idle: Sequence[ForwarderCpuU
 
 
 def _saturated_forwarders_text(summary: CampaignSummary, forwarders: Sequence[ForwarderCpuUse]) -> str:
-    most_idle = max(forwarders, key=lambda each: each.idle_percent)
+    most_idle = max(forwarders, key=lambda each: each.guest_idle_percent)
     return (
         f"No guest loses frames while it reports idle CPUs ({MIN_IDLE_PERCENT:g} % or more) at the "
         f"throughput, in {format_count_with_noun(len(forwarders), 'treatment')}. "
@@ -115,7 +115,7 @@ def _saturated_forwarders_text(summary: CampaignSummary, forwarders: Sequence[Fo
 def _cpu_use_text(summary: CampaignSummary, use: ForwarderCpuUse) -> str:
     busy = use.guest_busy_percent
     low, high = (None if end is None else 100 - end for end in (busy.high, busy.low))
-    idle = format_interval(use.idle_percent, low, high, "%").text
+    idle = format_interval(use.guest_idle_percent, low, high, "%").text
     vcpu = format_interval(
         use.host_vcpu_percent.value, use.host_vcpu_percent.low, use.host_vcpu_percent.high, "%"
     ).text

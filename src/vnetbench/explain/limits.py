@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 
-from vnetbench.estimate.evidence.queue_directions import most_frequent_place
+from vnetbench.estimate.evidence.queue_directions import most_frequent_location
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.experiment_command import build_experiment_command
@@ -76,8 +76,11 @@ def add_experiment_commands(summary: CampaignSummary, limit: TreatmentLimit) -> 
 
 def _evidence_with_places(treatment: TreatmentSummary, candidate: CandidateCause) -> tuple[EvidenceItem, ...]:
     """Return the candidate's evidence with the interface and queue behind each value."""
-    places = [point.evidence_places for point in treatment.points]
-    return tuple(replace(item, place=most_frequent_place(places, item.metric)) for item in candidate.evidence)
+    places = [point.deciding_location_by_metric for point in treatment.points]
+    return tuple(
+        replace(item, deciding_interface_and_queue=most_frequent_location(places, item.metric))
+        for item in candidate.evidence
+    )
 
 
 def _find_limit(summary: CampaignSummary, treatment: TreatmentSummary) -> TreatmentLimit:

@@ -59,7 +59,7 @@ class EvidenceItem:
     """`supports` or `contradicts` the cause."""
     supports_when_low: bool = False
     """True if the role applies below the threshold."""
-    place: str = ""
+    deciding_interface_and_queue: str = ""
     """The interface and queue that decide the value, in words; empty if no single one does."""
 
 

@@ -33,7 +33,7 @@ class ModelAgreement:
 
     text: str
     """Complete sentences."""
-    modelled_and_measured_bps: Mapping[str, float]
+    goodput_bps_by_law_or_metric: Mapping[str, float]
     """Modelled and measured goodput, bit/s."""
 
 

@@ -37,7 +37,7 @@ class LoadDelivery:
     @property
     def unit_noun(self) -> str:
         """The counted unit: `transactions`, `datagrams` or `frames`."""
-        nouns = {each.achieved_rate_metric: each.measured_unit_noun for each in WORKLOADS.values()}
+        nouns = {each.achieved_rate_metric: each.counted_unit_noun for each in WORKLOADS.values()}
         return f"{nouns[self.delivered_metric]}s"
 
     @property
@@ -61,7 +61,7 @@ def measure_load_delivery(
     """
     workload = WORKLOADS[workload_name]
     rate = _requested_rate_per_stream(workload, factors)
-    delivered = treatment.trial_values(workload.achieved_rate_metric)
+    delivered = treatment.values_of_trials_with_metric(workload.achieved_rate_metric)
     pairs = factors.get("pairs", factors.get("guests", 1))
     per_direction = count_known_streams_per_direction(factors)
     if rate is None or not delivered or per_direction is None or isinstance(pairs, str):

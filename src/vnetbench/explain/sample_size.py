@@ -22,7 +22,7 @@ def missing_interval_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield one finding about all treatments without an interval; nothing if every treatment has one."""
     measured = [each for each in summary.treatments if summary.deciding_metric in each.metrics]
     few = [each for each in measured if _has_no_interval(each, summary.deciding_metric)]
-    if not few or summary.reference_table is not None:
+    if not few or summary.represented_table is not None:
         return
     counts = sorted({each.trial_count for each in few})
     trials = (

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from statistics import median
 
-from vnetbench.explain.anomalies import find_anomalies
+from vnetbench.explain.anomalies import find_abnormal_medians
 from vnetbench.explain.confidence import (
-    confidence_rank,
     confidence_word,
     lower_of_confidence_words,
     min_candidate_score,
+    steps_below_highest_confidence,
 )
 from vnetbench.explain.model import CandidateCause, EvidenceItem
 from vnetbench.explain.rules import CauseRule, EvidenceCondition, EvidencePattern
@@ -65,7 +65,7 @@ def rank_causes(
         and workload in rule.workloads
         and (not rule.applies_if_any_factor_set or set(rule.applies_if_any_factor_set) & set(set_factors))
     }
-    trial_scores = {name: score_cause_by_trial(rule, trials) for name, rule in applicable.items()}
+    trial_scores = {name: score_cause_in_trials_with_data(rule, trials) for name, rule in applicable.items()}
     scored = {name: scores for name, scores in trial_scores.items() if 2 * len(scores) > len(trials)}
     unscored = {
         name: _mostly_missing_metrics(rule, trials) for name, rule in applicable.items() if name not in scored
@@ -104,13 +104,13 @@ def _confidence_words(
 
     A cause below two rivals is demoted by neither, and must not get more confidence than they have.
     """
-    has_anomaly = bool(find_anomalies(trials, set_factors))
+    has_anomaly = bool(find_abnormal_medians(trials, set_factors))
     words: list[str] = []
     lowest = lowest_of_faults = confidence_word(1.0)
     for name in names:
         is_fault = rules[name].cause.is_fault
         demotions = (
-            _count_demotions(name, ranked, scores, trial_scores[name], rules)
+            _count_lost_confidence_steps(name, ranked, scores, trial_scores[name], rules)
             + leaves_most_waiting_unexplained(name, trials, workload)
             # Something unusual that a natural limit leaves unexplained may be the real cause.
             + (has_anomaly and not is_fault)
@@ -131,7 +131,7 @@ def _candidate_sort_key(
     Datagrams and frames wait for nothing. There the loss that is a fault often follows from the limit.
     """
     is_natural_limit = not rules[name].cause.is_fault
-    return confidence_rank(confidence), is_natural_limit and workload in load_waits().workloads
+    return steps_below_highest_confidence(confidence), is_natural_limit and workload in load_waits().workloads
 
 
 def score_cause(rule: CauseRule, evidence: TrialEvidence) -> float | None:
@@ -175,7 +175,7 @@ def score_pattern(pattern: EvidencePattern, evidence: TrialEvidence) -> float | 
     return score
 
 
-def score_cause_by_trial(rule: CauseRule, trials: Sequence[TrialEvidence]) -> list[float]:
+def score_cause_in_trials_with_data(rule: CauseRule, trials: Sequence[TrialEvidence]) -> list[float]:
     """Return the cause's score in each trial that has one."""
     return [score for evidence in trials if (score := score_cause(rule, evidence)) is not None]
 
@@ -200,7 +200,7 @@ def _reduce_explained_scores(scores: Mapping[str, float], rules: Mapping[str, Ca
     return lowered
 
 
-def _count_demotions(
+def _count_lost_confidence_steps(
     name: str,
     ranked: Sequence[str],
     scores: Mapping[str, float],

@@ -155,10 +155,10 @@ def total_file_bytes(paths: Sequence[Path]) -> int:
 
 def _list_log_files(folder: Path) -> list[Path]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in files if _is_log_file_name(path.relative_to(folder).as_posix())]
+    return [path for path in files if _may_be_log_file_name(path.relative_to(folder).as_posix())]
 
 
-def _is_log_file_name(name: str) -> bool:
+def _may_be_log_file_name(name: str) -> bool:
     parts = (part for part in name.split("/") if part not in (".", ".."))
     is_hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
     return not is_hidden and Path(name).suffix.lower() not in _IGNORED_SUFFIXES
@@ -222,7 +222,7 @@ def _find_logs_in_zip(
         with open_zip(whole) as archive:
             for member in sorted(list_zip_files(archive), key=lambda member: member.filename):
                 budget.subtract_member(name)
-                if not _is_log_file_name(member.filename):
+                if not _may_be_log_file_name(member.filename):
                     continue
                 inner = _member_display_path(name, member.filename)
                 try:
@@ -241,7 +241,7 @@ def _find_logs_in_tar(
 ) -> Iterator[LogSource | UnreadableFile]:
     for member in iterate_tar_members(stream):
         budget.subtract_member(name)
-        if member is None or not _is_log_file_name(member.name.removeprefix("./")):
+        if member is None or not _may_be_log_file_name(member.name.removeprefix("./")):
             continue
         inner = _member_display_path(name, member.name)
         if member.is_sparse:

@@ -155,15 +155,17 @@ def _possible_program_positions(command_words: Sequence[str]) -> Iterator[int]:
         elif name == "ip":  # ip netns exec NAME iperf3
             at += 4
         elif name in _WRAPPER_PROGRAMS:
-            at = _skip_wrapper_options(
+            at = _skip_wrapper_options_and_operands(
                 command_words, at + 1, _OPERAND_COUNT_BY_WRAPPER.get(name, 0), "/" if name == "start" else "-"
             )
         else:
             return
 
 
-def _skip_wrapper_options(command_words: Sequence[str], position: int, operand_count: int, mark: str) -> int:
-    while position < len(command_words) and command_words[position].startswith(mark):
+def _skip_wrapper_options_and_operands(
+    command_words: Sequence[str], position: int, operand_count: int, option_prefix: str
+) -> int:
+    while position < len(command_words) and command_words[position].startswith(option_prefix):
         operand_count -= (
             command_words[position] in ("-c", "-C") and operand_count > 0
         )  # taskset -c 0: no mask follows

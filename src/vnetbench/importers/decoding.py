@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 from typing import Protocol
 
 READ_CHUNK_BYTES = 2**18
-SPLIT_LINES_ABOVE_BYTES = 2**24
+MAX_UNSPLIT_LINE_BYTES = 2**24
 """A longer line is split into pieces of this length."""
 
 _LINE_END_PATTERN = re.compile(r"\r\n|\r|\n")
@@ -55,12 +55,12 @@ def decode_lines(stream: ByteStream) -> Iterator[str]:
             rest = data[complete:]
         else:
             rest, encoding = yield from _decode_mixed_lines(data, encoding, is_last=False)
-        if len(rest) >= SPLIT_LINES_ABOVE_BYTES:
+        if len(rest) >= MAX_UNSPLIT_LINE_BYTES:
             yield _remove_control_characters(_decode_line(rest, encoding))
             rest = b""
         pieces, piece_bytes = [rest], len(rest)
         # A search in a long line starts again only when the line has doubled, or its time would be quadratic.
-        enough_bytes = min(2 * len(rest), SPLIT_LINES_ABOVE_BYTES)
+        enough_bytes = min(2 * len(rest), MAX_UNSPLIT_LINE_BYTES)
     rest = b"".join(pieces)
     if rest:
         yield from _decode_mixed_lines(rest, encoding, is_last=True)

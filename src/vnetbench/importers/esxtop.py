@@ -95,7 +95,7 @@ def read_counter_intervals(lines: Iterable[str]) -> Iterator[CounterInterval]:
 
 
 def attach_host_counters_within_runs(
-    runs: Sequence[Run], intervals: Iterable[CounterInterval], *, is_only_esxtop_log: bool = True
+    runs: Sequence[Run], intervals: Iterable[CounterInterval], *, sets_host_cpu_metric: bool = True
 ) -> list[Run]:
     """Return the runs with the mean counters of the intervals that lie entirely within each run.
 
@@ -126,7 +126,7 @@ def attach_host_counters_within_runs(
             window.add_interval(values, (time - previous).total_seconds())
         previous = time
     return [
-        _add_counter_means(run, windows.get(number), is_only_esxtop_log) for number, run in enumerate(runs)
+        _add_counter_means(run, windows.get(number), sets_host_cpu_metric) for number, run in enumerate(runs)
     ]
 
 
@@ -163,7 +163,7 @@ def _create_run_counter_means(run: Run, zone: tzinfo | None) -> _RunCounterMeans
     return _RunCounterMeans(start, start + timedelta(seconds=run.measured_duration_s or 0.0))
 
 
-def _add_counter_means(run: Run, counter_means: _RunCounterMeans | None, is_only_esxtop_log: bool) -> Run:
+def _add_counter_means(run: Run, counter_means: _RunCounterMeans | None, sets_host_cpu_metric: bool) -> Run:
     if counter_means is None:
         return _add_missing_counters_remark(run, "the log does not say when the run started")
     means = counter_means.means_by_counter()
@@ -176,7 +176,7 @@ def _add_counter_means(run: Run, counter_means: _RunCounterMeans | None, is_only
         remarks.append("The log names no time zone, so vnetbench assumes the time zone of the esxtop log.")
     busy = [value for name, value in means.items() if name.endswith(_HOST_BUSY_RESULT_NAME)]
     metrics = dict(run.metrics)
-    if len(busy) == 1 and is_only_esxtop_log:
+    if len(busy) == 1 and sets_host_cpu_metric:
         reported = RoundedValue(
             busy[0], busy[0] - _HALF_LAST_PRINTED_DIGIT, busy[0] + _HALF_LAST_PRINTED_DIGIT
         )

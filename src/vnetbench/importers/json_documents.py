@@ -40,7 +40,7 @@ class JsonBuffer:
     """The brackets that are open, unless the text was discarded."""
     _joined_chunks: list[str] = field(default_factory=list)
     """Chunks of many lines each, because a separate line takes twice the memory of its text."""
-    _recent_lines: list[str] = field(default_factory=list)
+    _unjoined_lines: list[str] = field(default_factory=list)
     """The lines after the last chunk."""
     _complete_values_character_count: int = 0
     """Number of characters up to which all values are complete. The brackets open there are open now."""
@@ -51,10 +51,10 @@ class JsonBuffer:
 
     def add_line_and_return_rest(self, line: str) -> str | None:
         """Add a line. Return what follows the document's end on it; None if the document goes on."""
-        if len(self._recent_lines) >= _LINES_PER_CHUNK:
-            self._joined_chunks.append("\n".join(self._recent_lines))
-            self._recent_lines.clear()
-        self._recent_lines.append(line)
+        if len(self._unjoined_lines) >= _LINES_PER_CHUNK:
+            self._joined_chunks.append("\n".join(self._unjoined_lines))
+            self._unjoined_lines.clear()
+        self._unjoined_lines.append(line)
         start = self.character_count
         self.character_count += len(line) + 1
         self.value_count += line.count(",")
@@ -81,7 +81,7 @@ class JsonBuffer:
             elif mark == ",":
                 self._complete_values_character_count = start + token.start()
             if not self._depth:
-                self._recent_lines[-1] = line[: token.end()]
+                self._unjoined_lines[-1] = line[: token.end()]
                 return line[token.end() :]
         return None
 
@@ -95,7 +95,7 @@ class JsonBuffer:
         self._is_discarded = True
         self._open_brackets.clear()
         self._joined_chunks.clear()
-        self._recent_lines.clear()
+        self._unjoined_lines.clear()
 
     def parse(self) -> Any:
         """Return the parsed document. Raises ValueError if it is invalid."""
@@ -107,13 +107,13 @@ class JsonBuffer:
         return parse_json(self._take_text()[: self._complete_values_character_count] + closing)
 
     def _take_text(self) -> str:
-        text = "\n".join([*self._joined_chunks, *self._recent_lines])
+        text = "\n".join([*self._joined_chunks, *self._unjoined_lines])
         self._joined_chunks.clear()
-        self._recent_lines.clear()  # The parsed document needs the memory.
+        self._unjoined_lines.clear()  # The parsed document needs the memory.
         return text
 
 
-def take_json_document(lines: LogLines, starts_run: StartsRun) -> tuple[JsonBuffer, str | None]:
+def take_json_document_and_rest(lines: LogLines, starts_run: StartsRun) -> tuple[JsonBuffer, str | None]:
     """Take the lines of the document that starts with the next line, up to its end or to the next run.
 
     Returns:

@@ -71,7 +71,7 @@ class LineReport(ABC):
         return False
 
     @abstractmethod
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what a line reports that is no row. Its number is `last_line`."""
 
     def add_line(self, line: str) -> RowPattern | None:
@@ -80,7 +80,7 @@ class LineReport(ABC):
             if (row := pattern.match_line(line)) is not None:
                 self.add_rows(pattern, [row])
                 return pattern
-        self.add(line)
+        self.add_non_row_line(line)
         return None
 
     def add_rows(self, pattern: RowPattern, rows: Sequence[Row]) -> None:

@@ -66,7 +66,7 @@ class LogLines:
     def take_rows(self, pattern: RowPattern) -> list[Row]:
         """Take the next rows and separators, until another line follows. Many rows come in several calls."""
         ahead = self._peek_rows_ahead()
-        rows = pattern.match_lines(ahead) if ahead else []
+        rows = pattern.match_leading_rows(ahead) if ahead else []
         if len(rows) == len(self._buffer):
             self._buffer.clear()
         else:
@@ -90,7 +90,7 @@ class LogLines:
             ahead.append(line)
         return ahead
 
-    def peek_line_after_blanks(self) -> str | None:
+    def skip_blanks_and_peek_line(self) -> str | None:
         """Take all blank lines, of which a log may have millions. Return the next line without taking it."""
         while (line := self.peek_line()) is not None and (not line or line.isspace()):
             self._buffer.popleft()

@@ -117,12 +117,12 @@ def _parse_items(lines: LogLines, readers: LogReaders, dates: RunDateTracker) ->
     def starts_run(lines: LogLines) -> bool:
         return find_reader(lines) is not None
 
-    documents_on_line = _DocumentCounter()
-    while (line := lines.peek_line_after_blanks()) is not None:
+    documents_on_line = _SameLineDocumentCounter()
+    while (line := lines.skip_blanks_and_peek_line()) is not None:
         if (reader := find_reader(lines)) is not None:
             yield from _read_text_runs(lines, reader, starts_run)
         elif document := _start_document(line, document_readers):
-            if documents_on_line.add(lines.last_taken_number + 1) <= MAX_DOCUMENTS_ON_LINE:
+            if documents_on_line.add_and_count_of_line(lines.last_taken_number + 1) <= MAX_DOCUMENTS_ON_LINE:
                 yield from document.read(lines, starts_run)
             else:
                 lines.take_line()
@@ -143,13 +143,13 @@ def _start_document(line: str, readers: tuple[DocumentReader, ...]) -> _Document
 
 
 @dataclass
-class _DocumentCounter:
+class _SameLineDocumentCounter:
     """Counts the documents that start on one line."""
 
     line_number: int = 0
     count: int = 0
 
-    def add(self, line_number: int) -> int:
+    def add_and_count_of_line(self, line_number: int) -> int:
         """Add a document. Return how many started on its line."""
         self.count = self.count + 1 if line_number == self.line_number else 1
         self.line_number = line_number

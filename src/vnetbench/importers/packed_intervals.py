@@ -164,7 +164,7 @@ class PackedIntervals(Sequence[ReportInterval]):
         rows = zip(self._format_indexes, self._columns[value_name].values, strict=True)
         return sum(value for number, value in rows if number in numbers)
 
-    def count_times_by_direction(self) -> Counter[str]:
+    def count_distinct_times_by_direction(self) -> Counter[str]:
         """Return how many distinct times the intervals of each direction have, if those of a time adjoin."""
         starts_s, ends_s = np.array(self._starts_s), np.array(self._ends_s)
         numbers = np.array(self._format_indexes, dtype=np.intp)

@@ -40,17 +40,17 @@ class RowPattern:
         row = self.line.fullmatch(line)
         return (*row.groups(""), "") if row is not None else None
 
-    def match_lines(self, lines: Sequence[str]) -> list[Row]:
+    def match_leading_rows(self, lines: Sequence[str]) -> list[Row]:
         """Return the rows and separators at the start of these lines. All groups of a separator are empty."""
         found = self._block.findall("\n".join(lines) + "\n")
         # Each match has a newline, and together they are the text. So as many matches as lines are the lines.
         if len(found) != len(lines):
-            found = [self._match_line_as_block(line) for line in lines]
+            found = [self._match_row_separator_or_other_line(line) for line in lines]
         if any(map(_LAST, found)):
             del found[next(number for number, groups in enumerate(found) if groups[-1]) :]
         return found
 
-    def _match_line_as_block(self, line: str) -> Row:
+    def _match_row_separator_or_other_line(self, line: str) -> Row:
         groups = len(self.names)
         if (row := self.match_line(line)) is not None:
             return row

@@ -117,7 +117,7 @@ class RunStore:
         self.log_names.append(log_name)
         self._state_before_log = self._copy_state()
 
-    def finish_log(self, digest: bytes) -> None:
+    def finish_log_or_drop_duplicate(self, digest: bytes) -> None:
         """Finish a log. Its items are dropped if an earlier log has the same bytes."""
         log, before = self.log_names[-1], self._state_before_log
         original = self._first_log_by_digest.setdefault(digest, log)
@@ -180,7 +180,7 @@ class RunStore:
                 ids = range(first, min(first + _RUNS_PER_BATCH, self._last_run_id() + 1))
                 runs = [self.load_log_name_and_run(run_id)[1] for run_id in ids]
                 updated = attach_host_counters_within_runs(
-                    runs, self._load_host_counters(log), is_only_esxtop_log=is_only_esxtop_log
+                    runs, self._load_host_counters(log), sets_host_cpu_metric=is_only_esxtop_log
                 )
                 rows = [(_serialize_run(run), run_id) for run_id, run in zip(ids, updated, strict=True)]
                 self._db.executemany("UPDATE run SET run = ? WHERE id = ?", rows)

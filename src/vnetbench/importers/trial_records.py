@@ -106,7 +106,7 @@ def _choose_intervals_per_sample(run: Run) -> int:
     if len(run.intervals) <= MAX_SAMPLES_PER_DIRECTION:
         return 1
     if isinstance(run.intervals, PackedIntervals):
-        counts = run.intervals.count_times_by_direction()
+        counts = run.intervals.count_distinct_times_by_direction()
     else:
         counts = Counter(
             direction

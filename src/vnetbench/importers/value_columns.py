@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 _PLAIN_NUMBERS_PATTERN = re.compile(r"[-\d.]*", re.ASCII)
 _MAX_PLAIN_NUMBER_CHARACTERS = 16
 """Longest number whose digits a float holds exactly."""
-_MIN_COLUMN_ROWS = 16
+_MIN_ROWS_FOR_ARRAYS = 16
 """Fewest values for which arrays are faster than single values."""
 _MAX_CACHED_TEXTS = 2**16
 _POWERS_OF_TEN = 10.0 ** np.arange(_MAX_PLAIN_NUMBER_CHARACTERS)
@@ -99,7 +99,7 @@ def parse_rounded_column(texts: Sequence[str], scale: float | Sequence[float] | 
         ValueError: A text is not a finite number.
     """
     is_plain = (
-        len(texts) >= _MIN_COLUMN_ROWS
+        len(texts) >= _MIN_ROWS_FOR_ARRAYS
         and _PLAIN_NUMBERS_PATTERN.fullmatch("".join(texts)) is not None
         and max(map(len, texts)) <= _MAX_PLAIN_NUMBER_CHARACTERS
     )
@@ -174,7 +174,7 @@ class CachedNumbers:
             parse: Returns the numbers of n texts, with the shape (n, width).
         """
         self._parse = parse
-        self._table = np.full((_MIN_COLUMN_ROWS, width), np.nan)
+        self._table = np.full((_MIN_ROWS_FOR_ARRAYS, width), np.nan)
         self._row_by_text = {"": 0}
 
     def parse(self, texts: Sequence[str]) -> Floats:

@@ -10,7 +10,7 @@ MAX_DIRECTORY_BYTES = 2**23
 _SUPPORTED_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
-class _BoundedReads:
+class _ZipFileWithDirectoryLimit:
     """A file of which no read returns more than the longest list of members has."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -32,7 +32,7 @@ def open_zip(file: IO[bytes]) -> zipfile.ZipFile:
     Raises:
         zipfile.BadZipFile: It is damaged, or its list of members is too long.
     """
-    return zipfile.ZipFile(_BoundedReads(file))
+    return zipfile.ZipFile(_ZipFileWithDirectoryLimit(file))
 
 
 def list_zip_files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:

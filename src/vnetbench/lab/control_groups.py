@@ -154,7 +154,9 @@ def set_cpu_quotas(
     quota_us = round(float(level) * DEFAULT_QUOTA_PERIOD_US)
     for vm, pid in pids.items():
         group = hierarchy.parent_group / namespace_name(testbed_name, f"{vm}.{read_own_process_identity()}")
-        found = _limit_process_cpu_time(hierarchy, group, pid, quota_us, process_count or cpu_count)
+        found = _limit_cpu_time_and_read_quota_back(
+            hierarchy, group, pid, quota_us, process_count or cpu_count
+        )
         if found != str(quota_us):
             raise TreatmentRefused(
                 f"{request} did not take effect: {found} µs of {DEFAULT_QUOTA_PERIOD_US} µs were read back",
@@ -188,7 +190,7 @@ def quota_if_changed(effective: Mapping[str, Any], pids: Mapping[str, int]) -> d
     return {CPU_QUOTA.name: merge_if_equal(found)} if is_changed else {}
 
 
-def remove_groups(testbed_name: str) -> list[Path]:
+def remove_groups_and_list_remaining(testbed_name: str) -> list[Path]:
     """Remove the groups of a testbed whose processes have ended; leave those of another running bench.
 
     Returns:
@@ -224,7 +226,7 @@ def find_groups(hierarchy: CgroupHierarchy, testbed_name: str, part_pattern: str
     ]
 
 
-def _limit_process_cpu_time(
+def _limit_cpu_time_and_read_quota_back(
     hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, process_count: int
 ) -> str:
     """Create the group with a quota per period, move the process into it, and return the quota read back."""

@@ -114,7 +114,7 @@ def requested_knob_settings(
     return settings
 
 
-def apply_settings(
+def apply_settings_and_read_knobs(
     settings: Sequence[KnobSetting],
     endpoints: Sequence[Endpoint],
     agents: Mapping[str, AgentClient],

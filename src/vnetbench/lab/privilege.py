@@ -23,7 +23,7 @@ USER_NAMESPACE_LIMITS = (
 )
 
 
-def has_root() -> bool:
+def has_root_outside_user_namespace() -> bool:
     """Whether this process is root outside any user namespace of ours."""
     return os.geteuid() == 0 and USER_NAMESPACE_ENV not in os.environ
 
@@ -41,7 +41,7 @@ def acquire_network_rights() -> None:
     Raises:
         BenchError: if this user may not create user namespaces.
     """
-    if has_root():
+    if has_root_outside_user_namespace():
         return
     if is_in_user_namespace():
         mount_private_run()

@@ -70,7 +70,7 @@ def keep_after_exit(name: str) -> None:
         whole.replace(path)
 
 
-def testbed_folder(name: str) -> Path:
+def ensure_testbed_folder(name: str) -> Path:
     """Return the folder for a testbed's sockets and consoles; it is removed with the testbed."""
     path = REGISTRY_FOLDER / name
     path.mkdir(mode=0o700, exist_ok=True)
@@ -111,14 +111,14 @@ def find_testbed(name: str) -> RegisteredTestbed:
     )
 
 
-def remove_testbed(name: str) -> list[Path]:
+def remove_testbed_and_list_remaining_groups(name: str) -> list[Path]:
     """Remove everything of a testbed: processes, control groups, namespaces and files.
 
     Returns:
         The control groups that could not be removed because a process in them does not end.
     """
     _terminate_processes(name)
-    remaining_groups = control_groups.remove_groups(name)
+    remaining_groups = control_groups.remove_groups_and_list_remaining(name)
     for candidate in netlink.list_namespaces():
         if candidate.startswith(namespace_name(name, "")):
             netlink.remove_namespace(candidate)

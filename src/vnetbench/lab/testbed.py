@@ -39,7 +39,7 @@ class Testbed(Protocol):
     def interfaces_by_forwarding_agent(self) -> Mapping[str, Sequence[str]]:
         """Return the interfaces of each agent that forwards frames between the endpoints."""
 
-    def reset_delay_line_counters(self) -> None:
+    def reset_delay_line_counters_and_seeds(self) -> None:
         """Reset the counters of all delay lines, since one setup may serve several trials."""
 
     def read_delay_line_counters(self) -> Sequence[Mapping[str, Any]]:

@@ -19,7 +19,7 @@ def thread_names_by_id(pid: int) -> dict[int, str]:
     return found
 
 
-def pin_thread(thread_id: int, cpus: frozenset[int], owner: str) -> str:
+def pin_thread_and_read_cpu_list(thread_id: int, cpus: frozenset[int], owner: str) -> str:
     """Pin a thread and return the CPU list that was read back; empty if the thread has ended.
 
     Args:

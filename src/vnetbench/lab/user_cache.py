@@ -43,7 +43,7 @@ def _check_owner(folder: Path, purpose: str) -> None:
     """Raise BenchError if another user than this one and root can change what is in the folder."""
     status = folder.stat()
     if status.st_uid not in (os.geteuid(), 0):
-        problem = f"the folder belongs to {_user_name(status.st_uid)}, who can change its files"
+        problem = f"the folder belongs to {_user_phrase(status.st_uid)}, who can change its files"
     elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         problem = "other users can write to the folder"
     else:
@@ -55,7 +55,7 @@ def _check_owner(folder: Path, purpose: str) -> None:
     )
 
 
-def _user_name(user_id: int) -> str:
+def _user_phrase(user_id: int) -> str:
     try:
         return f"the user {pwd.getpwuid(user_id).pw_name}"
     except KeyError:

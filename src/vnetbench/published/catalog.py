@@ -16,12 +16,12 @@ TABLE_NAMES = ("packet-forwarding-2011", "ntttcp-vmxnet3-2011")
 
 def workload_of_table(name: str) -> str:
     """Return the workload of a published table."""
-    workload: str = tomllib.loads(open_table_file(f"{name}.mapping.toml").read_text(encoding="utf-8"))[
+    workload: str = tomllib.loads(find_table_file(f"{name}.mapping.toml").read_text(encoding="utf-8"))[
         "workload"
     ]
     return workload
 
 
-def open_table_file(name: str) -> Traversable:
+def find_table_file(name: str) -> Traversable:
     """Return a data file of this package."""
     return resources.files("vnetbench.published").joinpath(name)

@@ -10,7 +10,7 @@ from typing import Any
 
 from vnetbench.importers.runs import Run
 from vnetbench.importers.table import read_table_mapping, read_table_runs
-from vnetbench.published.catalog import open_table_file
+from vnetbench.published.catalog import find_table_file
 from vnetbench.study.model import Level
 
 
@@ -59,10 +59,10 @@ class PublishedTable:
 @lru_cache
 def load_table(name: str) -> PublishedTable:
     """Load a published table, one of `catalog.TABLE_NAMES`, like an import of the same table."""
-    description = tomllib.loads(open_table_file(f"{name}.toml").read_text(encoding="utf-8"))
+    description = tomllib.loads(find_table_file(f"{name}.toml").read_text(encoding="utf-8"))
     mapping_name = f"{name}.mapping.toml"
-    mapping = read_table_mapping(open_table_file(mapping_name).read_text(encoding="utf-8"), mapping_name)
-    with open_table_file(f"{name}.csv").open("rb") as table:
+    mapping = read_table_mapping(find_table_file(mapping_name).read_text(encoding="utf-8"), mapping_name)
+    with find_table_file(f"{name}.csv").open("rb") as table:
         runs = list(read_table_runs(table, f"{name}.csv", mapping))
     scales = {column.metric: column.scale_factor for column in mapping.metrics}
     return PublishedTable(

@@ -67,7 +67,7 @@ class CampaignComparison:
     after_path: str
     """Paths of the results files."""
     factors_of_either: tuple[FactorLevels, ...]
-    emulated_campaigns: tuple[str, ...]
+    campaigns_with_emulated_guests: tuple[str, ...]
     """`before` and `after` if their guests ran under TCG."""
     imported_log_notes: tuple[str, ...]
     """Each imported campaign with the tools and logs that it comes from."""
@@ -79,7 +79,7 @@ class CampaignComparison:
     only_after: tuple[Mapping[str, Level], ...]
     unmeasured_in_either: tuple[UnmeasuredTreatment, ...]
     """Shared treatments that at least one campaign did not measure."""
-    unmeasured_only_after: tuple[Mapping[str, Level], ...] = ()
+    measured_before_but_not_after: tuple[Mapping[str, Level], ...] = ()
     """Treatments that were measured before and are refused or failed now."""
     unmatched_published_count: int = 0
     """Number of published values without a matching treatment."""
@@ -102,14 +102,16 @@ def compare_campaigns(
     campaigns = {"before": before, "after": after}
     only_before = _levels_of_unmatched_treatments(before, [match.before for match in matches])
     only_after = _levels_of_unmatched_treatments(after, [match.after for match in matches])
-    unmatched_published = (only_before if before.reference_table else ()) + (
-        only_after if after.reference_table else ()
+    unmatched_published = (only_before if before.represented_table else ()) + (
+        only_after if after.represented_table else ()
     )
     return CampaignComparison(
         before_path=before.path,
         after_path=after.path,
         factors_of_either=_merge_factors(before, after),
-        emulated_campaigns=tuple(name for name, each in campaigns.items() if emulation_warnings(each)),
+        campaigns_with_emulated_guests=tuple(
+            name for name, each in campaigns.items() if emulation_warnings(each)
+        ),
         imported_log_notes=tuple(
             f"{name}: imported from {'; '.join(_tools_and_logs(each))}"
             for name, each in campaigns.items()
@@ -117,15 +119,15 @@ def compare_campaigns(
         ),
         environment_differences=find_differences(before, after),
         published_table_conditions=tuple(
-            f"{name}: {each.reference_table.conditions}"
+            f"{name}: {each.represented_table.conditions}"
             for name, each in campaigns.items()
-            if each.reference_table
+            if each.represented_table
         ),
         changes=_metric_changes(before, after, matches, metrics or (after.deciding_metric,)),
-        only_before=() if before.reference_table else only_before,
-        only_after=() if after.reference_table else only_after,
+        only_before=() if before.represented_table else only_before,
+        only_after=() if after.represented_table else only_after,
         unmeasured_in_either=tuple(_find_unmeasured_in_either(matches)),
-        unmeasured_only_after=tuple(
+        measured_before_but_not_after=tuple(
             match.levels
             for match in matches
             if match.before.metrics
@@ -165,7 +167,10 @@ def _metric_change(match: MatchedTreatments, metric: str, confidence: float) -> 
             return None
         ratio = Ratio(after.value / before.value, None, None, confidence, None)
         return MetricChange(match.levels, metric, before, after, ratio)
-    values_before, values_after = match.before.trial_values(metric), match.after.trial_values(metric)
+    values_before, values_after = (
+        match.before.values_of_trials_with_metric(metric),
+        match.after.values_of_trials_with_metric(metric),
+    )
     if any(value < 0 for value in (*values_before, *values_after)):
         return None  # A metric that is a difference can be negative and then has no ratio.
     ratio = estimate_rank_ratio(values_before, values_after, confidence)

@@ -25,19 +25,19 @@ def merge_sparse_design_into_one_factor(summary: CampaignSummary) -> CampaignSum
     The first warning describes the baseline. Imported runs with a sparse design get a factor with one level
     per treatment. All other campaigns are returned unchanged.
     """
-    if summary.is_imported and summary.reference_table is None and _is_sparse_design(summary):
+    if summary.is_imported and summary.represented_table is None and _is_sparse_design(summary):
         return _replace_factors_by_treatment_names(summary)
-    if summary.level_combination != ONE_AT_A_TIME:
+    if summary.level_combination_method != ONE_AT_A_TIME:
         return summary
     treatment_levels = [treatment.factors for treatment in summary.treatments]
     factors, merged_levels = merge_varying_factors(
-        summary.level_combination, summary.factors, treatment_levels
+        summary.level_combination_method, summary.factors, treatment_levels
     )
     baseline = {factor.name: factor.levels[0] for factor in summary.factors}
     note = f"Baseline: {treatment_phrase(baseline, _names_of_varying_factors(summary.factors))}"
     return replace(
         summary,
-        level_combination=ALL_COMBINATIONS,
+        level_combination_method=ALL_COMBINATIONS,
         factors=factors,
         treatments=tuple(
             replace(treatment, factors=levels)

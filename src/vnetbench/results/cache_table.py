@@ -38,7 +38,7 @@ CREATE TABLE cache (
     seal             BLOB    NOT NULL            -- HMAC-SHA-256 of the other columns with the user's key
 ) STRICT
 """
-_StoredValues = dict[str, tuple[int, bytes]]
+_LengthAndCompressedJsonByName = dict[str, tuple[int, bytes]]
 """Length of the JSON text and compressed text by name."""
 
 
@@ -65,7 +65,7 @@ class CachedValues(Mapping[str, Any]):
     A value that cannot be decompressed raises KeyError.
     """
 
-    def __init__(self, stored: _StoredValues) -> None:
+    def __init__(self, stored: _LengthAndCompressedJsonByName) -> None:
         self._stored = stored
 
     def __getitem__(self, name: str) -> Any:
@@ -84,25 +84,27 @@ class CachedValues(Mapping[str, Any]):
         return len(self._stored)
 
 
-def read_cached_values(path: Path, method: str, name_pattern: str = "*") -> CachedValues:
+def read_cached_values(path: Path, code_id: str, name_pattern: str = "*") -> CachedValues:
     """Return the valid cached values of a file by name; empty if there are none or they cannot be read.
 
     Args:
         path: The results file.
-        method: The method that the values must be from.
+        code_id: The version of the code that the values must be from.
         name_pattern: The names of the values, as a pattern of SQLite's GLOB.
     """
     key = read_or_create_key()
     with suppress(sqlite3.Error, OSError):
         if key is not None:
-            with _connect(path, "ro") as (db, descriptor):
+            with _open_db_and_file_descriptor(path, "ro") as (db, descriptor):
                 db.execute("BEGIN")  # from the first read on, no other process writes
                 db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-                return CachedValues(_select_valid(db, key, method, _change_counter(descriptor), name_pattern))
+                return CachedValues(
+                    _select_valid(db, key, code_id, _change_counter(descriptor), name_pattern)
+                )
     return CachedValues({})
 
 
-def store_cached_values(path: Path, method: str, counter: int, values: Iterable[tuple[str, object]]) -> bool:
+def store_cached_values(path: Path, code_id: str, counter: int, values: Iterable[tuple[str, object]]) -> bool:
     """Store values that were computed from the file, and drop invalid ones; return whether they are stored.
 
     `values` are names and values. An iterator can make one after the other, so that only one is in memory.
@@ -117,16 +119,16 @@ def store_cached_values(path: Path, method: str, counter: int, values: Iterable[
     with suppress(sqlite3.Error, OSError):
         if key is None or not path.stat().st_mode & stat.S_IWUSR or is_locked_by_writer(path):
             return False
-        with _connect(path, "rw") as (db, descriptor), db:
+        with _open_db_and_file_descriptor(path, "rw") as (db, descriptor), db:
             db.execute("BEGIN IMMEDIATE")
             (writer,) = db.execute("SELECT writer FROM campaign").fetchone()
             (version,) = db.execute("PRAGMA user_version").fetchone()
             is_changed = version != SCHEMA_VERSION or _change_counter(descriptor) != counter
             if is_changed or (writer and is_process_alive(writer)):
                 return False
-            kept: _StoredValues = {}
+            kept: _LengthAndCompressedJsonByName = {}
             with suppress(sqlite3.OperationalError):  # no table, or one of another form
-                kept = _select_valid(db, key, method, counter, "*")
+                kept = _select_valid(db, key, code_id, counter, "*")
             db.execute("DROP TABLE IF EXISTS cache")
             db.execute(_CREATE_TABLE)
             db.executemany(
@@ -134,10 +136,10 @@ def store_cached_values(path: Path, method: str, counter: int, values: Iterable[
                 [
                     (
                         name,
-                        method,
+                        code_id,
                         counter + 1,
                         *value,
-                        compute_authentication_code(key, name, method, counter + 1, *value),
+                        compute_authentication_code(key, name, code_id, counter + 1, *value),
                     )
                     for name, value in (kept | new).items()
                 ],
@@ -147,7 +149,7 @@ def store_cached_values(path: Path, method: str, counter: int, values: Iterable[
 
 
 @contextmanager
-def _connect(path: Path, mode: str) -> Iterator[tuple[sqlite3.Connection, int]]:
+def _open_db_and_file_descriptor(path: Path, mode: str) -> Iterator[tuple[sqlite3.Connection, int]]:
     """Yield a connection, and a descriptor to read the header with; it closes after the connection."""
     with (
         path.open("rb") as file,
@@ -158,18 +160,18 @@ def _connect(path: Path, mode: str) -> Iterator[tuple[sqlite3.Connection, int]]:
 
 
 def _select_valid(
-    db: sqlite3.Connection, key: bytes, method: str, counter: int | None, name_pattern: str
-) -> _StoredValues:
+    db: sqlite3.Connection, key: bytes, code_id: str, counter: int | None, name_pattern: str
+) -> _LengthAndCompressedJsonByName:
     rows = db.execute(
         "SELECT name, json_bytes, data, seal FROM cache"
         " WHERE method = ? AND change_counter = ? AND name GLOB ?",
-        (method, counter, name_pattern),
+        (code_id, counter, name_pattern),
     ).fetchall()
     return {
         name: (length, data)
         for name, length, data, stored_seal in rows
         if isinstance(stored_seal, bytes)
         and hmac.compare_digest(
-            stored_seal, compute_authentication_code(key, name, method, int(counter or 0), length, data)
+            stored_seal, compute_authentication_code(key, name, code_id, int(counter or 0), length, data)
         )
     }

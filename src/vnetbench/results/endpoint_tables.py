@@ -34,7 +34,9 @@ def insert_endpoint(db: sqlite3.Connection, trial_id: int, endpoint: EndpointRec
         "INSERT INTO endpoint_data (trial_id, endpoint, part, json_bytes, data) VALUES (?, ?, ?, ?, ?)",
         [
             (*key, number, *part)
-            for number, part in enumerate(_data_parts(endpoint.samples, {_TOTALS: endpoint.totals}))
+            for number, part in enumerate(
+                _uncompressed_lengths_and_compressed_parts(endpoint.samples, {_TOTALS: endpoint.totals})
+            )
         ],
     )
 
@@ -77,14 +79,16 @@ def _check_json_length(trial_id: int, parts: Sequence[tuple[int, bytes]]) -> Non
         )
 
 
-def _data_parts(samples: Sequence[Sample], totals: JsonObject) -> Iterator[tuple[int, bytes]]:
+def _uncompressed_lengths_and_compressed_parts(
+    samples: Sequence[Sample], totals: JsonObject
+) -> Iterator[tuple[int, bytes]]:
     """Yield the totals and the columns of the samples, in as many parts as their maximum length requires."""
     length, data = compress_json_with_length({**totals, **samples_to_columns(samples)})
     if length <= MAX_JSON_BYTES or len(samples) < 2:
         yield length, data
     else:
-        yield from _data_parts(samples[: len(samples) // 2], totals)
-        yield from _data_parts(samples[len(samples) // 2 :], {})
+        yield from _uncompressed_lengths_and_compressed_parts(samples[: len(samples) // 2], totals)
+        yield from _uncompressed_lengths_and_compressed_parts(samples[len(samples) // 2 :], {})
 
 
 def to_json(value: object) -> str:

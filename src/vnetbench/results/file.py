@@ -22,7 +22,7 @@ from vnetbench.results.connection import (
 )
 from vnetbench.results.endpoint_tables import insert_endpoint, read_endpoints, to_json
 from vnetbench.results.file_checks import APPLICATION_ID
-from vnetbench.results.migration import migrate, replace_with_migrated_copy
+from vnetbench.results.migration import migrate, migrate_into_temporary_copy
 from vnetbench.results.records import (
     INTERRUPTED,
     RUNNING,
@@ -32,7 +32,7 @@ from vnetbench.results.records import (
     TrialRecord,
 )
 from vnetbench.results.validation import (
-    check_campaign,
+    check_elapsed_time_and_parse_overrides,
     check_objects,
     check_step,
     check_treatment,
@@ -84,7 +84,7 @@ class ResultsFile:
                 db = connect(path, "rw")
                 try:
                     _write_campaign(db, study, plan)
-                    return cls(path, db, cls._become_only_writer(path, db, lock), lock)
+                    return cls(path, db, cls._lock_and_start_session(path, db, lock), lock)
                 except BaseException:
                     db.close()
                     raise
@@ -103,7 +103,7 @@ class ResultsFile:
             db = open_checked_database(path, "ro")
             (version,) = db.execute("PRAGMA user_version").fetchone()
             if version != SCHEMA_VERSION:
-                db = replace_with_migrated_copy(path, db)
+                db = migrate_into_temporary_copy(path, db)
             file = cls(path, db, None)
             file._has_other_writer = has_other_writer
             return file
@@ -120,7 +120,7 @@ class ResultsFile:
             lock = None
             try:
                 lock = WriterLock(path)
-                return cls(path, db, cls._become_only_writer(path, db, lock), lock)
+                return cls(path, db, cls._lock_and_start_session(path, db, lock), lock)
             except BaseException:
                 db.close()
                 if lock is not None:
@@ -198,7 +198,7 @@ class ResultsFile:
     def add_step(self, treatment: int, block: int, step: StepRecord, campaign_elapsed_s: float) -> None:
         """Write a step of a running trial; it is on disk when this returns. Raises as `add_trial` does."""
         with translate_errors(self.path), self._db:
-            step_table.insert_step(self._db, self._session, treatment, block, step)
+            step_table.insert_step_and_delete_later_ones(self._db, self._session, treatment, block, step)
             self._set_campaign_elapsed(campaign_elapsed_s)
 
     def _set_campaign_elapsed(self, campaign_elapsed_s: float) -> None:
@@ -236,7 +236,7 @@ class ResultsFile:
             ).fetchone()
         title, text, path, overrides, seed, started_at, status, writer = row
         with translate_value_errors(self.path, "campaign"):
-            parsed_overrides = check_campaign(json.loads(overrides), elapsed_s)
+            parsed_overrides = check_elapsed_time_and_parse_overrides(json.loads(overrides), elapsed_s)
         is_running = self._has_other_writer or (writer and is_process_alive(writer))
         if status == RUNNING and not is_running:
             status = INTERRUPTED
@@ -316,7 +316,7 @@ class ResultsFile:
                 check_objects(facts, "facts")
         return list(sessions.values())
 
-    def testbeds(self) -> dict[str, dict[str, object]]:
+    def testbed_descriptions_by_shape(self) -> dict[str, dict[str, object]]:
         """Return the descriptions of testbeds by shape."""
         with translate_errors(self.path):
             rows = self._db.execute("SELECT shape, description FROM testbed ORDER BY shape").fetchall()
@@ -326,7 +326,7 @@ class ResultsFile:
             return testbeds
 
     @staticmethod
-    def _become_only_writer(path: Path, db: sqlite3.Connection, lock: WriterLock) -> int:
+    def _lock_and_start_session(path: Path, db: sqlite3.Connection, lock: WriterLock) -> int:
         """Lock the file for this session, migrate an older schema, and return the session's id.
 
         Raises:

@@ -29,7 +29,7 @@ def migrate(path: Path, db: sqlite3.Connection) -> None:
     check_tables(path, db)
 
 
-def replace_with_migrated_copy(path: Path, db: sqlite3.Connection) -> sqlite3.Connection:
+def migrate_into_temporary_copy(path: Path, db: sqlite3.Connection) -> sqlite3.Connection:
     """Return a migrated private copy of an open results file, and close the original.
 
     The copy is a temporary database of SQLite, which is kept on disk and removed when it is closed.

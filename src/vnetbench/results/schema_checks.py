@@ -32,7 +32,7 @@ def check_for_code(path: Path, db: sqlite3.Connection) -> None:
     ]
     # The list of tables resolves views, in a time that doubles with each view of a view, and loads virtual
     # tables. So nothing of the kind may be left.
-    _raise_if_any_found(path, found)
+    _reject_unexpected_schema_objects(path, found)
     for schema, name, kind, *_ in db.execute("PRAGMA table_list").fetchall():
         if schema != "main" or kind == "view":
             continue
@@ -40,7 +40,7 @@ def check_for_code(path: Path, db: sqlite3.Connection) -> None:
             found.append(f"a {kind} table ({name})")
         elif any(row[6] != _ORDINARY_COLUMN for row in _table_rows(db, name)):
             found.append(f"generated columns (table {name})")
-    _raise_if_any_found(path, found)
+    _reject_unexpected_schema_objects(path, found)
 
 
 def _is_stored_data(kind: object, statement: object) -> bool:
@@ -56,10 +56,10 @@ def _describe_object(kind: object, statement: object) -> str:
     return str(kind)
 
 
-def _raise_if_any_found(path: Path, found: list[str]) -> None:
-    if found:
+def _reject_unexpected_schema_objects(path: Path, unexpected_object_phrases: list[str]) -> None:
+    if unexpected_object_phrases:
         raise BenchError(
-            f"the file contains {found[0]}, which vnetbench never writes and does not run",
+            f"the file contains {unexpected_object_phrases[0]}, which vnetbench never writes or runs",
             where=str(path),
             fix="get the file again from its author, or remove the addition with sqlite3",
         )

@@ -8,7 +8,7 @@ import sqlite3
 from vnetbench.results.records import StepRecord
 
 
-def insert_step(
+def insert_step_and_delete_later_ones(
     db: sqlite3.Connection, session: int | None, treatment: int, block: int, step: StepRecord
 ) -> None:
     """Insert a step, and delete the trial's stored steps from this number on."""

@@ -37,7 +37,7 @@ class _InvalidValue(ValueError):
 def refuse_unreadable(path: Path, what: str, value: object) -> None:
     """Raise BenchError if the file's reader would refuse this JSON value: nothing of it is to be stored."""
     try:
-        check_json(value, what)
+        check_json_is_storable(value, what)
     except VALUE_ERRORS as error:
         raise BenchError(
             f"cannot store {what}, because the results file would be unreadable ({error})",
@@ -72,7 +72,7 @@ def translate_value_errors(path: Path, what: str = "") -> Iterator[None]:
 
 def check_treatment(record: TreatmentRecord) -> TreatmentRecord:
     """Return the record; raises ValueError or TypeError if its factors are not levels."""
-    check_json(record.factors, "factors")
+    check_json_is_storable(record.factors, "factors")
     if not isinstance(record.factors, Mapping) or not all(
         type(level) in _LEVEL_TYPES for level in record.factors.values()
     ):
@@ -81,7 +81,7 @@ def check_treatment(record: TreatmentRecord) -> TreatmentRecord:
     return record
 
 
-def check_campaign(overrides: object, elapsed_s: object) -> tuple[str, ...]:
+def check_elapsed_time_and_parse_overrides(overrides: object, elapsed_s: object) -> tuple[str, ...]:
     """Return the `--set` arguments; raises ValueError for other types and an invalid time."""
     _check_numbers("elapsed_s", elapsed_s)
     if not isinstance(overrides, list) or not all(isinstance(each, str) for each in overrides):
@@ -95,7 +95,7 @@ def check_trial(record: TrialRecord, treatment_ids: Collection[int]) -> TrialRec
         raise _InvalidValue(f"treatment {record.treatment} does not exist")
     _check_numbers("trial", record.block, record.since_campaign_start_s, record.duration_s, record.setup_s)
     _check_numbers("trial", record.idle_s)
-    check_json(record.effective, "effective")
+    check_json_is_storable(record.effective, "effective")
     if not isinstance(record.effective, Mapping):
         raise _InvalidValue("effective is not an object")
     if not all(isinstance(note, str) for note in record.notes):
@@ -114,13 +114,13 @@ def check_step(step: StepRecord) -> StepRecord:
         "step", step.number, step.duration_s, step.started_s, step.elapsed_s, step.sent, step.received
     )
     _check_numbers("step", step.load_fps or 0, step.burst_frames or 0)
-    check_json(step.details, "details of a step")
+    check_json_is_storable(step.details, "details of a step")
     if not isinstance(step.details, Mapping):
         raise _InvalidValue("the details of a step are not an object")
     return step
 
 
-def check_json(value: object, name: str) -> None:
+def check_json_is_storable(value: object, name: str) -> None:
     """Raise ValueError if a JSON value has a number out of range, text that is no Unicode, or great depth.
 
     It works on one level of nesting after the other: on whole lists, because it runs for every trial.
@@ -155,7 +155,7 @@ def check_json(value: object, name: str) -> None:
 
 def check_objects(values: Mapping[str, object], name: str) -> None:
     """Raise ValueError unless each value is a JSON object without invalid values."""
-    check_json(values, name)
+    check_json_is_storable(values, name)
     if not all(isinstance(value, Mapping) for value in values.values()):
         raise _InvalidValue(f"{name}: a value is not an object")
 
@@ -163,7 +163,7 @@ def check_objects(values: Mapping[str, object], name: str) -> None:
 def check_endpoint(endpoint: EndpointRecord) -> None:
     """Raise one of VALUE_ERRORS if the totals or samples have a value that the file's reader refuses."""
     _check_text(endpoint.name, endpoint.role)
-    check_json(endpoint.totals, "totals")
+    check_json_is_storable(endpoint.totals, "totals")
     if not isinstance(endpoint.totals, Mapping):
         raise _InvalidValue("totals are not an object")
     _check_numbers("totals", endpoint.bytes_sent, endpoint.bytes_received)

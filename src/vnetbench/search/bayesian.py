@@ -27,7 +27,7 @@ from vnetbench.search.interface import (
 from vnetbench.search.monotonicity import MAX_NEIGHBOUR_LOAD_RATIO, MonotonicityCheck
 from vnetbench.search.remaining_time import expected_full_steps
 from vnetbench.search.stability import widen_if_changed
-from vnetbench.search.step_log import OutOfTimeError, SearchStepLog, time_beside_load_s
+from vnetbench.search.step_log import OutOfTimeError, SearchStepLog, step_overhead_s
 
 _CANDIDATE_LOADS_PER_GOAL_AND_DURATION = 14
 """Number of candidate loads per goal and step duration, spread over the likely throughputs."""
@@ -48,7 +48,9 @@ def search(
     try:
         while (planned := bayesian_search.plan_step()) is not None:
             if log.steps:
-                report_estimate(SearchEstimate(bayesian_search.goal_results(), bayesian_search.remaining_s()))
+                report_estimate(
+                    SearchEstimate(bayesian_search.goal_results(), bayesian_search.expected_remaining_s())
+                )
             bayesian_search.add_step(log.measure(*planned))
     except OutOfTimeError:
         pass
@@ -72,7 +74,7 @@ class BayesianSearch:
             for goal in parameters.goals
         ]
         self._monotonicity_check = MonotonicityCheck(parameters)
-        self._lossy_load_fps_by_goal: dict[float, float] = {}
+        self._missed_load_below_kept_fps_by_goal: dict[float, float] = {}
 
     def plan_step(self) -> tuple[float, float] | None:
         """Return load and duration of the next step; None if the search is complete."""
@@ -85,7 +87,7 @@ class BayesianSearch:
         if (load_fps := self._next_load_of_monotonicity_check_fps()) is not None:
             return self._round_and_limit_load(load_fps), self._durations_s[0]
         if waiting := self.open_estimators():
-            beside_s = time_beside_load_s(self.steps, parameters.settle_s)
+            beside_s = step_overhead_s(self.steps, parameters.settle_s)
             load_fps, duration_s = _most_informative_step(waiting, parameters, beside_s, self._random)
             return self._round_and_limit_load(load_fps), duration_s
         return None
@@ -101,7 +103,7 @@ class BayesianSearch:
             estimator.add_steps([step])
         if is_confirmation:
             missed_goals = check.add_confirmation(step)
-            self._lossy_load_fps_by_goal.update(dict.fromkeys(missed_goals, step.load_fps))
+            self._missed_load_below_kept_fps_by_goal.update(dict.fromkeys(missed_goals, step.load_fps))
             self.estimators = [
                 _create_estimator_below(step.load_fps, estimator, self.steps)
                 if estimator.goal in missed_goals
@@ -117,10 +119,10 @@ class BayesianSearch:
             each for each in self.estimators if not _is_interval_narrow_or_outside(each, self._parameters)
         ]
 
-    def remaining_s(self) -> float:
+    def expected_remaining_s(self) -> float:
         """Return the expected time until the search is complete: at most the rest of the time limit."""
         parameters = self._parameters
-        beside_s = time_beside_load_s(self.steps, parameters.settle_s)
+        beside_s = step_overhead_s(self.steps, parameters.settle_s)
         spent_s = sum(
             max(step.duration_s + parameters.settle_s, step.elapsed_s or 0.0) for step in self.steps
         )
@@ -140,7 +142,7 @@ class BayesianSearch:
             [
                 replace(
                     _build_goal_result(each, self._parameters),
-                    lossy_load_fps=self._lossy_load_fps_by_goal.get(each.goal),
+                    lossy_load_fps=self._missed_load_below_kept_fps_by_goal.get(each.goal),
                 )
                 for each in self.estimators
             ]
@@ -153,7 +155,7 @@ class BayesianSearch:
             [
                 widen_if_changed(
                     result,
-                    [step for step in self.steps if estimator.is_load_low_enough(step)],
+                    [step for step in self.steps if estimator.is_load_in_considered_range(step)],
                     parameters.confidence,
                 )
                 for result, estimator in zip(self.goal_results(), self.estimators, strict=True)

@@ -15,16 +15,16 @@ from vnetbench.search.posterior import ThroughputGuess
 
 _MIN_UNCERTAINTY = 0.001
 """Minimum uncertainty of a guess, in log load."""
-_MAX_SLOPE = 0.3
+_MAX_UNCERTAINTY_SLOPE = 0.3
 """Maximum additional uncertainty per unit of log load by which the device was overloaded beyond the goal."""
-_OTHER_DURATION_SLOPE = 0.02
+_ADDITIONAL_UNCERTAINTY_SLOPE_OF_OTHER_DURATION = 0.02
 """Additional slope if only steps of another duration show it."""
 _NEIGHBOUR_STEP_COUNT = 6
 """Number of steps with the most similar loss whose forwarding rates show how much these differ."""
-_DISPERSION_FACTOR = 2.0
+_UNCERTAINTY_PER_MEAN_RATE_DISTANCE = 2.0
 """Uncertainty of a guess relative to the mean distance of these forwarding rates. A mean absolute difference
 of two normal values is 1.13 standard deviations; the factor covers the few values that it comes from."""
-_MIN_STEPS_FOR_DISPERSION = 3
+_MIN_STEPS_FOR_DISPERSION_OF_ONE_DURATION = 3
 """With fewer steps of a duration, those of the other durations show the dispersion too."""
 
 
@@ -44,16 +44,21 @@ def guess_throughputs(
         sorted(steps, key=lambda step: abs(step.log_overload - wanted)) for steps in steps_by_duration
     ]
     slopes = [_forwarding_rate_slope(steps, wanted) for steps in sorted_steps]
-    dispersions = [_mean_forwarding_rate_distance(steps) for steps in sorted_steps]
+    dispersions = [_mean_forwarding_rate_distance_from_first(steps) for steps in sorted_steps]
     known_slopes = [slope for slope in slopes if slope is not None]
-    other_slope = min([_MAX_SLOPE, *(slope + _OTHER_DURATION_SLOPE for slope in known_slopes)])
+    other_slope = min(
+        [
+            _MAX_UNCERTAINTY_SLOPE,
+            *(slope + _ADDITIONAL_UNCERTAINTY_SLOPE_OF_OTHER_DURATION for slope in known_slopes),
+        ]
+    )
     guesses: list[ThroughputGuess | None] = []
     for steps, slope, dispersion in zip(sorted_steps, slopes, dispersions, strict=True):
         if not steps:
             guesses.append(None)
             continue
         nearest = steps[0]
-        if len(steps) < _MIN_STEPS_FOR_DISPERSION:
+        if len(steps) < _MIN_STEPS_FOR_DISPERSION_OF_ONE_DURATION:
             # A single step of a noisy device must not count twice: as a miss, and as a sharp limit.
             dispersion = max(dispersions)
         slope = other_slope if slope is None else slope
@@ -62,7 +67,7 @@ def guess_throughputs(
                 nearest.log_forwarding_rate + wanted,
                 _MIN_UNCERTAINTY
                 + slope * abs(nearest.log_overload - wanted)
-                + _DISPERSION_FACTOR * dispersion,
+                + _UNCERTAINTY_PER_MEAN_RATE_DISTANCE * dispersion,
             )
         )
     return tuple(guesses)
@@ -81,7 +86,10 @@ def _forwarding_rate_slope(steps: Sequence[OverloadedStep], goal_log_overload: f
     away = abs(overload - goal_log_overload)
     return next(
         (
-            min(_MAX_SLOPE, abs((step.log_forwarding_rate - rate) / (step.log_overload - overload)))
+            min(
+                _MAX_UNCERTAINTY_SLOPE,
+                abs((step.log_forwarding_rate - rate) / (step.log_overload - overload)),
+            )
             for step in steps[1:]
             if abs(step.log_overload - overload) > away / 2
         ),
@@ -89,7 +97,7 @@ def _forwarding_rate_slope(steps: Sequence[OverloadedStep], goal_log_overload: f
     )
 
 
-def _mean_forwarding_rate_distance(steps: Sequence[OverloadedStep]) -> float:
+def _mean_forwarding_rate_distance_from_first(steps: Sequence[OverloadedStep]) -> float:
     """Return the mean distance of the forwarding rates of similar steps from the first."""
     nearest = [abs(step.log_forwarding_rate - steps[0].log_forwarding_rate) for step in steps[1:]]
     nearest = nearest[:_NEIGHBOUR_STEP_COUNT]

@@ -20,7 +20,7 @@ _MIN_LIKELY_CELLS, _NARROW_CELL_LOG_LOAD = 20, 0.0005
 _MAX_REFINEMENTS_PER_STEP = 8
 """Maximum number of grid refinements after a step; the next step continues."""
 
-_INTERVAL_WIDTHS_PER_SPREAD = 4.0
+_GRADUAL_LOSS_INTERVAL_PER_SPREAD = 4.0
 """The loss rises gradually if the curve's standard deviation exceeds the interval, divided by this."""
 _GRADUAL_LOSS_CHANCES = (0.35, 0.7)
 """Probabilities of a gradual rise from which the divisor begins to apply, and from which it applies fully. A
@@ -64,7 +64,7 @@ class GoalEstimator:
     def add_steps(self, steps: Iterable[SearchStep]) -> None:
         """Add steps of any duration. Each counts as a step of the nearest standard duration."""
         for step in steps:
-            if not self.is_load_low_enough(step):
+            if not self.is_load_in_considered_range(step):
                 continue
             ratios = [abs(math.log(step.duration_s / length)) for length in self.step_durations_s]
             outcome = StepOutcome(
@@ -88,7 +88,7 @@ class GoalEstimator:
             self._set_grid(posterior.refine_grid(self.throughput_posterior))
         self._interval_by_confidence.clear()
 
-    def is_load_low_enough(self, step: SearchStep) -> bool:
+    def is_load_in_considered_range(self, step: SearchStep) -> bool:
         """Return whether the step's load is not too high for this estimator."""
         return step.load_fps <= self._max_considered_load_fps
 
@@ -101,10 +101,10 @@ class GoalEstimator:
             return self._interval_by_confidence[confidence]
         grid, probability = (
             self.throughput_posterior.grid,
-            self.throughput_posterior.full_step_probability_by_cell,
+            self.throughput_posterior.probability_by_cell_at_full_steps,
         )
         low, high = posterior.shortest_log_load_interval(grid, probability, confidence)
-        spread = (high - low) / _INTERVAL_WIDTHS_PER_SPREAD
+        spread = (high - low) / _GRADUAL_LOSS_INTERVAL_PER_SPREAD
         chance = posterior.chance_of_wider_curve(self.throughput_posterior, spread)
         at_first, surely = _GRADUAL_LOSS_CHANCES
         gradual = min(1.0, max(0.0, (chance - at_first) / (surely - at_first)))
@@ -117,7 +117,9 @@ class GoalEstimator:
         """Return the median of the throughput's posterior, in log load."""
         return float(
             posterior.log_load_quantiles(
-                self.throughput_posterior.grid, self.throughput_posterior.full_step_probability_by_cell, [0.5]
+                self.throughput_posterior.grid,
+                self.throughput_posterior.probability_by_cell_at_full_steps,
+                [0.5],
             )[0]
         )
 
@@ -126,12 +128,12 @@ class GoalEstimator:
         probabilities = posterior.pass_probabilities_by_throughput(
             self.throughput_posterior, len(self.step_durations_s) - 1, np.array([log_load])
         )
-        return float(probabilities[0] @ self.throughput_posterior.full_step_probability_by_cell)
+        return float(probabilities[0] @ self.throughput_posterior.probability_by_cell_at_full_steps)
 
     def chance_above_max_load(self) -> float:
         """Return the probability that the throughput is above the highest load."""
         return float(
-            self.throughput_posterior.full_step_probability_by_cell[
+            self.throughput_posterior.probability_by_cell_at_full_steps[
                 self.throughput_posterior.grid.centres > self.max_log_load
             ].sum()
         )
@@ -139,7 +141,7 @@ class GoalEstimator:
     def chance_below_min_load(self) -> float:
         """Return the probability that the throughput is below the lowest load."""
         return float(
-            self.throughput_posterior.full_step_probability_by_cell[
+            self.throughput_posterior.probability_by_cell_at_full_steps[
                 self.throughput_posterior.grid.centres < self.min_log_load
             ].sum()
         )

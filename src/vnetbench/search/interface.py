@@ -123,7 +123,7 @@ class SearchEstimate:
     """What a running search knows after a step."""
 
     goal_results: tuple[GoalResult, ...]
-    remaining_s: float
+    expected_remaining_s: float
     """Expected time until the search is complete."""
 
 

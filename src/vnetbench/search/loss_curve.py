@@ -44,10 +44,10 @@ class LossCurve:
         loads = np.log(np.clip(requested, self.min_load_fps, self.max_load_fps))
         pass_probabilities = []
         for goal_posterior in self.posterior_by_loss_ratio:
-            level = len(goal_posterior.joint_probability_with_full_steps) - 1
+            level = len(goal_posterior.joint_probability_with_full_steps_by_duration) - 1
             pass_probabilities.append(
                 posterior.pass_probabilities_by_throughput(goal_posterior, level, loads)
-                @ goal_posterior.full_step_probability_by_cell
+                @ goal_posterior.probability_by_cell_at_full_steps
             )
         # A step that keeps a ratio also keeps every larger one.
         below = np.maximum.accumulate(np.array(pass_probabilities), axis=0)

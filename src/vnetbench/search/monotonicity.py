@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from vnetbench.search.goal_estimator import GoalEstimator, step_durations_s
 from vnetbench.search.interface import SearchParameters, SearchStep
-from vnetbench.search.step_log import time_beside_load_s
+from vnetbench.search.step_log import step_overhead_s
 
 _MIN_CHECKED_THROUGHPUT_SHARE = 0.3
 """The check covers loads from this share of the throughput."""
@@ -23,7 +23,7 @@ _MIN_NEIGHBOUR_LOAD_RATIO, MAX_NEIGHBOUR_LOAD_RATIO = 1.07, 1.12
 """Range of the ratio between neighbouring measured loads. A range of lossy loads below it can be missed."""
 _MAX_FULL_STEPS_OF_TIME = 4
 """The check takes at most the time of this many full steps, unless `MAX_NEIGHBOUR_LOAD_RATIO` needs more."""
-_MIN_EXPECTED_PASS_SHARE = 0.75
+_MIN_PASS_SHARE_FOR_UNEXPECTED_MISS = 0.75
 """A miss is unexpected if at least this share of full steps is expected to keep the goal at its load."""
 _NET_MISSES_TO_CONFIRM = 3
 """A load fails if this many more full steps miss the goal than keep it, and passes if one more keeps it."""
@@ -83,7 +83,7 @@ class MonotonicityCheck:
             missed = tuple(
                 estimator.goal
                 for estimator in estimators
-                if step.loss_ratio > estimator.goal and self._is_expected_to_keep(step, estimator)
+                if step.loss_ratio > estimator.goal and self._would_full_step_meet_goal(step, estimator)
             )
             if missed:
                 self._examined_loads_fps.add(step.load_fps)
@@ -113,7 +113,7 @@ class MonotonicityCheck:
     def _count_parts_of_load_gap(self, load_ratio: float, steps: Sequence[SearchStep]) -> int:
         """Return into how many equal parts short steps must divide a gap between measured loads."""
         parameters = self._parameters
-        beside_s = time_beside_load_s(steps, parameters.settle_s)
+        beside_s = step_overhead_s(steps, parameters.settle_s)
         short_s, full_s = (
             duration_s + beside_s
             for duration_s in (step_durations_s(parameters.step_s)[0], parameters.step_s)
@@ -134,13 +134,13 @@ class MonotonicityCheck:
             return []
         return sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
 
-    def _is_expected_to_keep(self, step: SearchStep, estimator: GoalEstimator) -> bool:
+    def _would_full_step_meet_goal(self, step: SearchStep, estimator: GoalEstimator) -> bool:
         """Return whether a full step at this load is expected to keep the goal, unlike this step."""
         low, _ = estimator.log_load_interval(self._parameters.confidence)
         log_load = math.log(step.load_fps)
         return (
-            estimator.is_load_low_enough(step)
+            estimator.is_load_in_considered_range(step)
             and estimator.chance_below_min_load() < 0.5
             and log_load < low - self._parameters.relative_width
-            and estimator.full_step_pass_probability(log_load) >= _MIN_EXPECTED_PASS_SHARE
+            and estimator.full_step_pass_probability(log_load) >= _MIN_PASS_SHARE_FOR_UNEXPECTED_MISS
         )

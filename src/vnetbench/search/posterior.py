@@ -45,7 +45,7 @@ _LIMIT_DISTANCE_FROM_HALF_BY_SHAPE = np.tile(0.5 - _LAPSE_PROBABILITIES, len(_CU
 """Final distance of the probability from one half, for each shape."""
 
 
-def _make_spread_prior() -> Floats:
+def _make_spread_prior_by_device_noise() -> Floats:
     """Return the probability of each spread of a side (columns) for each noise level of a device (rows)."""
     apart = np.abs(np.arange(len(_CURVE_SPREADS))[:, None] - np.arange(len(_CURVE_SPREADS))[None, :])
     near = 0.3**apart
@@ -55,7 +55,7 @@ def _make_spread_prior() -> Floats:
     )
 
 
-_SPREAD_PRIOR = _make_spread_prior()
+_SPREAD_PRIOR = _make_spread_prior_by_device_noise()
 _SHAPE_PRIOR = (_SPREAD_PRIOR[:, :, None] * _LAPSE_PRIOR).reshape(len(_CURVE_SPREADS), _SHAPE_COUNT)
 """Probability of each shape of a side (columns) for each noise level of a device (rows)."""
 
@@ -69,7 +69,7 @@ _PRIOR_WEIGHT_OF_GUESS = 0.75
 _LONGER_STEP_WEIGHTS_AND_SCALES = ((0.6, 0.0015), (0.25, 0.03), (0.1, 0.3))
 """Weights and scales of Student's t distributions with 2 degrees of freedom; the rest is uninformative."""
 _UNINFORMATIVE_LONGER_STEP_WEIGHT = 1 - sum(share for share, _ in _LONGER_STEP_WEIGHTS_AND_SCALES)
-_LONGER_STEP_GUESS_WEIGHT = 0.5
+_WEIGHT_OF_GUESS_FROM_LONGER_STEPS = 0.5
 """Weight of a guess from the forwarding rates of longer steps, instead of the uninformative weight."""
 
 
@@ -77,13 +77,13 @@ _LONGER_STEP_GUESS_WEIGHT = 0.5
 class LogLoadGrid:
     """Cells of log load with their centres and widths.
 
-    `longer_step_probabilities` is the probability of each throughput at longer steps (columns), given that
-    at shorter ones (rows), as far as shorter steps are informative.
+    `longer_given_shorter_step_probability` is the probability of each throughput at longer steps (columns),
+    given that at shorter ones (rows), as far as shorter steps are informative.
     """
 
     centres: Floats
     widths: Floats
-    longer_step_probabilities: Floats
+    longer_given_shorter_step_probability: Floats
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class ThroughputGuess:
     scale: float
 
 
-class ShapeProbabilities(NamedTuple):
+class LossCurveShapeProbabilities(NamedTuple):
     """Probabilities of each shape (rows) below and above each throughput (columns)."""
 
     below_throughput: Floats
@@ -114,19 +114,20 @@ class ShapeProbabilities(NamedTuple):
 class ThroughputPosterior:
     """Posterior of one goal's throughput.
 
-    `full_step_probability_by_cell` is for full steps. The tuples have one entry for each duration of a step.
-    `joint_probability_with_full_steps` has the joint probability of the throughput at steps of this duration
-    (rows) and at full ones (columns). `shape_probabilities_by_duration` has the probabilities of each shape.
+    `probability_by_cell_at_full_steps` is for full steps. The tuples have one entry for each duration of a
+    step. `joint_probability_with_full_steps_by_duration` has the joint probability of the throughput at steps
+    of this duration (rows) and at full ones (columns). `shape_probabilities_by_duration` has the
+    probabilities of each shape.
     """
 
     grid: LogLoadGrid
-    full_step_probability_by_cell: Floats
-    joint_probability_with_full_steps: tuple[Floats, ...]
-    shape_probabilities_by_duration: tuple[ShapeProbabilities, ...]
+    probability_by_cell_at_full_steps: Floats
+    joint_probability_with_full_steps_by_duration: tuple[Floats, ...]
+    shape_probabilities_by_duration: tuple[LossCurveShapeProbabilities, ...]
 
     def probability_by_cell_at(self, duration_index: int) -> Floats:
         """Return the probability of each cell for steps of this duration."""
-        return np.asarray(self.joint_probability_with_full_steps[duration_index].sum(axis=1))
+        return np.asarray(self.joint_probability_with_full_steps_by_duration[duration_index].sum(axis=1))
 
 
 def create_grid(min_log_load: float, max_log_load: float, may_exceed_max_load: bool = True) -> LogLoadGrid:
@@ -149,7 +150,7 @@ def refine_grid(posterior: ThroughputPosterior) -> LogLoadGrid:
     likely = np.mean(
         [
             posterior.probability_by_cell_at(level)
-            for level in range(len(posterior.joint_probability_with_full_steps))
+            for level in range(len(posterior.joint_probability_with_full_steps_by_duration))
         ],
         axis=0,
     )
@@ -198,14 +199,14 @@ def log_likelihood_by_throughput_side_and_spread(
     return np.stack([np.where(below, probability, 0.0), np.where(below, 0.0, probability)])
 
 
-def marginal_log_likelihood(by_side_spread: Floats) -> Floats:
+def marginal_log_likelihood(log_likelihoods_by_side_and_spread: Floats) -> Floats:
     """Return the log likelihood of each cell over all spreads.
 
     Args:
-        by_side_spread: Of `log_likelihood_by_throughput_side_and_spread`.
+        log_likelihoods_by_side_and_spread: Of `log_likelihood_by_throughput_side_and_spread`.
     """
-    peak = by_side_spread.max(axis=1, keepdims=True)
-    below, above = (_SPREAD_PRIOR @ half for half in np.exp(by_side_spread - peak))
+    peak = log_likelihoods_by_side_and_spread.max(axis=1, keepdims=True)
+    below, above = (_SPREAD_PRIOR @ half for half in np.exp(log_likelihoods_by_side_and_spread - peak))
     weights = _DEVICE_NOISE_PRIOR / _DEVICE_NOISE_PRIOR.sum()
     return np.asarray(peak.sum(axis=(0, 1)) + np.log(weights @ (below * above)))
 
@@ -224,9 +225,13 @@ def compute_posterior(
     for log_likelihoods_here, guess in zip(log_likelihoods, guesses, strict=True):
         prior = _throughput_prior(grid, min_log_load, max_log_load, guess)
         if posteriors:
-            weight = _UNINFORMATIVE_LONGER_STEP_WEIGHT if guess is None else _LONGER_STEP_GUESS_WEIGHT
+            weight = (
+                _UNINFORMATIVE_LONGER_STEP_WEIGHT if guess is None else _WEIGHT_OF_GUESS_FROM_LONGER_STEPS
+            )
             informative = (1 - weight) / (1 - _UNINFORMATIVE_LONGER_STEP_WEIGHT)
-            transitions.append(informative * grid.longer_step_probabilities + weight * prior[None, :])
+            transitions.append(
+                informative * grid.longer_given_shorter_step_probability + weight * prior[None, :]
+            )
             prior = posteriors[-1] @ transitions[-1]
         likelihood, shapes_here = _marginalize_shapes(log_likelihoods_here)
         posterior = prior * likelihood
@@ -264,14 +269,16 @@ def expected_log_spread(posterior: ThroughputPosterior) -> float:
     """Return the expected logarithm of the spread of full steps' curve, averaged over its sides."""
     log_spreads = np.repeat(np.log(_CURVE_SPREADS), len(_LAPSE_PROBABILITIES))
     sides = posterior.shape_probabilities_by_duration[-1]
-    return float(np.mean([log_spreads @ half @ posterior.full_step_probability_by_cell for half in sides]))
+    return float(
+        np.mean([log_spreads @ half @ posterior.probability_by_cell_at_full_steps for half in sides])
+    )
 
 
 def chance_of_wider_curve(posterior: ThroughputPosterior, spread: float) -> float:
     """Return the probability that the curve of full steps has a larger spread, on the steeper side."""
     is_wider = np.repeat(spread < _CURVE_SPREADS, len(_LAPSE_PROBABILITIES))
     sides = posterior.shape_probabilities_by_duration[-1]
-    return min(float(is_wider @ half @ posterior.full_step_probability_by_cell) for half in sides)
+    return min(float(is_wider @ half @ posterior.probability_by_cell_at_full_steps) for half in sides)
 
 
 def expected_information_nats(
@@ -283,15 +290,19 @@ def expected_information_nats(
     width has no value, but whether it is inside that stretch does.
     """
     stretch = _interval_membership_of_cells(posterior, width)
-    mass = posterior.full_step_probability_by_cell @ stretch
-    given = posterior.joint_probability_with_full_steps[duration_index] @ stretch / np.maximum(mass, 1e-300)
+    mass = posterior.probability_by_cell_at_full_steps @ stretch
+    given = (
+        posterior.joint_probability_with_full_steps_by_duration[duration_index]
+        @ stretch
+        / np.maximum(mass, 1e-300)
+    )
     probability = pass_probabilities_by_throughput(posterior, duration_index, log_loads) @ given
     return np.asarray(_binary_entropy_nats(probability @ mass) - _binary_entropy_nats(probability) @ mass)
 
 
 def unknown_nats(posterior: ThroughputPosterior, width: float) -> float:
     """Return the information that is missing to know the throughput to this width of log load."""
-    mass = posterior.full_step_probability_by_cell @ _interval_membership_of_cells(posterior, width)
+    mass = posterior.probability_by_cell_at_full_steps @ _interval_membership_of_cells(posterior, width)
     return float(-(mass * np.log(np.maximum(mass, 1e-300))).sum())
 
 
@@ -319,12 +330,12 @@ def shortest_log_load_interval(
 def _grid_from_edges(edges: Floats) -> LogLoadGrid:
     centres, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     distance = centres[None, :] - centres[:, None]
-    longer_step_probabilities = np.zeros_like(distance)
+    longer_given_shorter = np.zeros_like(distance)
     for share, scale in _LONGER_STEP_WEIGHTS_AND_SCALES:
         # The scale is at least half a cell, since the grid has no finer resolution.
         near = _student_density(distance, np.maximum(scale, widths[None, :] / 2)) * widths[None, :]
-        longer_step_probabilities += near * (share / near.sum(axis=1, keepdims=True))
-    return LogLoadGrid(centres, widths, longer_step_probabilities)
+        longer_given_shorter += near * (share / near.sum(axis=1, keepdims=True))
+    return LogLoadGrid(centres, widths, longer_given_shorter)
 
 
 def _cell_edges(grid: LogLoadGrid) -> Floats:
@@ -350,7 +361,7 @@ def _throughput_prior(
     return np.asarray(mass / mass.sum())
 
 
-def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, ShapeProbabilities]:
+def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, LossCurveShapeProbabilities]:
     """Return the likelihood of each throughput over all shapes (maximum 1), and the shapes' probabilities."""
     peak = log_likelihoods.max(axis=1, keepdims=True)
     probability = np.exp(log_likelihoods - peak)
@@ -361,7 +372,7 @@ def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, ShapeProbabili
     # The floor keeps cells that later steps may raise above all others.
     likelihood = np.exp(np.maximum(logarithm - logarithm.max(), -600))
     character /= total
-    shapes = ShapeProbabilities(
+    shapes = LossCurveShapeProbabilities(
         probability[0] * (_SHAPE_PRIOR.T @ (character / below)),
         probability[1] * (_SHAPE_PRIOR.T @ (character / above)),
     )
@@ -373,7 +384,7 @@ def _interval_membership_of_cells(posterior: ThroughputPosterior, width: float) 
     grid = posterior.grid
     ahead = grid.centres[:, None] - grid.centres[None, :]
     start = grid.centres[
-        int(np.argmax(posterior.full_step_probability_by_cell @ ((ahead >= 0) & (ahead <= width))))
+        int(np.argmax(posterior.probability_by_cell_at_full_steps @ ((ahead >= 0) & (ahead <= width))))
     ]
     number = np.floor((grid.centres - start) / (width * (1 + 1e-9)))
     return np.asarray(number[:, None] == np.unique(number)[None, :], dtype=float)

@@ -16,9 +16,9 @@ from vnetbench.search.goal_estimator import GoalEstimator
 
 _FULL_STEPS_AT_REQUESTED_WIDTH = 6.5
 """Full steps left if the curve's spread equals the requested width, at the start and with nothing unknown."""
-_SPREAD_EXPONENT = 1.9
+_SPREAD_TO_WIDTH_EXPONENT = 1.9
 """Exponent of the spread relative to the requested width."""
-_ELAPSED_EXPONENT = 0.5
+_ELAPSED_FULL_STEPS_EXPONENT = 0.5
 """Exponent of the elapsed time in full steps, plus one."""
 _UNKNOWN_NATS_EXPONENT = 0.3
 """Exponent of the missing information in nats, plus one."""
@@ -51,8 +51,8 @@ def expected_full_steps(
     )
     log_steps = (
         math.log(_FULL_STEPS_AT_REQUESTED_WIDTH)
-        + _SPREAD_EXPONENT * (log_spread - math.log(width))
-        + _ELAPSED_EXPONENT * math.log1p(elapsed_full_steps)
+        + _SPREAD_TO_WIDTH_EXPONENT * (log_spread - math.log(width))
+        + _ELAPSED_FULL_STEPS_EXPONENT * math.log1p(elapsed_full_steps)
         + _UNKNOWN_NATS_EXPONENT * math.log1p(unknown_nats)
         + _LOG_FACTOR_IF_OUTSIDE_LOADS * outside
     )

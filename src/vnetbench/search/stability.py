@@ -61,7 +61,7 @@ def widen_if_changed(result: GoalResult, steps: Sequence[SearchStep], confidence
     """Return the result with the range of its throughput if that changed during these steps."""
     if result.limited_by not in ("device", "time") or not result.throughput_fps:
         return result
-    found = find_throughput_range(steps, result.goal, result.throughput_fps, confidence)
+    found = find_range_if_throughput_changed(steps, result.goal, result.throughput_fps, confidence)
     if found is None:
         return result
     return replace(
@@ -72,7 +72,7 @@ def widen_if_changed(result: GoalResult, steps: Sequence[SearchStep], confidence
     )
 
 
-def find_throughput_range(
+def find_range_if_throughput_changed(
     steps: Sequence[SearchStep], goal: float, throughput_fps: float, confidence: float
 ) -> ThroughputRange | None:
     """Return the range of a throughput that changed; None if these steps do not show a change.

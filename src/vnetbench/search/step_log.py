@@ -12,7 +12,7 @@ class OutOfTimeError(Exception):
     """The next step would end after the time limit."""
 
 
-def time_beside_load_s(steps: Sequence[SearchStep], settle_s: float) -> float:
+def step_overhead_s(steps: Sequence[SearchStep], settle_s: float) -> float:
     """Return the time that a step takes besides its load: the median so far, and at least `settle_s`."""
     measured = [step.elapsed_s - step.duration_s for step in steps if step.elapsed_s is not None]
     return max(settle_s, statistics.median(measured)) if measured else settle_s
@@ -37,7 +37,7 @@ class SearchStepLog:
             OutOfTimeError: The step would end after the time limit; it is not measured.
         """
         settle_s = self._parameters.settle_s
-        after_s = self.spent_s + duration_s + time_beside_load_s(self.steps, settle_s)
+        after_s = self.spent_s + duration_s + step_overhead_s(self.steps, settle_s)
         if after_s > self._parameters.time_limit_s and self.steps:
             raise OutOfTimeError
         counted = self._device.measure(load_fps, duration_s)

@@ -22,7 +22,7 @@ from vnetbench.study.workloads import FRAMES, TCP_STREAM, WORKLOAD_NAMES
 _STREAM_WORKLOADS, _FRAME_WORKLOADS = (TCP_STREAM,), (FRAMES,)
 
 
-def _no_values_for_comparison(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
+def _no_measured_values(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     yield from ()
 
 
@@ -32,8 +32,8 @@ class StatementCheck:
 
     workloads: Sequence[str]
     evaluate_parts: Callable[[TreatmentSelection], tuple[StatementPart, ...]]
-    find_values_for_comparison: Callable[[TreatmentSelection], Iterator[StatementEvidence]] = field(
-        default=_no_values_for_comparison
+    find_measured_values_next_to_reported: Callable[[TreatmentSelection], Iterator[StatementEvidence]] = (
+        field(default=_no_measured_values)
     )
     """Returns the values to show next to the reported value."""
 
@@ -47,7 +47,7 @@ CHECK_BY_STATEMENT_ID: Mapping[str, StatementCheck] = {
     "S04": StatementCheck(_STREAM_WORKLOADS, warm_up.check_most_trials_warm_up),
     "S05": StatementCheck(_STREAM_WORKLOADS, streams.check_directions_differ),
     "S06": StatementCheck(_STREAM_WORKLOADS, streams.check_rss_lowers_throughput),
-    "S07": StatementCheck(_STREAM_WORKLOADS, sockets.check_both_directions_full),
+    "S07": StatementCheck(_STREAM_WORKLOADS, sockets.check_each_direction_fills_link),
     "S08": StatementCheck(_STREAM_WORKLOADS, sockets.check_packet_rate_at_9gbps),
     "S09": StatementCheck(
         _STREAM_WORKLOADS, sockets.check_vcpu_independence, sockets.evidence_of_goodput_with_8_kb_buffers
@@ -94,7 +94,7 @@ def check_statements(summaries: Sequence[CampaignSummary]) -> tuple[StatementRes
 
 def _build_verdict(statement: Statement, summary: CampaignSummary, selection: TreatmentSelection) -> Verdict:
     check = CHECK_BY_STATEMENT_ID[statement.id]
-    if summary.reference_table is not None:
+    if summary.represented_table is not None:
         missing = "trials, because a published value alone has no interval"
         return Verdict(statement, summary.path, (_inconclusive_part(statement, missing),))
     # A check lists its workloads by name: a statement is about one published test.
@@ -109,7 +109,7 @@ def _build_verdict(statement: Statement, summary: CampaignSummary, selection: Tr
         summary.path,
         check.evaluate_parts(selection),
         selection.varying_factors,
-        tuple(check.find_values_for_comparison(selection)),
+        tuple(check.find_measured_values_next_to_reported(selection)),
     )
 
 

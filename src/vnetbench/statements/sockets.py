@@ -52,7 +52,7 @@ _HAS_MODERATE_MESSAGES = level_is_between("message_size", 1024, 16_384, "moderat
 _HAS_LONG_MESSAGES = level_is_between("message_size", 65_536, 1e9, "messages of 64 KiB or more")
 
 
-def check_both_directions_full(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_each_direction_fills_link(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S07: sending and receiving both fill a link of 10 Gbit/s."""
     five_streams = level_is_one_of("streams", 5, phrase="5 streams")
     selected = selection.keep_treatments_with_metrics(_GOODPUT).keep_treatments_meeting(
@@ -229,13 +229,15 @@ def _packet_rate_at_9_gbps(selection: TreatmentSelection, measured: MeasuredTrea
 
 
 def _treatments_until_level_reached(
-    group: dict[Level, MeasuredTreatment], maximum: float
+    group: dict[Level, MeasuredTreatment], max_level: float
 ) -> dict[float, MeasuredTreatment]:
     """Return the numeric levels up to a maximum, or up to the next larger level if it is missing."""
     known = dict(numeric_levels_with_treatments(group))
-    beyond = [n for n in known if n > maximum]
+    beyond = [n for n in known if n > max_level]
     return {
-        n: each for n, each in known.items() if n <= maximum or (n == min(beyond) and maximum not in known)
+        n: each
+        for n, each in known.items()
+        if n <= max_level or (n == min(beyond) and max_level not in known)
     }
 
 
@@ -248,12 +250,15 @@ def _neighbour_level_treatments(
 
 
 def _tested_up_to_level_part(
-    maxima: list[float], wanted_level: int, factor: str, missing: str
+    max_level_of_each_group: list[float], wanted_level: int, factor: str, missing: str
 ) -> StatementPart:
     """Return a part that is supported if a group of treatments has the wanted level."""
     claim = f"the campaign has a treatment with {factor} = {wanted_level} or more"
-    if any(maximum >= wanted_level for maximum in maxima):
+    if any(maximum >= wanted_level for maximum in max_level_of_each_group):
         return StatementPart(claim, SUPPORTED)
     return StatementPart(
-        claim, INCONCLUSIVE, (), f"a treatment with {factor} = {wanted_level}" if maxima else missing
+        claim,
+        INCONCLUSIVE,
+        (),
+        f"a treatment with {factor} = {wanted_level}" if max_level_of_each_group else missing,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from vnetbench.estimate.model import Estimate, Ratio
-from vnetbench.published.catalog import open_table_file
+from vnetbench.published.catalog import find_table_file
 from vnetbench.study.model import Level
 
 SUPPORTED, REFUTED, INCONCLUSIVE = "supported", "refuted", "inconclusive"
@@ -71,9 +71,9 @@ class Verdict:
     statement: Statement
     path: str
     parts: tuple[StatementPart, ...]
-    varying_factors: tuple[str, ...] = ()
+    varying_factors_of_file: tuple[str, ...] = ()
     """Factors that vary between this file's treatments."""
-    values_for_comparison: tuple[StatementEvidence, ...] = ()
+    measured_values_next_to_reported: tuple[StatementEvidence, ...] = ()
     """Values to show next to the reported value, which is from another machine and not checked."""
 
     @property
@@ -99,8 +99,8 @@ def supported_if_any(states: Sequence[str]) -> str:
 @lru_cache
 def load_statements() -> tuple[Statement, ...]:
     """Return all statements in the package, in order of publication."""
-    runs = tomllib.loads(open_table_file("statements.toml").read_text(encoding="utf-8"))
-    rows = csv.DictReader(open_table_file("statements.csv").read_text(encoding="utf-8").splitlines())
+    runs = tomllib.loads(find_table_file("statements.toml").read_text(encoding="utf-8"))
+    rows = csv.DictReader(find_table_file("statements.csv").read_text(encoding="utf-8").splitlines())
     return tuple(
         Statement(**row, run=runs[row["id"]].get("run", ""), limitation=runs[row["id"]].get("limitation", ""))
         for row in rows

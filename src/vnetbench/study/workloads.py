@@ -67,8 +67,8 @@ class Workload:
     count_factor: str = "streams"
     """Factor that sets the number of streams, connections or flows."""
     achieved_rate_metric: str = ""
-    """Metric of the units (`measured_unit_noun`) per second; empty for a stream of bytes."""
-    measured_unit_noun: str = "transaction"
+    """Metric of the units (`counted_unit_noun`) per second; empty for a stream of bytes."""
+    counted_unit_noun: str = "transaction"
     """Unit that the workload counts, and whose latency it measures."""
     latency_title: str = "Latency"
     """Title of the latency in charts."""
@@ -137,7 +137,7 @@ _make_frame_workload = partial(
     size_factor="frame_size",
     count_factor="flows",
     achieved_rate_metric="forwarding_rate_fps",
-    measured_unit_noun="frame",
+    counted_unit_noun="frame",
     latency_title="One-way delay",
     carrier="frames",
     agent_workload_override=FRAMES,
@@ -185,7 +185,7 @@ _WORKLOADS = (
         "received datagrams, or the 99th percentile of delay if every treatment has a rate",
         "datagram_size",
         achieved_rate_metric="datagrams_received_per_s",
-        measured_unit_noun="datagram",
+        counted_unit_noun="datagram",
         latency_title="One-way delay",
         deciding_metric_at_fixed_rate="delay_p99_us",
         offered_load_factors=RATE_FACTOR_NAMES,

@@ -8,7 +8,7 @@ from tests.estimate.evidence.fixtures import trial_data, uniform_trial, with_tot
 from tests.estimate.evidence.test_path_state import state
 from vnetbench.estimate.evidence.path_interfaces import (
     Interface,
-    count_levels,
+    count_stacked_interfaces,
     interfaces_on_path,
     list_interfaces,
 )
@@ -71,12 +71,12 @@ def test_where_a_tunnel_without_a_lower_interface_leads_is_unknown(start: str) -
 
 def test_levels_are_counted_along_the_longest_way_down() -> None:
     found = interfaces(*VLAN_OVER_BOND)
-    assert [count_levels(found, name) for name in ("bond0.7", "bond0", "eth0")] == [3, 2, 1]
+    assert [count_stacked_interfaces(found, name) for name in ("bond0.7", "bond0", "eth0")] == [3, 2, 1]
     # Without a list, each packet is processed once.
-    assert count_levels([], "eth0") == 1
+    assert count_stacked_interfaces([], "eth0") == 1
 
 
 def test_interfaces_that_point_at_each_other_are_followed_once() -> None:
     found = interfaces(interface("x", "vlan", lower="y"), interface("y", "vlan", lower="x"))
     assert interfaces_on_path(found, "x") == frozenset({"x", "y"})
-    assert count_levels(found, "x") == 2
+    assert count_stacked_interfaces(found, "x") == 2

@@ -52,7 +52,8 @@ def campaign(
     return CampaignSummary(
         path="a.vnb", title="", question="", workload="tcp_stream", study_text="", overrides=(), seed=0,
         status="finished", started_at="", elapsed_s=0.0, required_precision=Precision(half_width=half_width),
-        timing=Timing(), factors=tuple(factors), treatments=tuple(treatments), level_combination=combine,
+        timing=Timing(), factors=tuple(factors), treatments=tuple(treatments),
+        level_combination_method=combine,
     )  # fmt: skip
 
 

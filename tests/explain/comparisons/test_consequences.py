@@ -13,7 +13,7 @@ from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import instability_findings
 from vnetbench.explain.comparisons.mode_metrics import DERIVED_METRIC_NAMES_AND_PREFIXES, is_consequence_of
-from vnetbench.explain.comparisons.mode_splits import find_mode_splits
+from vnetbench.explain.comparisons.mode_splits import find_splits_by_mode_or_placement
 from vnetbench.study.model import FactorLevels
 
 pytestmark = pytest.mark.pure
@@ -45,12 +45,14 @@ def test_loss_is_a_consequence_of_the_forwarding_rate_and_its_drop_location_is_n
 
     shares = dict.fromkeys(SHARES_LOST, lost)
 
-    (split,) = find_mode_splits(bimodal_campaign("forwarding_rate_fps", **shares))
+    (split,) = find_splits_by_mode_or_placement(bimodal_campaign("forwarding_rate_fps", **shares))
     assert split.separating_metrics == ()
     at_switch = {"lost_at_switch_percent": lambda upper, place: 20.0 + place % 7 if upper else 90.0 - place}
-    (split,) = find_mode_splits(bimodal_campaign("forwarding_rate_fps", **shares, **at_switch))
+    (split,) = find_splits_by_mode_or_placement(
+        bimodal_campaign("forwarding_rate_fps", **shares, **at_switch)
+    )
     assert [each.metric for each in split.separating_metrics] == ["lost_at_switch_percent"]
-    (split,) = find_mode_splits(bimodal_campaign("delay_p99_us", **shares))
+    (split,) = find_splits_by_mode_or_placement(bimodal_campaign("delay_p99_us", **shares))
     assert {each.metric for each in split.separating_metrics} == {*SHARES_LOST}
 
 
@@ -83,7 +85,9 @@ def test_idle_latency_is_a_consequence_only_of_the_latency_increase(
     def latency(upper: bool, place: int) -> float:
         return 80.0 * upper + 20.0 + place % 7
 
-    (split,) = find_mode_splits(bimodal_campaign(metric, latency_idle_p50_us=latency, latency_p50_us=latency))
+    (split,) = find_splits_by_mode_or_placement(
+        bimodal_campaign(metric, latency_idle_p50_us=latency, latency_p50_us=latency)
+    )
 
     assert [each.metric for each in split.separating_metrics] == expected
 
@@ -105,7 +109,7 @@ def test_imported_work_per_byte_is_a_consequence() -> None:
         for place, (slow, value) in enumerate(zip(is_slow, values, strict=True))
     ]
     only = treatment(0, {"streams": 1}, values, evidence)
-    (split,) = find_mode_splits(campaign([FactorLevels("streams", (1,))], [only]))
+    (split,) = find_splits_by_mode_or_placement(campaign([FactorLevels("streams", (1,))], [only]))
 
     assert [each.metric for each in split.separating_metrics] == ["sender_retransmits_per_s"]
 
@@ -121,7 +125,7 @@ def test_stalled_connects_can_explain_modes_and_latencies_of_connects_cannot(met
         return 5.0 if upper else 80.0 + place % 7
 
     summary = bimodal_campaign("connections_per_s", **{metric: stalled, "connect_p99_us": stalled})
-    (split,) = find_mode_splits(summary)
+    (split,) = find_splits_by_mode_or_placement(summary)
     assert [each.metric for each in split.separating_metrics] == [metric]
 
 

@@ -49,7 +49,7 @@ def test_without_effects_at_most_6_of_100_campaigns_have_a_false_alarm() -> None
     for seed in range(CAMPAIGNS):
         result = analyze_factors(simulated(np.random.default_rng(seed), MATRIX, flat))
         ratios = [*(e.ratio for e in result.effects), *(i.ratio for i in result.interactions)]
-        assert all(ratio.is_adjusted for ratio in ratios)
+        assert all(ratio.is_p_value_adjusted for ratio in ratios)
         called += any(ratio.p_value is not None and ratio.p_value <= 0.05 for ratio in ratios)
 
     assert called <= 0.06 * CAMPAIGNS

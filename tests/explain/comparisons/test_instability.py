@@ -12,7 +12,7 @@ from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import instability_findings
 from vnetbench.explain.comparisons.mode_metrics import is_consequence_of
-from vnetbench.explain.comparisons.mode_splits import find_mode_splits
+from vnetbench.explain.comparisons.mode_splits import find_splits_by_mode_or_placement
 from vnetbench.explain.model import Finding
 from vnetbench.report.text.narrative import build_narrative
 from vnetbench.study.model import FactorLevels, Level
@@ -56,7 +56,7 @@ def findings_of_cause(result: Sequence[Finding], cause: str) -> list[Finding]:
 def test_the_finding_names_the_separating_metric_and_no_consequence() -> None:
     named = 0
     for seed in range(CAMPAIGNS):
-        (split,) = find_mode_splits(two_modes(np.random.default_rng(seed)))
+        (split,) = find_splits_by_mode_or_placement(two_modes(np.random.default_rng(seed)))
         named += split.separating_metrics[0].metric == "threads_on_one_cpu_percent"
         assert not any(is_consequence_of(each.metric, "goodput_bps") for each in split.separating_metrics)
 
@@ -79,7 +79,7 @@ def test_lost_frames_and_delay_line_metrics_can_separate_modes(figure: str) -> N
         {figure: 40.0 * slow + place % 5, "delay_p99_us": 1e12 / value, "frames": value / 1e4}
         for place, (slow, value) in enumerate(zip(is_slow, values, strict=True))
     ]
-    (split,) = find_mode_splits(
+    (split,) = find_splits_by_mode_or_placement(
         campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, values, evidence)])
     )
 
@@ -89,7 +89,9 @@ def test_lost_frames_and_delay_line_metrics_can_separate_modes(figure: str) -> N
 def test_modes_without_a_separating_metric_are_reported_as_unexplained() -> None:
     is_separable = 0
     for seed in range(CAMPAIGNS):
-        (split,) = find_mode_splits(two_modes(np.random.default_rng([1, seed]), is_separable=False))
+        (split,) = find_splits_by_mode_or_placement(
+            two_modes(np.random.default_rng([1, seed]), is_separable=False)
+        )
         is_separable += bool(split.separating_metrics)
     assert is_separable <= 0.05 * CAMPAIGNS
 
@@ -114,12 +116,12 @@ def test_the_finding_shows_both_groups_of_trials() -> None:
 
 def test_below_20_trials_a_split_needs_a_separating_metric() -> None:
     with_one = sum(
-        bool(find_mode_splits(two_modes(np.random.default_rng([4, seed]), trials=14, slow=5)))
+        bool(find_splits_by_mode_or_placement(two_modes(np.random.default_rng([4, seed]), trials=14, slow=5)))
         for seed in range(CAMPAIGNS)
     )
     without = sum(
         bool(
-            find_mode_splits(
+            find_splits_by_mode_or_placement(
                 two_modes(np.random.default_rng([5, seed]), trials=14, slow=5, is_separable=False)
             )
         )
@@ -142,7 +144,7 @@ def test_a_placement_metric_with_less_separation_does_not_come_first() -> None:
         for place, (share, slow) in enumerate(zip(shared, is_slow, strict=True))
     ]
     only = treatment(0, {"streams": 1}, values, evidence)
-    (split,) = find_mode_splits(campaign([FactorLevels("streams", (1,))], [only]))
+    (split,) = find_splits_by_mode_or_placement(campaign([FactorLevels("streams", (1,))], [only]))
 
     assert "threads_on_one_cpu_percent" in [each.metric for each in split.separating_metrics]
     assert split.separating_metrics[0].metric == "retransmitted_percent"
@@ -180,11 +182,11 @@ def two_group_campaign(random: np.random.Generator, times: float, figure: str) -
 @pytest.mark.parametrize("figure", KINDS)
 def test_groups_by_placement_are_found_even_if_the_metric_shows_no_modes(figure: str) -> None:
     is_separable = [
-        find_mode_splits(two_group_campaign(np.random.default_rng([11, seed]), 1.8, figure))
+        find_splits_by_mode_or_placement(two_group_campaign(np.random.default_rng([11, seed]), 1.8, figure))
         for seed in range(CAMPAIGNS)
     ]
     false = [
-        find_mode_splits(two_group_campaign(np.random.default_rng([12, seed]), 1.0, figure))
+        find_splits_by_mode_or_placement(two_group_campaign(np.random.default_rng([12, seed]), 1.0, figure))
         for seed in range(CAMPAIGNS)
     ]
 
@@ -202,7 +204,10 @@ def test_a_noisy_share_does_not_form_two_groups() -> None:
         only = treatment(0, {"streams": 1}, values, evidence)
         return campaign([FactorLevels("streams", (1,))], [only])
 
-    assert sum(bool(find_mode_splits(scattered(seed))) for seed in range(CAMPAIGNS)) <= 0.1 * CAMPAIGNS
+    assert (
+        sum(bool(find_splits_by_mode_or_placement(scattered(seed))) for seed in range(CAMPAIGNS))
+        <= 0.1 * CAMPAIGNS
+    )
 
 
 def test_modes_that_correlate_with_other_work_have_the_cause_machine_busy() -> None:

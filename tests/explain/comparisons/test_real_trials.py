@@ -14,7 +14,7 @@ import pytest
 from tests import fixtures
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import instability_findings
-from vnetbench.explain.comparisons.mode_splits import find_mode_splits
+from vnetbench.explain.comparisons.mode_splits import find_splits_by_mode_or_placement
 from vnetbench.explain.explain import explain
 
 pytestmark = pytest.mark.pure
@@ -30,7 +30,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
 
 
 def test_the_counter_that_separates_two_groups_of_trials_is_named(summary: CampaignSummary) -> None:
-    (split,) = find_mode_splits(summary)
+    (split,) = find_splits_by_mode_or_placement(summary)
 
     assert split.separating_metrics[0].metric == "threads_on_one_cpu_percent"
     assert (

@@ -51,7 +51,7 @@ class SimulatedSeries:
 
     def run(self) -> None:
         random = np.random.default_rng(self.seed)
-        changes = {each.treatment: each for each in self.series.interventions}
+        changes = {each.treatment_index: each for each in self.series.interventions}
         block = 0
         while chosen := self.series.choose_treatments(block, self.values, range(len(changes) + 1)):
             drift = 1 + 0.1 * np.sin(block)
@@ -70,7 +70,7 @@ class SimulatedSeries:
         named = []
         for each in self.series.interventions:
             pair = estimate_paired_ratio(
-                self.values[BASE_TREATMENT_INDEX], self.values.get(each.treatment) or {-1: 1.0}
+                self.values[BASE_TREATMENT_INDEX], self.values.get(each.treatment_index) or {-1: 1.0}
             )
             if pair is None:
                 continue

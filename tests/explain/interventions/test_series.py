@@ -16,12 +16,12 @@ from tests.campaign.simulated_instrument import SimulatedInstrument
 from tests.explain.campaigns import SENDER_SATURATED, SimulatedTreatment, campaign
 from tests.report.explanations import QUOTA, RECEIVER
 from vnetbench.campaign import progress
-from vnetbench.campaign.interrupts import Interrupts
+from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.estimate.experiments import INTERVENTION_FACTS_SUBJECT, estimate_experiments
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.interventions.planner import BASE_TREATMENT_INDEX, InterventionSeries
-from vnetbench.explain.interventions.series import TIME_LIMIT_S, SeriesPlan, plan_series
+from vnetbench.explain.interventions.series import MAX_SERIES_DURATION_S, SeriesPlan, plan_series
 from vnetbench.explain.model import CandidateCause, Finding
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.model import Level, Plan, Treatment
@@ -91,7 +91,7 @@ def test_the_study_is_the_same_with_short_trials_and_a_time_limit() -> None:
     planned = plan(measured(), finding())
     assert planned.study.text == STUDY
     assert planned.study.precision.campaign_time_limit_s is not None
-    assert planned.study.precision.campaign_time_limit_s < TIME_LIMIT_S
+    assert planned.study.precision.campaign_time_limit_s < MAX_SERIES_DURATION_S
     assert planned.study.timing.duration_s is not None and planned.study.timing.duration_s <= 1
     assert planned.study.precision.confidence == pytest.approx(0.975)
 
@@ -149,7 +149,7 @@ def run_series(path: Path, planned: SeriesPlan, interrupt_at: int | None = None,
             planned.plan,
         )
         file.add_facts(INTERVENTION_FACTS_SUBJECT, series.to_facts())
-    with pytest.MonkeyPatch.context() as patch, Interrupts() as interrupts:
+    with pytest.MonkeyPatch.context() as patch, SignalHandler() as interrupts:
         patch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
         session = CampaignSession(
             file,
@@ -182,7 +182,7 @@ def test_a_session_ends_at_its_time_limit(tmp_path: Path) -> None:
     planned = plan(measured(), finding(), has_root=False)
     assert run_series(tmp_path / "s.vnb", planned, trial_s=5.0) == "finished"
     summary = fixtures.read_summary(tmp_path / "s.vnb")
-    assert sum(each.trial_count for each in summary.treatments) <= TIME_LIMIT_S / 5
+    assert sum(each.trial_count for each in summary.treatments) <= MAX_SERIES_DURATION_S / 5
     assert {each.state for each in summary.treatments} == {"time limit"}
 
 

@@ -80,9 +80,13 @@ def test_a_forwarding_guest_has_two_switches_of_its_own(role: str) -> None:
 def test_a_router_joins_two_networks_and_a_bridge_is_in_one() -> None:
     routed, bridged = (make_topology("t-nets", GuestShape(role=role)) for role in ("router", "bridge"))
     assert routed.vms[0].gateways == ("10.77.1.254", "fd77::1:fe")
-    assert routed.guests[0].nics[1].addresses == ("10.77.2.254/24", "fd77::2:fe/112", "fe80::fe/64")
+    assert routed.guests[0].nics[1].addresses_with_prefix_length == (
+        "10.77.2.254/24",
+        "fd77::2:fe/112",
+        "fe80::fe/64",
+    )
     assert routed.vms[0].prefix_length == 24
-    assert bridged.vms[0].gateways == () == bridged.guests[0].nics[0].addresses
+    assert bridged.vms[0].gateways == () == bridged.guests[0].nics[0].addresses_with_prefix_length
 
 
 @pytest.mark.parametrize("role", ["router", "bridge"])
@@ -91,7 +95,7 @@ def test_frames_enter_and_leave_by_the_taps_of_the_tested_guest(role: str) -> No
     topology = make_topology("t-frames", shape)
     assert path_labels(shape, 2) == ["a2 eth0", "g2", "b2 eth0"]
     assert topology.vswitches == ()
-    assert [nic.port.location for nic in topology.guests[1].nics] == [
+    assert [nic.host_device.location for nic in topology.guests[1].nics] == [
         e.device.location for e in topology.vms[2:]
     ]
     other = guest_shape(complete_levels({"role": role}, "udp_stream", QEMU), TestbedSpec(lab=QEMU))

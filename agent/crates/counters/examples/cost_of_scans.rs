@@ -6,12 +6,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use vnetbench_counters::path_state::PathStateReader;
-use vnetbench_counters::processes::ProcessScanner;
+use vnetbench_counters::processes::BusyProcessScanner;
 
 const ROUNDS: usize = 200;
 
 fn main() -> io::Result<()> {
-    let scanner = ProcessScanner::new([]);
+    let scanner = BusyProcessScanner::new([]);
     let path = PathStateReader::open(None).map_err(io::Error::other)?;
     let (first_processes, first_path) = (scanner.read()?, path.read()?);
     let mut durations: [(&str, Vec<Duration>); 4] = [

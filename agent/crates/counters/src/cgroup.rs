@@ -59,9 +59,9 @@ impl CpuThrottlingReader {
             })
     }
 
-    fn open_at(groups: &str, mounts: &str, root: &Path) -> Option<Self> {
-        let mut trees = mounts.lines().filter_map(parse_cpu_cgroup_mount);
-        let groups = trees.find_map(|tree| {
+    fn open_at(groups: &str, mountinfo_text: &str, root: &Path) -> Option<Self> {
+        let mut trees = mountinfo_text.lines().filter_map(parse_cpu_cgroup_mount);
+        let cgroup_file_text = trees.find_map(|tree| {
             let group = find_group_path(groups, tree.version)?;
             let inside = Path::new(group).strip_prefix(&tree.root).ok()?;
             let top = root.join(tree.mount_point.strip_prefix("/").ok()?);
@@ -73,7 +73,7 @@ impl CpuThrottlingReader {
             (!groups.is_empty()).then_some(groups)
         })?;
         Some(Self {
-            groups,
+            groups: cgroup_file_text,
             sum: Throttling::default(),
         })
     }

@@ -152,7 +152,7 @@ fn parse_traffic(text: &str, name: &str) -> Option<InterfaceTraffic> {
 }
 
 impl InterfaceTraffic {
-    pub fn without_qdisc(self) -> Self {
+    pub fn without_qdisc_and_carrier(self) -> Self {
         Self {
             qdisc: None,
             carrier_changes: None,

@@ -23,11 +23,11 @@ struct FinalThreadReading {
 
 impl LoadThread {
     /// Records the start. The thread itself calls this first and drops the guard last.
-    pub fn record_start(self: &Arc<Self>) -> ThreadEndGuard {
+    pub fn record_start(self: &Arc<Self>) -> FinalThreadTimesGuard {
         if let Ok(clock) = ThreadTimeReader::open_current() {
             let _ = self.clock.set(clock);
         }
-        ThreadEndGuard(Arc::clone(self))
+        FinalThreadTimesGuard(Arc::clone(self))
     }
 
     /// Records the final times. The kernel does not report them after the thread has ended.
@@ -58,9 +58,9 @@ impl LoadThread {
 }
 
 /// Records a load thread's final times when it ends, also by a panic.
-pub struct ThreadEndGuard(Arc<LoadThread>);
+pub struct FinalThreadTimesGuard(Arc<LoadThread>);
 
-impl Drop for ThreadEndGuard {
+impl Drop for FinalThreadTimesGuard {
     fn drop(&mut self) {
         self.0.record_final_times();
     }
@@ -78,7 +78,7 @@ pub struct ThreadReading {
 
 impl ThreadReading {
     /// Returns the reading of `times` at a moment after this one.
-    pub fn followed_by(&self, times: Option<ThreadTimes>, at: Instant) -> Self {
+    pub fn next_reading(&self, times: Option<ThreadTimes>, at: Instant) -> Self {
         let next = Self {
             times,
             at: Some(at),
@@ -182,7 +182,7 @@ mod tests {
             let unread = ThreadReading::default();
             times
                 .iter()
-                .map(|times| unread.followed_by(*times, at))
+                .map(|times| unread.next_reading(*times, at))
                 .collect::<Vec<_>>()
         };
         push_thread_counters(
@@ -217,11 +217,11 @@ mod tests {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let unread = ThreadReading::default();
-        let first = [unread.followed_by(time(5.0, 0.0), start); 2];
+        let first = [unread.next_reading(time(5.0, 0.0), start); 2];
         // Thread 0 is read after 1 s and 3 s, thread 1 after 2 s.
-        let second = [first[0].followed_by(time(5.25, 0.25), after(1)), first[1]];
-        let third = [second[0], first[1].followed_by(time(6.5, 0.0), after(2))];
-        let fourth = [third[0].followed_by(time(6.25, 0.25), after(3)), third[1]];
+        let second = [first[0].next_reading(time(5.25, 0.25), after(1)), first[1]];
+        let third = [second[0], first[1].next_reading(time(6.5, 0.0), after(2))];
+        let fourth = [third[0].next_reading(time(6.25, 0.25), after(3)), third[1]];
         let counters = |earlier: &[ThreadReading], now: &[ThreadReading]| {
             let mut counters = Counters::default();
             let second = Duration::from_secs(1);

@@ -13,12 +13,12 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 ///
 /// Fails if the namespace cannot be entered, and with the function's own error.
 pub fn run_in_namespace<T: Send>(
-    namespace: Option<&str>,
+    namespace_path: Option<&str>,
     function: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            if let Some(path) = namespace {
+            if let Some(path) = namespace_path {
                 let network = Some(LinkNameSpaceType::Network);
                 move_into_link_name_space(File::open(path)?.as_fd(), network)?;
             }

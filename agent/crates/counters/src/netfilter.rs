@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use netlink_packet_core::NLM_F_DUMP;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
-use crate::rate_limits::{RateLimit, parse_rate_limit};
+use crate::rate_limits::{RateLimit, parse_rule_rate_limit};
 use crate::rule_passes::RuleSet;
 use vnetbench_interfaces::netlink::{NetlinkSocket, RawRequest};
 use vnetbench_system::socket_option::{self, PlainOldData};
@@ -101,7 +101,7 @@ fn read_nftables_rules() -> Option<NetfilterRules> {
         rules.count += 1;
         rules.set.add_rule(message);
         if rules.rate_limits.len() < MAX_RATE_LIMITS {
-            rules.rate_limits.extend(parse_rate_limit(message));
+            rules.rate_limits.extend(parse_rule_rate_limit(message));
         }
         Ok(())
     });

@@ -125,7 +125,7 @@ impl ObserverReading {
         let interfaces = self.interfaces.iter().zip(&earlier.interfaces);
         let interfaces = interfaces.map(|(now, earlier)| match self.has_qdiscs {
             true => now.since(earlier),
-            false => now.since(earlier).without_qdisc(),
+            false => now.since(earlier).without_qdisc_and_carrier(),
         });
         let exits = self.kvm_exits.as_ref().zip(earlier.kvm_exits.as_ref());
         ObserverChanges {

@@ -20,11 +20,11 @@ const SKIP_STATISTICS_ATTRIBUTE: [u8; 8] = {
 };
 /// IFLA_XDP and its elements (include/uapi/linux/if_link.h).
 const IFLA_XDP: u16 = 43;
-const LINK_KIND: u16 = 1;
+const IFLA_INFO_KIND: u16 = 1;
 /// IFLA_LINK_NETNSID: the interface of IFLA_LINK is in another namespace.
 const LINK_NAMESPACE: u16 = 37;
-const XDP_ATTACHED: u16 = 2;
-const XDP_PROGRAM_ID: u16 = 4;
+const IFLA_XDP_ATTACHED: u16 = 2;
+const IFLA_XDP_PROG_ID: u16 = 4;
 
 /// An interface with its place among the others, its XDP program, and its counters since it was created.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -151,14 +151,14 @@ fn parse_link(body: &[u8]) -> Option<Link> {
     let attributes = body.get(LINK_HEADER_BYTES..)?;
     let name = parse_string(find_attribute(attributes, libc::IFLA_IFNAME)?).ok()?;
     let xdp = find_attribute(attributes, IFLA_XDP).unwrap_or_default();
-    let is_attached = find_attribute(xdp, XDP_ATTACHED).is_some_and(|mode| mode != [0]);
+    let is_attached = find_attribute(xdp, IFLA_XDP_ATTACHED).is_some_and(|mode| mode != [0]);
     let id = || {
         Some(u32::from_ne_bytes(
-            *find_attribute(xdp, XDP_PROGRAM_ID)?.first_chunk()?,
+            *find_attribute(xdp, IFLA_XDP_PROG_ID)?.first_chunk()?,
         ))
     };
     let information = find_attribute(attributes, libc::IFLA_LINKINFO).unwrap_or_default();
-    let kind = find_attribute(information, LINK_KIND).and_then(|kind| parse_string(kind).ok());
+    let kind = find_attribute(information, IFLA_INFO_KIND).and_then(|kind| parse_string(kind).ok());
     let index = |attribute| {
         Some(u32::from_ne_bytes(
             *find_attribute(attributes, attribute)?.first_chunk()?,

@@ -13,7 +13,9 @@ use crate::packet_taps::{AgentHandles, Link, PacketSocket, read_links, read_pack
 use crate::path_interfaces::{InterfaceChange, describe_interfaces};
 use crate::rate_limits::RateLimit;
 use crate::rule_passes::PacketCounts;
-use crate::traffic_control::{EntryKey, TrafficControlEntry, format_handle, read_entries};
+use crate::traffic_control::{
+    EntryKey, TrafficControlEntry, format_handle, read_qdiscs_and_htb_classes,
+};
 use crate::traffic_filters::{Filters, read_filters};
 use vnetbench_interfaces::netlink::NetlinkSocket;
 use vnetbench_system::error::{Error, Result};
@@ -23,7 +25,7 @@ const MAX_QDISCS: usize = 64;
 
 /// Reads the state of one network namespace.
 pub struct PathStateReader {
-    namespace: Option<String>,
+    namespace_file: Option<String>,
 }
 
 /// The state of a namespace at one moment.
@@ -100,7 +102,7 @@ impl PathStateReader {
             File::open(path).map_err(|error| Error::system(operation(), error))?;
         }
         Ok(Self {
-            namespace: namespace.map(str::to_owned),
+            namespace_file: namespace.map(str::to_owned),
         })
     }
 
@@ -110,7 +112,7 @@ impl PathStateReader {
     ///
     /// Fails if the namespace cannot be entered. What else cannot be read is unknown.
     pub fn read(&self) -> io::Result<PathStateReading> {
-        match &self.namespace {
+        match &self.namespace_file {
             Some(path) => run_in_namespace(Some(path), || Ok(read_state())),
             None => Ok(read_state()),
         }
@@ -215,7 +217,7 @@ impl StateCounts {
 
 impl TrafficControl {
     fn read(socket: &mut NetlinkSocket, links: &[Link]) -> io::Result<Self> {
-        let entries = read_entries(socket)?;
+        let entries = read_qdiscs_and_htb_classes(socket)?;
         let filters = read_filters(socket, &entries)?;
         Ok(Self {
             links: links.to_vec(),
@@ -287,7 +289,7 @@ impl TrafficControl {
             rate_bps: entry.rate_bps,
             filters: self
                 .filters
-                .by_qdisc
+                .count_by_qdisc
                 .get(&entry.key())
                 .copied()
                 .unwrap_or(0),

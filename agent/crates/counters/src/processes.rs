@@ -29,7 +29,7 @@ const MAX_THREADS_WITH_AFFINITY: usize = 256;
 const SOFTIRQ_THREAD_PREFIX: &str = "ksoftirqd/";
 
 /// Finds the other programs that use the most CPU time.
-pub struct ProcessScanner {
+pub struct BusyProcessScanner {
     /// Processes of the testbed, such as virtual machines.
     testbed_processes: HashSet<ProcessId>,
 }
@@ -64,7 +64,7 @@ pub struct ProcessUse {
     is_kernel_thread: bool,
 }
 
-impl ProcessScanner {
+impl BusyProcessScanner {
     /// Returns a scanner that leaves out the processes of these threads.
     pub fn new(testbed_threads: impl IntoIterator<Item = u32>) -> Self {
         let processes = testbed_threads.into_iter().filter_map(read_process_of);
@@ -132,10 +132,10 @@ impl ProcessesReading {
 }
 
 /// Returns the CPU time of a process since an earlier reading. A process without an earlier time is new.
-fn cpu_nanos_since(now: u64, pid: ProcessId, earlier: &ProcessesReading) -> u64 {
+fn cpu_nanos_since(cpu_nanos_now: u64, pid: ProcessId, earlier: &ProcessesReading) -> u64 {
     match earlier.cpu_nanos_by_process.get(&pid) {
-        Some(before) if *before <= now => now - before,
-        _ => now,
+        Some(before) if *before <= cpu_nanos_now => cpu_nanos_now - before,
+        _ => cpu_nanos_now,
     }
 }
 

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use vnetbench_interfaces::interface::Interface;
-use vnetbench_interfaces::netdev::{NetdevReply, request_netdev, u32_attribute};
+use vnetbench_interfaces::netdev::{NetdevReplyEntry, request_netdev, u32_attribute};
 
 // include/uapi/linux/netdev.h
 const NETDEV_CMD_QSTATS_GET: u8 = 12;
@@ -34,7 +34,7 @@ pub fn read_queue_traffic(interface: &str) -> Option<Vec<QueueTraffic>> {
     (!queues.is_empty()).then_some(queues)
 }
 
-fn parse_queue(reply: &NetdevReply) -> Option<QueueTraffic> {
+fn parse_queue(reply: &NetdevReplyEntry) -> Option<QueueTraffic> {
     let queue_type = reply.find_u32(NETDEV_A_QSTATS_QUEUE_TYPE)?;
     let (direction, packets, bytes) = QUEUE_ATTRIBUTES.get(queue_type as usize)?;
     Some(QueueTraffic {
@@ -100,9 +100,9 @@ mod tests {
             packets: 9,
             bytes: 300,
         };
-        let parsed = parse_queue(&NetdevReply::from_attributes_for_tests(&attributes));
+        let parsed = parse_queue(&NetdevReplyEntry::from_attributes_for_tests(&attributes));
         assert_eq!(parsed, Some(expected));
-        let incomplete = NetdevReply::from_attributes_for_tests(&attributes[..3]);
+        let incomplete = NetdevReplyEntry::from_attributes_for_tests(&attributes[..3]);
         assert_eq!(parse_queue(&incomplete), None);
     }
 

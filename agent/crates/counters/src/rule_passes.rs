@@ -20,10 +20,10 @@ const MESSAGE_HEADER_BYTES: usize = 4;
 const RULE_ATTRIBUTES: [u16; 4] = [1, 2, 3, 4];
 /// NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_TYPE.
 const CHAIN_ATTRIBUTES: [u16; 4] = [1, 3, 4, 7];
-const HOOK_NUMBER: u16 = 1;
-const EXPRESSION_NAME: u16 = 1;
-const EXPRESSION_DATA: u16 = 2;
-const COUNTER_PACKETS: u16 = 2;
+const NFTA_HOOK_HOOKNUM: u16 = 1;
+const NFTA_EXPR_NAME: u16 = 1;
+const NFTA_EXPR_DATA: u16 = 2;
+const NFTA_COUNTER_PACKETS: u16 = 2;
 /// NFTA_IMMEDIATE_DATA and NFTA_DATA_VERDICT, then NFTA_VERDICT_CODE and NFTA_VERDICT_CHAIN.
 const IMMEDIATE_VERDICT: [u16; 2] = [2, 2];
 const VERDICT_CODE: u16 = 1;
@@ -130,12 +130,12 @@ impl PacketCounts {
                 .map(|link| link.tx_packets)
                 .sum(),
             delivered: [
-                find_ipv4_count(&snmp, "InReceives"),
-                find_ipv6_count(&snmp6, "Ip6InReceives"),
+                find_snmp_ipv4_counter(&snmp, "InReceives"),
+                find_snmp6_counter(&snmp6, "Ip6InReceives"),
             ],
             forwarded: [
-                find_ipv4_count(&snmp, "ForwDatagrams"),
-                find_ipv6_count(&snmp6, "Ip6OutForwDatagrams"),
+                find_snmp_ipv4_counter(&snmp, "ForwDatagrams"),
+                find_snmp6_counter(&snmp6, "Ip6OutForwDatagrams"),
             ],
         }
     }
@@ -236,7 +236,7 @@ impl RuleSet {
                 if let Some((target, _)) = self.find_target(key, rule) {
                     *entering.entry(target).or_default() += matching;
                 }
-                if rule.ends_chain() {
+                if rule.ends_chain_for_known_packets() {
                     left -= matching;
                 }
             }
@@ -293,7 +293,7 @@ impl RuleSet {
 
 impl Rule {
     /// Whether the packets that match are known, and pass no further rule of the chain.
-    fn ends_chain(&self) -> bool {
+    fn ends_chain_for_known_packets(&self) -> bool {
         let is_known = self.is_unconditional || (self.is_exact && self.packets.is_some());
         is_known && matches!(self.verdict, Verdict::End | Verdict::Goto(_))
     }
@@ -313,8 +313,8 @@ fn parse_rule(message: &[u8]) -> Option<(ChainKey, Rule)> {
     let (mut is_exact, mut is_unconditional) = (false, true);
     let mut is_counter_last = false;
     for (_, expression) in iterate_attributes(expressions.unwrap_or_default()) {
-        let data = find_attribute(expression, EXPRESSION_DATA).unwrap_or_default();
-        let name = find_attribute(expression, EXPRESSION_NAME).unwrap_or_default();
+        let data = find_attribute(expression, NFTA_EXPR_DATA).unwrap_or_default();
+        let name = find_attribute(expression, NFTA_EXPR_NAME).unwrap_or_default();
         let own = (name == b"immediate\0")
             .then(|| parse_verdict(data))
             .flatten();
@@ -323,7 +323,7 @@ fn parse_rule(message: &[u8]) -> Option<(ChainKey, Rule)> {
             verdict = own;
             is_exact = is_counter_last;
         } else if name == b"counter\0" {
-            packets = find_attribute(data, COUNTER_PACKETS).and_then(parse_u64);
+            packets = find_attribute(data, NFTA_COUNTER_PACKETS).and_then(parse_u64);
         } else {
             is_unconditional = false;
         }
@@ -365,7 +365,7 @@ fn parse_hook(message: &[u8]) -> Option<(ChainKey, Hook)> {
         parse_string(table?).ok()?,
         parse_string(name?).ok()?,
     );
-    let number = u32::from_be_bytes(*find_attribute(hook?, HOOK_NUMBER)?.first_chunk()?);
+    let number = u32::from_be_bytes(*find_attribute(hook?, NFTA_HOOK_HOOKNUM)?.first_chunk()?);
     let is_nat = kind == Some(b"nat\0");
     Some((key, Hook { number, is_nat }))
 }
@@ -375,8 +375,8 @@ fn parse_u64(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Returns a count of /proc/net/snmp, whose lines come in pairs of names and values; 0 if it is missing.
-fn find_ipv4_count(text: &str, name: &str) -> u64 {
-    let mut lines = text.lines().filter(|line| line.starts_with("Ip: "));
+fn find_snmp_ipv4_counter(snmp_text: &str, name: &str) -> u64 {
+    let mut lines = snmp_text.lines().filter(|line| line.starts_with("Ip: "));
     let (names, values) = (
         lines.next().unwrap_or_default(),
         lines.next().unwrap_or_default(),
@@ -388,8 +388,8 @@ fn find_ipv4_count(text: &str, name: &str) -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-fn find_ipv6_count(text: &str, name: &str) -> u64 {
-    let mut lines = text.lines().map(|line| line.split_whitespace());
+fn find_snmp6_counter(snmp6_text: &str, name: &str) -> u64 {
+    let mut lines = snmp6_text.lines().map(|line| line.split_whitespace());
     let value =
         lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()).flatten());
     value.and_then(|value| value.parse().ok()).unwrap_or(0)

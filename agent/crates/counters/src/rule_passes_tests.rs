@@ -14,10 +14,7 @@ fn text(attribute: u16, value: &str) -> DefaultNla {
 }
 
 fn expression(name: &str, data: &[DefaultNla]) -> DefaultNla {
-    nest(
-        1,
-        &[text(EXPRESSION_NAME, name), nest(EXPRESSION_DATA, data)],
-    )
+    nest(1, &[text(NFTA_EXPR_NAME, name), nest(NFTA_EXPR_DATA, data)])
 }
 
 fn matching() -> DefaultNla {
@@ -25,7 +22,7 @@ fn matching() -> DefaultNla {
 }
 
 fn counter(packets: u64) -> DefaultNla {
-    let packets = DefaultNla::new(COUNTER_PACKETS, packets.to_be_bytes().into());
+    let packets = DefaultNla::new(NFTA_COUNTER_PACKETS, packets.to_be_bytes().into());
     expression("counter", &[packets])
 }
 
@@ -57,8 +54,8 @@ fn add(set: &mut RuleSet, chain: &str, rules: &[Vec<DefaultNla>]) {
     }
 }
 
-fn hook(set: &mut RuleSet, chain: &str, number: u32, kind: &str) {
-    let number = DefaultNla::new(HOOK_NUMBER, number.to_be_bytes().into());
+fn add_base_chain(set: &mut RuleSet, chain: &str, number: u32, kind: &str) {
+    let number = DefaultNla::new(NFTA_HOOK_HOOKNUM, number.to_be_bytes().into());
     let attributes = [
         text(1, "t"),
         text(3, chain),
@@ -86,7 +83,7 @@ fn per_received_packet(now: &RuleSet, before: &RuleSet) -> f64 {
 #[test]
 fn rules_for_forwarded_packets_cost_nothing_where_nothing_is_forwarded() {
     let mut set = RuleSet::default();
-    hook(&mut set, "forward", FORWARD, "filter");
+    add_base_chain(&mut set, "forward", FORWARD, "filter");
     add(
         &mut set,
         "forward",
@@ -104,7 +101,7 @@ fn rules_for_forwarded_packets_cost_nothing_where_nothing_is_forwarded() {
 fn a_chain_costs_only_the_packets_that_a_jump_counted() {
     let make = |jumped: u64| {
         let mut set = RuleSet::default();
-        hook(&mut set, "input", INPUT, "filter");
+        add_base_chain(&mut set, "input", INPUT, "filter");
         add(
             &mut set,
             "input",
@@ -128,7 +125,7 @@ fn a_chain_costs_only_the_packets_that_a_jump_counted() {
 #[test]
 fn a_jump_without_a_counter_is_taken_by_all_packets() {
     let mut set = RuleSet::default();
-    hook(&mut set, "input", INPUT, "filter");
+    add_base_chain(&mut set, "input", INPUT, "filter");
     add(
         &mut set,
         "input",
@@ -142,7 +139,7 @@ fn a_jump_without_a_counter_is_taken_by_all_packets() {
 fn packets_that_an_early_rule_accepts_pass_no_later_rule() {
     let make = |accepted: u64| {
         let mut set = RuleSet::default();
-        hook(&mut set, "input", INPUT, "filter");
+        add_base_chain(&mut set, "input", INPUT, "filter");
         add(
             &mut set,
             "input",
@@ -154,7 +151,7 @@ fn packets_that_an_early_rule_accepts_pass_no_later_rule() {
     assert_eq!(per_received_packet(&make(900), &make(0)), 1.0 + 100.0 * 0.1);
     // A counter before the match counts all packets, not those that are accepted.
     let mut set = RuleSet::default();
-    hook(&mut set, "input", INPUT, "filter");
+    add_base_chain(&mut set, "input", INPUT, "filter");
     add(
         &mut set,
         "input",
@@ -163,7 +160,7 @@ fn packets_that_an_early_rule_accepts_pass_no_later_rule() {
     assert_eq!(per_received_packet(&set, &RuleSet::default()), 2.0);
     // No match at all: nothing is left.
     let mut set = RuleSet::default();
-    hook(&mut set, "input", INPUT, "filter");
+    add_base_chain(&mut set, "input", INPUT, "filter");
     add(&mut set, "input", &[vec![accept()], vec![matching()]]);
     assert_eq!(per_received_packet(&set, &RuleSet::default()), 1.0);
 }
@@ -171,7 +168,7 @@ fn packets_that_an_early_rule_accepts_pass_no_later_rule() {
 #[test]
 fn address_translation_costs_only_the_first_packet_of_a_connection() {
     let mut set = RuleSet::default();
-    hook(&mut set, "prerouting", 0, "nat");
+    add_base_chain(&mut set, "prerouting", 0, "nat");
     add(
         &mut set,
         "prerouting",
@@ -191,7 +188,7 @@ fn address_translation_costs_only_the_first_packet_of_a_connection() {
 #[test]
 fn a_chain_that_several_rules_reach_is_passed_by_all_their_packets() {
     let mut set = RuleSet::default();
-    hook(&mut set, "input", INPUT, "filter");
+    add_base_chain(&mut set, "input", INPUT, "filter");
     let jump = |to| vec![matching(), counter(500), verdict(JUMP, to)];
     add(&mut set, "input", &[jump("first"), jump("last")]);
     add(&mut set, "first", &[jump("last")]);
@@ -214,10 +211,10 @@ fn rules_of_an_older_iptables_are_passed_by_each_packet() {
 #[test]
 fn forwarded_packets_are_found_in_both_versions_of_ip() {
     let snmp = "Ip: Forwarding InReceives ForwDatagrams\nIp: 1 9 5\nTcp: InSegs\nTcp: 3\n";
-    assert_eq!(find_ipv4_count(snmp, "ForwDatagrams"), 5);
-    assert_eq!(find_ipv4_count("", "ForwDatagrams"), 0);
+    assert_eq!(find_snmp_ipv4_counter(snmp, "ForwDatagrams"), 5);
+    assert_eq!(find_snmp_ipv4_counter("", "ForwDatagrams"), 0);
     let snmp6 = "Ip6InReceives                   \t7\nIp6OutForwDatagrams             \t2\n";
-    assert_eq!(find_ipv6_count(snmp6, "Ip6OutForwDatagrams"), 2);
+    assert_eq!(find_snmp6_counter(snmp6, "Ip6OutForwDatagrams"), 2);
 }
 
 #[test]

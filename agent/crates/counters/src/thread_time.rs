@@ -55,7 +55,7 @@ impl ThreadTimeReader {
     /// Opens the times of any thread by its thread id (gettid(2)).
     pub fn open(tid: u32) -> io::Result<Self> {
         // /proc/<tid>/stat would be that of the whole process.
-        Self::open_below(Path::new(&format!("/proc/{tid}/task/{tid}")))
+        Self::open_from_task_folder(Path::new(&format!("/proc/{tid}/task/{tid}")))
     }
 
     /// Opens the times of the calling thread, with the CPU that it runs on.
@@ -63,11 +63,11 @@ impl ThreadTimeReader {
         let folder = Path::new("/proc/thread-self");
         Ok(Self {
             stat_file: File::open(folder.join("stat")).ok(),
-            ..Self::open_below(folder)?
+            ..Self::open_from_task_folder(folder)?
         })
     }
 
-    fn open_below(folder: &Path) -> io::Result<Self> {
+    fn open_from_task_folder(folder: &Path) -> io::Result<Self> {
         let schedstat = File::open(folder.join("schedstat"));
         if let Ok(file) = schedstat
             && has_schedstat_times(&file)
@@ -188,9 +188,9 @@ mod tests {
         let write = |file, text| std::fs::write(folder.join(file), text).expect("a file");
         write("stat", "7 (x) R 1 7 7 0 -1 0 0 0 0 0 20 5 0 0 20 0");
         write("schedstat", "0 0 0\n");
-        let ticks = ThreadTimeReader::open_below(&folder).and_then(|clock| clock.read());
+        let ticks = ThreadTimeReader::open_from_task_folder(&folder).and_then(|clock| clock.read());
         write("schedstat", "250 40 3\n");
-        let exact = ThreadTimeReader::open_below(&folder).and_then(|clock| clock.read());
+        let exact = ThreadTimeReader::open_from_task_folder(&folder).and_then(|clock| clock.read());
         std::fs::remove_dir_all(&folder).expect("the test can remove its files");
         let time = |cpu_nanos, waited_nanos| ThreadTimes {
             cpu_nanos,

@@ -88,7 +88,9 @@ impl TrafficControlEntry {
 }
 
 /// Reads all qdiscs that somebody has set, and the classes of htb. The kernel's own qdiscs have no handle.
-pub fn read_entries(socket: &mut NetlinkSocket) -> io::Result<Vec<TrafficControlEntry>> {
+pub fn read_qdiscs_and_htb_classes(
+    socket: &mut NetlinkSocket,
+) -> io::Result<Vec<TrafficControlEntry>> {
     let mut entries = dump_entries(socket, libc::RTM_GETQDISC, 0)?;
     entries.retain(|entry| entry.handle != 0 && entry.kind != "noqueue");
     let htb = entries

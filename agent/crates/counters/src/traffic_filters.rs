@@ -28,7 +28,7 @@ const CLSACT_FILTERS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Filters {
     /// Number of filters of each qdisc that has some.
-    pub by_qdisc: HashMap<EntryKey, u64>,
+    pub count_by_qdisc: HashMap<EntryKey, u64>,
     /// Interfaces with the interfaces to which their filters redirect or copy packets.
     pub redirects: BTreeSet<(u32, u32)>,
     /// Packets that `police` actions dropped, except for those at ingress and clsact qdiscs, which count them.
@@ -70,11 +70,11 @@ pub fn read_filters(
 impl Filters {
     /// Returns the number of filters.
     pub fn count(&self) -> u64 {
-        self.by_qdisc.values().sum()
+        self.count_by_qdisc.values().sum()
     }
 
     fn add(&mut self, qdisc: &TrafficControlEntry, filter: Filter) {
-        *self.by_qdisc.entry(qdisc.key()).or_default() += 1;
+        *self.count_by_qdisc.entry(qdisc.key()).or_default() += 1;
         let is_counted = qdisc.is_filter_hook();
         self.police_drops += if is_counted { 0 } else { filter.police_drops };
         let targets = filter.redirects_to.into_iter();

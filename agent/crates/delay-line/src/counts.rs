@@ -94,6 +94,6 @@ impl DirectionCounts {
 }
 
 /// Adds to a counter that has only one writer.
-pub fn increment(counter: &AtomicU64, amount: u64) {
+pub fn add_as_only_writer(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }

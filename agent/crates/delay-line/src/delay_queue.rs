@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::counts::{DirectionCounts, increment};
+use crate::counts::{DirectionCounts, add_as_only_writer};
 use crate::frame_queue::{BufferPool, Frame, FrameQueue, QueuedFrame};
 use crate::impairments::{ImpairmentSampler, SegmentOutcome};
 use crate::segments::SegmentLayout;
@@ -58,7 +58,7 @@ impl DelayQueue {
         self.last_due = due;
         let layout = SegmentLayout::parse(frame.bytes_with_virtio_header());
         let segments = layout.map_or(1, |layout| layout.segment_count());
-        increment(&self.counts.segments, segments as u64);
+        add_as_only_writer(&self.counts.segments, segments as u64);
         if self.sampler.passes_every_segment() {
             return self.push(due, frame);
         }
@@ -71,8 +71,8 @@ impl DelayQueue {
                 .filter(|each| **each == outcome)
                 .count() as u64
         };
-        increment(&self.counts.lost, count_outcome(SegmentOutcome::Lost));
-        increment(
+        add_as_only_writer(&self.counts.lost, count_outcome(SegmentOutcome::Lost));
+        add_as_only_writer(
             &self.counts.reordered,
             count_outcome(SegmentOutcome::Reordered),
         );
@@ -100,13 +100,13 @@ impl DelayQueue {
     /// Records whether the far port accepted a frame, and when.
     pub fn record_delivery(&mut self, queued: QueuedFrame, is_accepted: bool, now: Instant) {
         if is_accepted {
-            increment(&self.counts.frames, 1);
-            increment(&self.counts.bytes, queued.frame.ethernet_bytes());
+            add_as_only_writer(&self.counts.frames, 1);
+            add_as_only_writer(&self.counts.bytes, queued.frame.ethernet_bytes());
             self.counts
                 .lateness
                 .record(now.saturating_duration_since(queued.due));
         } else {
-            increment(&self.counts.port_drops, 1);
+            add_as_only_writer(&self.counts.port_drops, 1);
         }
         self.buffers.release_frame(queued.frame);
     }
@@ -153,8 +153,8 @@ impl DelayQueue {
 
     fn push(&mut self, due: Instant, frame: Frame) {
         if let Err(rejected) = self.queue.push(due, frame) {
-            increment(&self.counts.queue_drops, 1);
-            increment(&self.counts.queue_drop_bytes, rejected.ethernet_bytes());
+            add_as_only_writer(&self.counts.queue_drops, 1);
+            add_as_only_writer(&self.counts.queue_drop_bytes, rejected.ethernet_bytes());
             self.buffers.release_frame(rejected);
         }
     }

@@ -85,13 +85,13 @@ impl SinkProgramMaps {
     /// Maps the counters of a loaded sink program.
     pub fn open(program: &Ebpf, sink_count: usize, cpu_count: usize) -> ProbeResult<Self> {
         Ok(Self {
-            stream_counters: SharedArray::map_from(
+            stream_counters: SharedArray::mmap_bpf_array(
                 program,
                 "stream_counters",
                 sink_count * cpu_count,
             )?,
-            sequence_states: SharedArray::map_from(program, "sequence_states", sink_count)?,
-            cpu_counters: SharedArray::map_from(program, "cpu_counters", cpu_count)?,
+            sequence_states: SharedArray::mmap_bpf_array(program, "sequence_states", sink_count)?,
+            cpu_counters: SharedArray::mmap_bpf_array(program, "cpu_counters", cpu_count)?,
             cpus: cpu_count,
         })
     }

@@ -138,7 +138,7 @@ unsafe impl<T: SharedWithPrograms> Sync for SharedArray<T> {}
 
 impl<T: SharedWithPrograms> SharedArray<T> {
     /// Maps the first `count` elements of an object's map.
-    pub fn map_from(object: &Ebpf, map: &str, count: usize) -> ProbeResult<Self> {
+    pub fn mmap_bpf_array(object: &Ebpf, map: &str, count: usize) -> ProbeResult<Self> {
         let Some(Map::Array(array)) = object.map(map) else {
             return Err(format!("the BPF object has no array {map}"));
         };
@@ -195,8 +195,8 @@ pub struct Shared<T: SharedWithPrograms>(SharedArray<T>);
 
 impl<T: SharedWithPrograms> Shared<T> {
     /// Maps the only element of an object's map.
-    pub fn map_from(object: &Ebpf, map: &str) -> ProbeResult<Self> {
-        SharedArray::map_from(object, map, 1).map(Self)
+    pub fn mmap_bpf_array(object: &Ebpf, map: &str) -> ProbeResult<Self> {
+        SharedArray::mmap_bpf_array(object, map, 1).map(Self)
     }
 }
 

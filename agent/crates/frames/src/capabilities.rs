@@ -71,7 +71,7 @@ fn build_smallest_frame_parameters(port: &Port) -> FrameParameters {
         generator: FrameBackend::Auto,
         sink: FrameBackend::Auto,
         pacing: PacingMethod::Auto,
-        settle: Duration::ZERO,
+        end_after_silence: Duration::ZERO,
         shares_cpus: false,
     }
 }

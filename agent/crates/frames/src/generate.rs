@@ -111,8 +111,8 @@ impl XdpSource {
         )?)?;
         bpf_programs::attach_to_tracepoint(&mut object, "count_transmit", "xdp_devmap_xmit")?;
         let source = Self {
-            state: Shared::map_from(&object, "generator_state")?,
-            lateness: Shared::map_from(&object, "lateness")?,
+            state: Shared::mmap_bpf_array(&object, "generator_state")?,
+            lateness: Shared::mmap_bpf_array(&object, "lateness")?,
             object,
             _dispatcher_slot: dispatcher_slot,
             frame,
@@ -185,7 +185,7 @@ impl XdpSource {
     }
 
     /// Runs the program continuously. The program drops a frame that is not due, and the kernel reuses its page.
-    fn run_continuously(
+    fn run_without_sleeping(
         &self,
         commands: &Commands,
         batch_runs: u32,
@@ -271,7 +271,7 @@ impl XdpSource {
                 sum_nanos: load(&state.lateness_sum_nanos),
                 max_nanos: load(&state.lateness_max_nanos),
             },
-            BurstSizes::from_classes(load(&state.generated), classes, last, max),
+            BurstSizes::from_counts_by_power_of_two(load(&state.generated), classes, last, max),
         )
     }
 }
@@ -291,9 +291,13 @@ impl FrameEndpoint for XdpSource {
         // Without this priority other work delays frames; the lateness is reported.
         let turns = &mut PriorityTurns::new(RealTimeRank::Generator, self.shares_cpu);
         match &self.pacing {
-            None => self.run_continuously(commands, PROGRAM_RUNS_PER_UNPACED_BATCH, turns)?,
+            None => self.run_without_sleeping(commands, PROGRAM_RUNS_PER_UNPACED_BATCH, turns)?,
             Some((schedule, PacingMethod::Auto | PacingMethod::Program)) => {
-                self.run_continuously(commands, choose_paced_batch_runs(schedule.gap()), turns)?;
+                self.run_without_sleeping(
+                    commands,
+                    choose_paced_batch_runs(schedule.gap()),
+                    turns,
+                )?;
             }
             Some((schedule, PacingMethod::Batches)) => {
                 self.run_in_batches(schedule, commands, turns)?
@@ -353,11 +357,15 @@ fn pacing_method_name(pacing: PacingMethod) -> &'static str {
 }
 
 /// Returns how many runs fill the next call's duration, given the runs and the elapsed time of the last call.
-fn choose_next_call_runs(runs: u32, elapsed: Duration, call_duration: Duration) -> u32 {
-    let rate = f64::from(runs) / elapsed.as_secs_f64().max(1e-9);
+fn choose_next_call_runs(
+    last_call_runs: u32,
+    last_call_elapsed: Duration,
+    call_duration: Duration,
+) -> u32 {
+    let rate = f64::from(last_call_runs) / last_call_elapsed.as_secs_f64().max(1e-9);
     let wanted = (rate * call_duration.as_secs_f64()) as u32;
     wanted
-        .clamp(1, runs.saturating_mul(2))
+        .clamp(1, last_call_runs.saturating_mul(2))
         .min(MAX_PROGRAM_RUNS_PER_CALL)
 }
 

@@ -42,7 +42,7 @@ pub struct FrameParameters {
     /// How frames are counted that the port rejects.
     pub rejected_frames: RejectedFrameCounting,
     /// After the load, a sink ends once no frame has arrived for this time.
-    pub settle: Duration,
+    pub end_after_silence: Duration,
     /// Whether a source's thread shares its CPU with another source.
     pub shares_cpus: bool,
 }

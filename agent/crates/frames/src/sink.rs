@@ -132,7 +132,7 @@ impl FrameCounter {
 struct StreamSink {
     counter: Arc<FrameCounter>,
     sink_index: usize,
-    settle: Duration,
+    end_after_silence: Duration,
 }
 
 /// Observes the other frames at a port. It keeps the port's counter alive.
@@ -199,7 +199,7 @@ pub fn open_sinks(
     port: &Port,
     filter: &TrialFrameFilter,
     requested: FrameBackend,
-    settle: Duration,
+    end_after_silence: Duration,
     backends: &mut ChosenBackends,
 ) -> Result<OpenSinks> {
     let counter = Arc::new(FrameCounter::open(port, filter, requested)?);
@@ -211,7 +211,7 @@ pub fn open_sinks(
         Box::new(StreamSink {
             counter: Arc::clone(&counter),
             sink_index,
-            settle,
+            end_after_silence,
         })
     });
     Ok(OpenSinks {
@@ -230,11 +230,11 @@ impl FrameEndpoint for StreamSink {
         }
         let mut arrivals = self.counter.stream_arrivals(self.sink_index);
         let mut last_arrival = Instant::now();
-        while last_arrival.elapsed() < self.settle {
+        while last_arrival.elapsed() < self.end_after_silence {
             if commands.current() == Command::EndAll {
                 return Ok(StreamEnd::Cut);
             }
-            std::thread::sleep(self.settle / POLLS_WHILE_SETTLING);
+            std::thread::sleep(self.end_after_silence / POLLS_WHILE_SETTLING);
             let current = self.counter.stream_arrivals(self.sink_index);
             if current != arrivals {
                 (arrivals, last_arrival) = (current, Instant::now());

@@ -306,7 +306,7 @@ pub(crate) mod tests {
             generator: FrameBackend::Auto,
             sink: FrameBackend::Auto,
             pacing: PacingMethod::Auto,
-            settle: Duration::ZERO,
+            end_after_silence: Duration::ZERO,
             shares_cpus: false,
         }
     }

@@ -74,7 +74,7 @@ pub fn open_frame_workload(
         &port,
         &filter,
         parameters.sink,
-        parameters.settle,
+        parameters.end_after_silence,
         &mut backends,
     )?;
     let mut sinks = sinks.into_iter();

@@ -33,9 +33,9 @@ impl Emitable for GenericRequest {
 }
 
 /// The attributes of one entry of a reply, such as a queue.
-pub struct NetdevReply(Vec<u8>);
+pub struct NetdevReplyEntry(Vec<u8>);
 
-impl NetdevReply {
+impl NetdevReplyEntry {
     /// Creates a reply with these attributes, for tests.
     pub fn from_attributes_for_tests(attributes: &[DefaultNla]) -> Self {
         let mut bytes = vec![0; attributes.buffer_len()];
@@ -65,7 +65,7 @@ pub fn request_netdev(
     interface: &Interface,
     command: u8,
     mut attributes: Vec<DefaultNla>,
-) -> io::Result<Vec<NetdevReply>> {
+) -> io::Result<Vec<NetdevReplyEntry>> {
     attributes.push(u32_attribute(IFINDEX_ATTRIBUTE, interface.index()?));
     let request = GenericRequest {
         command,
@@ -75,7 +75,7 @@ pub fn request_netdev(
     let mut replies = Vec::new();
     let family_id = resolve_netdev(&mut socket)?;
     socket.request(family_id, NLM_F_DUMP, &request, |body| {
-        replies.push(NetdevReply(
+        replies.push(NetdevReplyEntry(
             body.get(GENERIC_HEADER_BYTES..).unwrap_or_default().into(),
         ));
         Ok(())

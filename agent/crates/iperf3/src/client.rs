@@ -268,7 +268,7 @@ impl Client<'_> {
     ) -> Result<(), TestError> {
         let load_end = Instant::now();
         running_test.load.stop_sending();
-        self.control.end_test()?;
+        self.control.request_test_end()?;
         running_test.record.await_arrivals(&|_| None);
         running_test.load.stop();
         running_test.close_last_interval(running_test.record.last_arrival_since(load_end), printer);

@@ -107,7 +107,7 @@ impl ClientControl {
     }
 
     /// Requests the server to end the test.
-    pub fn end_test(&mut self) -> Result<(), TestError> {
+    pub fn request_test_end(&mut self) -> Result<(), TestError> {
         self.connection.send_state(State::TestEnd)?;
         self.expect_state(State::ExchangeResults, "end the test")
     }

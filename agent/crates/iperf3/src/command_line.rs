@@ -11,7 +11,7 @@ use crate::{client, server};
 ///
 /// Returns exit code 0 after success and 1 after a failed test.
 pub fn run_server(options: &ServerOptions) -> ExitCode {
-    match server::serve(options) {
+    match server::serve_and_check_one_off_test(options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => print_failure(&error),

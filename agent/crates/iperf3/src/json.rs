@@ -67,7 +67,7 @@ pub struct StartInfo<'a> {
 }
 
 /// Returns the version of this program.
-pub fn version_text() -> String {
+pub fn vnetbench_version_text() -> String {
     format!("vnetbench {}", env!("CARGO_PKG_VERSION"))
 }
 
@@ -101,7 +101,7 @@ pub fn start_section_json(start: &StartInfo<'_>) -> Value {
         .map_or(start.cookie, |(_, text)| text);
     json!({
         "connected": connected,
-        "version": version_text(),
+        "version": vnetbench_version_text(),
         "system_info": read_system_info(),
         "timestamp": timestamp_json(),
         if start.is_client { "connecting_to" } else { "accepted_connection" }:

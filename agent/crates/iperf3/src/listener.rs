@@ -112,7 +112,7 @@ impl Listener {
             self.accept_udp(registry)?;
         }
         for (index, connection) in self.pending.iter_mut().enumerate() {
-            if is_readable(index + 2) && !connection.read_cookie_unless_closed() {
+            if is_readable(index + 2) && !connection.read_cookie_part_and_check_open() {
                 // The peer closed the connection, or reading failed.
                 connection.is_closed = true;
             }
@@ -277,7 +277,7 @@ fn next_connect_sender_and_reply(
 
 impl PendingConnection {
     /// Reads more of the cookie; returns false if the connection is closed or failed, so that it cannot complete it.
-    fn read_cookie_unless_closed(&mut self) -> bool {
+    fn read_cookie_part_and_check_open(&mut self) -> bool {
         let missing = COOKIE_BYTES - self.received.len();
         if missing == 0 {
             return true;

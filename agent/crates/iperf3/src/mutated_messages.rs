@@ -74,12 +74,12 @@ fn build_client_bytes() -> Vec<u8> {
     .concat()
 }
 
-/// Returns the messages of a server; with `refused_at`, an error follows after this number of bytes.
-fn build_server_bytes(refused_at: Option<usize>) -> Vec<u8> {
+/// Returns the messages of a server; with `error_after_bytes`, an error follows after this number of bytes.
+fn build_server_bytes(error_after_bytes: Option<usize>) -> Vec<u8> {
     let mut bytes = vec![9, 10, 1, 2, 13];
     bytes.extend(encode_document(&sample_results()));
     bytes.push(State::DisplayResults.byte());
-    if let Some(at) = refused_at {
+    if let Some(at) = error_after_bytes {
         bytes.truncate(at);
         bytes.extend(encode_server_error(ErrorCode::Congestion, 2));
     }
@@ -146,7 +146,7 @@ fn split_into_pieces<'a>(mut bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]
 }
 
 /// Returns the messages decoded from the pieces before the first error, and whether there was an error.
-fn feed_pieces<T>(
+fn feed_pieces_and_detect_error<T>(
     pieces: &[&[u8]],
     mut feed: impl FnMut(&[u8]) -> Option<Vec<T>>,
 ) -> (Vec<T>, bool) {
@@ -184,7 +184,7 @@ fn check_client_messages(bytes: &[u8], piece_lengths: &[usize]) {
             .feed(&encode_document(&json!({})))
             .expect("the parameters are valid");
         decoder.allow_test_end();
-        feed_pieces(pieces, |piece| {
+        feed_pieces_and_detect_error(pieces, |piece| {
             let messages = decoder.feed(piece).ok();
             assert!(decoder.buffered_bytes() <= MAX_CLIENT_RESULTS_BYTES + 4);
             messages
@@ -208,7 +208,7 @@ fn check_client_messages(bytes: &[u8], piece_lengths: &[usize]) {
 fn check_server_messages(bytes: &[u8], piece_lengths: &[usize]) {
     let one_by_one = check_pieces(bytes, piece_lengths, |pieces| {
         let mut decoder = ServerMessageDecoder::new();
-        feed_pieces(pieces, |piece| {
+        feed_pieces_and_detect_error(pieces, |piece| {
             let messages = decoder.feed(piece).ok();
             assert!(decoder.buffered_bytes() <= MAX_SERVER_RESULTS_BYTES + 4);
             messages

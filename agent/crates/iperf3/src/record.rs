@@ -223,7 +223,7 @@ impl TestRecord {
     }
 
     /// Returns the results that this host sends to its peer, up to the last closed interval and without omitted time.
-    pub fn closed_interval_results(&self) -> Vec<StreamResult> {
+    pub fn results_until_last_closed_interval(&self) -> Vec<StreamResult> {
         let duration_s = self.seconds_since_counting_start(self.last_closed_at);
         self.streams
             .iter()
@@ -245,8 +245,8 @@ impl TestRecord {
             .collect()
     }
 
-    /// Returns the number of datagrams that arrived out of order, for each stream, as `closed_interval_results` counts.
-    pub fn closed_interval_out_of_order(&self) -> Vec<u64> {
+    /// Returns the number of datagrams that arrived out of order, for each stream, as `results_until_last_closed_interval` counts.
+    pub fn out_of_order_counts_of_last_interval(&self) -> Vec<u64> {
         self.last_readings
             .iter()
             .zip(&self.baseline)

@@ -252,7 +252,7 @@ impl RunningTest {
                         .and_then(|stream| read_congestion_control(&stream.socket))
                 })
                 .flatten(),
-            streams: self.record.closed_interval_results(),
+            streams: self.record.results_until_last_closed_interval(),
             server_text: None,
             server_json: None,
         }
@@ -281,7 +281,7 @@ impl RunningTest {
             local_results,
             peer,
             &self.record.extremes,
-            &self.record.closed_interval_out_of_order(),
+            &self.record.out_of_order_counts_of_last_interval(),
         )
     }
 

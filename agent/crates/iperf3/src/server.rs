@@ -28,7 +28,7 @@ const POLL_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Serves clients until a signal ends the server, or with `one_off` until the first client has left.
 ///
 /// Returns whether the `one_off` client completed its test; true after a signal.
-pub fn serve(options: &ServerOptions) -> Result<bool, TestError> {
+pub fn serve_and_check_one_off_test(options: &ServerOptions) -> Result<bool, TestError> {
     raise_file_limit();
     let failed = |error| TestError::failed(format!("cannot set up the server: {error}"));
     let mut listener = open_listener(options)?;

@@ -76,7 +76,7 @@ fn run_probe_test(
     stream
         .send(&[0; PROBE_BLOCK_BYTES])
         .map_err(|error| TestError::failed(format!("cannot write to a stream: {error}")))?;
-    control.end_test()?;
+    control.request_test_end()?;
     let local_results = TestResults {
         streams: vec![StreamResult {
             id: stream_id_from_index(0),

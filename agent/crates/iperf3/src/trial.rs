@@ -28,13 +28,13 @@ use vnetbench_traffic::route::{Route, require_ip_address};
 /// Time limit for the server to acknowledge all data before the test ends.
 const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for the server to read the data that its kernel acknowledged: it stops counting when the test ends.
-const SERVER_READ_WAIT: Duration = Duration::from_millis(100);
+const SERVER_READ_TIME_BEFORE_TEST_END: Duration = Duration::from_millis(100);
 /// Time limit, from the end of the load, for the server's data to arrive.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time limit of the whole end phase with the results; shorter than a trial waits for its streams.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(4);
 /// Time for the server to report the reason after a stream fails.
-const FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
+const FAILURE_REASON_TIMEOUT: Duration = Duration::from_secs(1);
 const BIDIRECTIONAL_REFUSAL: &str =
     "the server does not support bidirectional tests. Use iperf3 3.7 or later";
 const STREAM_POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -174,8 +174,8 @@ impl RemoteServerTest {
     }
 
     /// Returns the server's reason of a stream's failure, if it reports one in time.
-    pub fn wait_for_failure_reason(&self) -> Option<String> {
-        let deadline = Instant::now() + FAILURE_TIMEOUT;
+    pub fn wait_until_timeout_for_failure_reason(&self) -> Option<String> {
+        let deadline = Instant::now() + FAILURE_REASON_TIMEOUT;
         while !self.is_finished() && Instant::now() < deadline {
             std::thread::sleep(STREAM_POLL_INTERVAL);
         }
@@ -232,7 +232,7 @@ impl ControlThread {
         let (ended, elapsed) = (Instant::now(), self.started.elapsed());
         self.wait_for_server_read(ended + ACKNOWLEDGEMENT_TIMEOUT);
         self.control.set_deadline(ended + FINISH_TIMEOUT);
-        self.control.end_test()?;
+        self.control.request_test_end()?;
         self.wait_for_server_close(ended + DRAIN_TIMEOUT);
         let local_results = self.local_results(elapsed);
         let is_sender = self.parameters.direction != Direction::Reverse;
@@ -267,7 +267,7 @@ impl ControlThread {
             std::thread::sleep(STREAM_POLL_INTERVAL);
         }
         if self.parameters.direction != Direction::Reverse {
-            std::thread::sleep(SERVER_READ_WAIT);
+            std::thread::sleep(SERVER_READ_TIME_BEFORE_TEST_END);
         }
     }
 

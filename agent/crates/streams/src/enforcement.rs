@@ -17,7 +17,9 @@ impl Commands {
     pub fn enforce_on(&self, streams: &[Arc<Stream>]) {
         for stream in streams.iter().filter(|stream| stream.end.get().is_none()) {
             let how = match (self.current(), stream.role) {
-                (Command::EndSources, Role::Source) if !stream.closes_own_connection() => {
+                (Command::EndSources, Role::Source)
+                    if !stream.is_connection_closed_by_own_thread() =>
+                {
                     Shutdown::Write
                 }
                 (Command::EndAll, Role::Source) => Shutdown::Both,

@@ -98,7 +98,12 @@ impl From<BurstClass> for (u64, u64) {
 
 impl BurstSizes {
     /// Returns the sizes from counts by powers of two; `last` is the size of the last burst, not yet in the counts.
-    pub fn from_classes(frames: u64, mut classes: Vec<u64>, last: u64, max: u64) -> Self {
+    pub fn from_counts_by_power_of_two(
+        frames: u64,
+        mut classes: Vec<u64>,
+        last: u64,
+        max: u64,
+    ) -> Self {
         if last > 0 {
             classes[burst_class_index(last)] += 1;
         }
@@ -160,7 +165,7 @@ impl BurstCounter {
 
     /// Returns the sizes of the bursts; `frames` is the total.
     pub fn finish(self, frames: u64) -> BurstSizes {
-        BurstSizes::from_classes(frames, self.classes, self.burst, self.max)
+        BurstSizes::from_counts_by_power_of_two(frames, self.classes, self.burst, self.max)
     }
 }
 
@@ -236,11 +241,11 @@ mod tests {
     fn bursts_are_counted_by_the_smallest_size_of_their_class() {
         let mut classes = vec![0; BURST_CLASSES];
         classes[0] = 5;
-        let bursts = BurstSizes::from_classes(12, classes, 7, 7);
+        let bursts = BurstSizes::from_counts_by_power_of_two(12, classes, 7, 7);
         let pairs: Vec<(u64, u64)> = bursts.bursts.iter().map(|class| (*class).into()).collect();
         assert_eq!(pairs, [(1, 5), (4, 1)]);
         assert_eq!((bursts.burst_mean, bursts.burst_max), (Some(2.0), Some(7)));
-        let none = BurstSizes::from_classes(0, vec![0; BURST_CLASSES], 0, 0);
+        let none = BurstSizes::from_counts_by_power_of_two(0, vec![0; BURST_CLASSES], 0, 0);
         assert_eq!((none.burst_mean, none.burst_max), (None, None));
     }
 }

@@ -159,7 +159,7 @@ impl Stream {
     ///
     /// A source of datagrams, or of transactions with their own connections, first finishes its work and then announces
     /// the end to the sink. A stream of frames has nothing to close.
-    pub fn closes_own_connection(&self) -> bool {
+    pub fn is_connection_closed_by_own_thread(&self) -> bool {
         let timing = self.timing.as_ref();
         self.datagrams.is_some()
             || self.frames.is_some()

@@ -10,14 +10,14 @@ const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 /// Hash of the name of a clock; the bench may choose any name.
 pub type ClockIdHash = [u8; 16];
 
-enum ClockIdentity {
+enum ClockIdentitySource {
     /// The boot id, which this kernel reports.
     KernelBootId,
     /// `None`: unknown, so the clock equals no other.
     NamedByBench(Option<ClockIdHash>),
 }
 
-static CLOCK_IDENTITY: RwLock<ClockIdentity> = RwLock::new(ClockIdentity::KernelBootId);
+static CLOCK_IDENTITY: RwLock<ClockIdentitySource> = RwLock::new(ClockIdentitySource::KernelBootId);
 
 /// Sets the identity of the clock in place of the boot id. Guests resumed from one snapshot have the same boot id, but
 /// different clocks.
@@ -25,7 +25,7 @@ pub fn set_identity(clock_name: Option<&str>) {
     *CLOCK_IDENTITY
         .write()
         .unwrap_or_else(PoisonError::into_inner) =
-        ClockIdentity::NamedByBench(clock_name.map(hash_clock_name));
+        ClockIdentitySource::NamedByBench(clock_name.map(hash_clock_name));
 }
 
 /// Returns the identity of this endpoint's clock; `None` if it is unknown.
@@ -34,8 +34,8 @@ pub fn identity_hash() -> Option<ClockIdHash> {
         .read()
         .unwrap_or_else(PoisonError::into_inner)
     {
-        ClockIdentity::NamedByBench(identity) => identity,
-        ClockIdentity::KernelBootId => {
+        ClockIdentitySource::NamedByBench(identity) => identity,
+        ClockIdentitySource::KernelBootId => {
             let text = std::fs::read_to_string(BOOT_ID_FILE).ok()?;
             Some(hash_clock_name(&text))
         }

@@ -11,24 +11,24 @@ const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 /// The ports that may be used; `None` for any.
 pub type AllowedPorts = Option<RangeInclusive<u16>>;
 
-static CONFIGURED_PORTS: RwLock<AllowedPorts> = RwLock::new(None);
+static ALLOWED_PORTS: RwLock<AllowedPorts> = RwLock::new(None);
 
-/// Returns the configured range in the form of [`parse_configured_ports`]; "" for any port.
-pub fn format_configured_ports() -> String {
+/// Returns the configured range in the form of [`parse_allowed_ports`]; "" for any port.
+pub fn format_allowed_ports() -> String {
     read_allowed_ports().map_or_else(String::new, |ports| {
         format!("{}-{}", ports.start(), ports.end())
     })
 }
 
 /// Sets the ports that may be used.
-pub fn configure_ports(ports: AllowedPorts) {
-    *CONFIGURED_PORTS
+pub fn set_allowed_ports(ports: AllowedPorts) {
+    *ALLOWED_PORTS
         .write()
         .unwrap_or_else(PoisonError::into_inner) = ports;
 }
 
 /// Parses `first-last`, or "" for any port. Returns `None` for other text.
-pub fn parse_configured_ports(text: &str) -> Option<AllowedPorts> {
+pub fn parse_allowed_ports(text: &str) -> Option<AllowedPorts> {
     if text.is_empty() {
         return Some(None);
     }
@@ -42,7 +42,7 @@ pub fn parse_configured_ports(text: &str) -> Option<AllowedPorts> {
 /// # Errors
 ///
 /// Fails if all ports of the range are in use, or with another error of `open`.
-pub fn try_ports<T>(mut open: impl FnMut(u16) -> Result<T>) -> Result<T> {
+pub fn open_on_allowed_port<T>(mut open: impl FnMut(u16) -> Result<T>) -> Result<T> {
     let Some(ports) = read_allowed_ports() else {
         return open(0);
     };
@@ -62,7 +62,7 @@ pub fn try_ports<T>(mut open: impl FnMut(u16) -> Result<T>) -> Result<T> {
 }
 
 fn read_allowed_ports() -> AllowedPorts {
-    CONFIGURED_PORTS
+    ALLOWED_PORTS
         .read()
         .unwrap_or_else(PoisonError::into_inner)
         .clone()
@@ -74,14 +74,14 @@ mod tests {
 
     #[test]
     fn a_range_must_be_valid_and_unprivileged() {
-        assert_eq!(parse_configured_ports(""), Some(None));
-        assert_eq!(parse_configured_ports("5300-5399"), Some(Some(5300..=5399)));
+        assert_eq!(parse_allowed_ports(""), Some(None));
+        assert_eq!(parse_allowed_ports("5300-5399"), Some(Some(5300..=5399)));
         assert_eq!(
-            parse_configured_ports("65535-65535"),
+            parse_allowed_ports("65535-65535"),
             Some(Some(65535..=65535))
         );
         for wrong in ["5300", "80-90", "5399-5300", "1024-65536", "a-b", "-", " "] {
-            assert_eq!(parse_configured_ports(wrong), None, "{wrong}");
+            assert_eq!(parse_allowed_ports(wrong), None, "{wrong}");
         }
     }
 }

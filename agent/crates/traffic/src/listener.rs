@@ -35,13 +35,13 @@ const MAX_SURPLUS_CONNECTIONS: usize = 256;
 /// # Errors
 ///
 /// The system refuses the socket, an option or the address.
-pub fn listen(
+pub fn listen_and_return_port(
     address: &SockAddr,
     stream_count: usize,
     options: &SocketOptions,
 ) -> Result<(Socket, u32)> {
     match address.as_socket() {
-        Some(ip) if ip.port() == 0 => ports::try_ports(|port| {
+        Some(ip) if ip.port() == 0 => ports::open_on_allowed_port(|port| {
             listen_at(
                 &SocketAddr::new(ip.ip(), port).into(),
                 stream_count,

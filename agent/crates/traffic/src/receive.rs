@@ -73,13 +73,13 @@ impl Receiver for DiscardReceiver {
 ///
 /// The kernel wakes a sink that sleeps in the call for nearly every segment. These wakeups cost the CPU that receives
 /// the segments, mostly the sender's, up to half of its capacity.
-pub struct CoalescingReceiver<R> {
+pub struct DelayedCallReceiver<R> {
     inner: R,
     /// Number of next calls without a delay.
     remaining_undelayed_calls: u32,
 }
 
-impl<R: Receiver> CoalescingReceiver<R> {
+impl<R: Receiver> DelayedCallReceiver<R> {
     /// Wraps a receiver.
     pub fn new(inner: R) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl<R: Receiver> CoalescingReceiver<R> {
     }
 }
 
-impl<R: Receiver> Receiver for CoalescingReceiver<R> {
+impl<R: Receiver> Receiver for DelayedCallReceiver<R> {
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         if self.remaining_undelayed_calls > 0 {
             self.remaining_undelayed_calls -= 1;

@@ -63,7 +63,7 @@ struct CompletionLedger {
 
 impl CompletionLedger {
     /// Removes a completed request; returns false if the request is unknown.
-    fn remove_if_uncompleted(&mut self, request: u64, was_copied: bool) -> bool {
+    fn remove_and_count_if_uncompleted(&mut self, request: u64, was_copied: bool) -> bool {
         let was_uncompleted = self.uncompleted.remove(&request);
         if was_uncompleted && was_copied {
             self.copied += 1;
@@ -75,7 +75,7 @@ impl CompletionLedger {
 
     /// Records a notification.
     fn record_notification(&mut self, request: u64, was_copied: bool) {
-        if !self.remove_if_uncompleted(request, was_copied) {
+        if !self.remove_and_count_if_uncompleted(request, was_copied) {
             self.early_notifications.push(Notification {
                 request,
                 was_copied,
@@ -90,7 +90,7 @@ impl CompletionLedger {
             was_copied,
         } in std::mem::take(&mut self.early_notifications)
         {
-            self.remove_if_uncompleted(request, was_copied);
+            self.remove_and_count_if_uncompleted(request, was_copied);
         }
     }
 

@@ -184,7 +184,7 @@ impl TransactionLoop {
     fn run_sink(mut self, commands: &Commands) -> io::Result<LoopEnd> {
         let source = require_ip_address(self.stream.socket.peer_addr())?;
         let mut local = require_ip_address(self.stream.socket.local_addr())?;
-        let listener = ports::try_ports(|port| {
+        let listener = ports::open_on_allowed_port(|port| {
             local.set_port(port);
             listen(local, &self.socket_options).map_err(|error| Error::system("listen", error))
         });

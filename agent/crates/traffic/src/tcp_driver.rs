@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::net::{RecvFlags, Shutdown, shutdown};
 
-use crate::receive::{CoalescingReceiver, CopyReceiver, DiscardReceiver, ReceiveMode, Receiver};
+use crate::receive::{CopyReceiver, DelayedCallReceiver, DiscardReceiver, ReceiveMode, Receiver};
 use crate::send::Sender;
 use crate::senders::SenderFactory;
 use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
@@ -169,7 +169,7 @@ impl RunningStream {
 /// Delays calls only if the thread drives no other stream; otherwise, data accumulates during the calls of the others.
 fn make_receiver(receiver: impl Receiver + 'static, has_own_thread: bool) -> Box<dyn Receiver> {
     if has_own_thread {
-        Box::new(CoalescingReceiver::new(receiver))
+        Box::new(DelayedCallReceiver::new(receiver))
     } else {
         Box::new(receiver)
     }

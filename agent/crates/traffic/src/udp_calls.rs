@@ -83,21 +83,21 @@ impl SendBatch {
         {
             DatagramHeader { number, ..first }.write(datagram);
         }
-        match self.send_messages(socket, count) {
+        match self.send_first_datagrams(socket, count) {
             // An older kernel refuses the whole message before it sends anything (udp_sendmsg).
             Err(error)
                 if error.raw_os_error() == Some(libc::EINVAL)
                     && self.segments > OLD_KERNEL_GSO_SEGMENTS =>
             {
                 self.segments = OLD_KERNEL_GSO_SEGMENTS;
-                self.send_messages(socket, count)
+                self.send_first_datagrams(socket, count)
             }
             result => result,
         }
     }
 
     /// Sends the first `count` datagrams of the memory.
-    fn send_messages(&mut self, socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
+    fn send_first_datagrams(&mut self, socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
         let used = &mut self.bytes[..count * self.datagram_bytes];
         self.iovecs.clear();
         for message in used.chunks_mut(self.segments * self.datagram_bytes) {

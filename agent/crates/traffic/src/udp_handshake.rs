@@ -40,7 +40,7 @@ const FULL_PROBE_ARRIVED_CODE: u8 = 2;
 /// A fast foreign sender therefore does not block the handshake.
 const MAX_DATAGRAMS_PER_TURN: usize = 256;
 /// Maximum bytes from the other endpoint: the longest message is that of a source that cannot send.
-const MAX_CONTROL_BYTES: usize = size_of::<ClockIdHash>() + size_of::<i32>();
+const MAX_PEER_MESSAGE_BYTES: usize = size_of::<ClockIdHash>() + size_of::<i32>();
 
 /// Opens the flows of all streams on their connections, in the order of the load; `None` if `waker` wakes it first.
 ///
@@ -78,7 +78,7 @@ pub fn open_flows(
         for handshake in handshakes.iter_mut().filter(|handshake| !handshake.is_done) {
             if now >= deadline {
                 return Err(Error::TimedOut {
-                    operation: handshake.describe_operation("delivering"),
+                    operation: handshake.describe_datagram_delivery("delivering"),
                     after_s: timeout.as_secs_f64(),
                     kind: Some(ErrorKind::Datagram),
                 });
@@ -142,7 +142,7 @@ impl<'a> FlowHandshake<'a> {
         };
         let socket = match role {
             Role::Source => open_at_port(0)?,
-            Role::Sink => ports::try_ports(open_at_port)?,
+            Role::Sink => ports::open_on_allowed_port(open_at_port)?,
         };
         let message = match role {
             Role::Source => own_clock.unwrap_or_default().to_vec(),
@@ -182,7 +182,7 @@ impl<'a> FlowHandshake<'a> {
     }
 
     /// Returns the operation for messages, with the verb "deliver" or "delivering".
-    fn describe_operation(&self, verb: &str) -> String {
+    fn describe_datagram_delivery(&self, verb: &str) -> String {
         let small_datagrams = match (self.small_probe_arrived, self.datagram_bytes > HEADER_BYTES) {
             (true, _) => format!("small datagrams of {HEADER_BYTES} bytes arrive"),
             (false, true) => {
@@ -198,7 +198,7 @@ impl<'a> FlowHandshake<'a> {
 
     /// Returns an error of the handshake's current operation.
     fn add_context(&self, error: impl Into<io::Error>) -> Error {
-        Error::system(self.describe_operation("deliver"), error)
+        Error::system(self.describe_datagram_delivery("deliver"), error)
             .with_kind_if_none(ErrorKind::Datagram)
     }
 
@@ -217,7 +217,7 @@ impl<'a> FlowHandshake<'a> {
         let mut bytes = [0; 64];
         match rustix::net::recv(self.control_connection, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => Err(io::ErrorKind::ConnectionReset.into()),
-            Ok((count, _)) if self.received.len() + count > MAX_CONTROL_BYTES => {
+            Ok((count, _)) if self.received.len() + count > MAX_PEER_MESSAGE_BYTES => {
                 Err(io::Error::other("the other endpoint sent unexpected bytes"))
             }
             Ok((count, _)) => {

@@ -221,7 +221,7 @@ CPU_EVIDENCE_METRICS = (
 
 def cpu_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of CPU_EVIDENCE_METRICS."""
-    part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
+    part, kernels = data.steady_part, {kernel.endpoint_or_host: kernel for kernel in data.kernels}
     values: EvidenceValues = {}
     for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
         values |= _endpoint_cpu_values(name, endpoints, part, kernels)
@@ -318,17 +318,19 @@ def _other_work_cpus(kernel: ObservedKernel, part: SteadyPart) -> float | None:
     do not. So the difference is rather too small. It is never negative.
     """
     duration_s = total_duration_s(kernel.samples)
-    own_processes = [samples for endpoint, samples in part.endpoints if endpoint.name == kernel.name]
-    if kernel.name == HOST:
+    own_processes = [
+        samples for endpoint, samples in part.endpoints if endpoint.name == kernel.endpoint_or_host
+    ]
+    if kernel.endpoint_or_host == HOST:
         sharing = (samples for _, samples in part.endpoints if not has_own_kernel(samples))
         own_processes = [part.host_samples, *sharing]
     own_user_s, own_system_s = (
         duration_s * sum(counter_rate_per_s(samples, counter) or 0.0 for samples in own_processes)
         for counter in _PROCESS_CPU_TIME_COUNTERS
     )
-    if kernel.name == HOST:
+    if kernel.endpoint_or_host == HOST:
         own_user_s += sum(sum(x.observation.thread_cpu_s.values()) for x in kernel.samples if x.observation)
-        own_user_s += duration_s * _cpus_used_by_bench(part)
+        own_user_s += duration_s * _mean_cpus_used_by_bench_process(part)
     by_cpu = kernel.cpu_seconds_by_cpu_and_state.values()
     user_s = sum(times.get("user_s", 0.0) + times.get("nice_s", 0.0) for times in by_cpu) - own_user_s
     # Observed threads count as user time here. Their time in the kernel makes `user_s` negative: move it.
@@ -336,7 +338,7 @@ def _other_work_cpus(kernel: ObservedKernel, part: SteadyPart) -> float | None:
     return ratio(max(0.0, user_s) + max(0.0, system_s), duration_s)
 
 
-def _cpus_used_by_bench(part: SteadyPart) -> float:
+def _mean_cpus_used_by_bench_process(part: SteadyPart) -> float:
     totals = next((each.totals for each in part.trial.endpoints if each.name == HOST), {})
     return ratio(to_number(totals.get("bench_cpu_s")), part.trial.idle_s + part.trial.duration_s) or 0.0
 

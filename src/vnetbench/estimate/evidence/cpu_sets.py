@@ -70,7 +70,7 @@ CPU_SET_EVIDENCE_METRICS = (
 
 def cpu_set_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of CPU_SET_EVIDENCE_METRICS."""
-    part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
+    part, kernels = data.steady_part, {kernel.endpoint_or_host: kernel for kernel in data.kernels}
     values: EvidenceValues = {"threads_per_cpu": _max_threads_per_allowed_cpu(part)}
     for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
         values |= _endpoint_cpu_set_values(name, endpoints, part, kernels)
@@ -111,13 +111,13 @@ def _endpoint_cpu_set_values(
 
 
 def _max_threads_per_allowed_cpu(part: SteadyPart) -> float | None:
-    cpu_sets = list(_allowed_host_cpu_sets(part))
+    cpu_sets = list(_allowed_host_cpus_of_each_thread(part))
     return largest(
         ratio(sum(set(each) <= set(cpus) for each in cpu_sets), len(cpus)) for cpus in dict.fromkeys(cpu_sets)
     )
 
 
-def _allowed_host_cpu_sets(part: SteadyPart) -> Iterator[tuple[int, ...]]:
+def _allowed_host_cpus_of_each_thread(part: SteadyPart) -> Iterator[tuple[int, ...]]:
     """Yield the host CPUs that each thread of the load, or each vCPU, may use."""
     for endpoint, samples in (*part.endpoints, *part.forwarding_guest_observers):
         vcpus = effective_knob_value(part.trial, "vcpu_pin", endpoint.name)

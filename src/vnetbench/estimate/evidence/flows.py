@@ -37,12 +37,12 @@ class Flow:
 
     def values(self, name: str) -> Sequence[float]:
         """Return a value of each sample that has it."""
-        if name not in self._known_values_by_name:
+        if name not in self._known_values_cache:
             known = [value for value in self._sample_values(name) if value is not None]
-            self._known_values_by_name[name] = known
-        return self._known_values_by_name[name]
+            self._known_values_cache[name] = known
+        return self._known_values_cache[name]
 
-    def ratios(self, numerator: str, denominator: str) -> Iterator[float]:
+    def sample_ratios(self, numerator: str, denominator: str) -> Iterator[float]:
         """Yield the ratio of two values in each sample that has both."""
         pairs = zip(self._sample_values(numerator), self._sample_values(denominator), strict=True)
         for value, divisor in pairs:
@@ -51,7 +51,7 @@ class Flow:
 
     def _sample_values(self, name: str) -> Sequence[float | None]:
         """Return a value of each sample. Values are cached: many metrics use the same few names."""
-        if name not in self._sample_values_by_name:
+        if name not in self._cached_sample_values_by_name:
             stored = (
                 [getattr(x, name) for x in self.samples]
                 if name in _STREAM_SAMPLE_FIELDS
@@ -59,15 +59,15 @@ class Flow:
             )
             are_numbers = _NUMBER_TYPES.issuperset(map(type, stored))
             convert: Callable[[Any], float | None] = float if are_numbers else to_number
-            self._sample_values_by_name[name] = list(map(convert, stored))
-        return self._sample_values_by_name[name]
+            self._cached_sample_values_by_name[name] = list(map(convert, stored))
+        return self._cached_sample_values_by_name[name]
 
     @cached_property
-    def _known_values_by_name(self) -> dict[str, Sequence[float]]:
+    def _known_values_cache(self) -> dict[str, Sequence[float]]:
         return {}
 
     @cached_property
-    def _sample_values_by_name(self) -> dict[str, Sequence[float | None]]:
+    def _cached_sample_values_by_name(self) -> dict[str, Sequence[float | None]]:
         return {}
 
     @property

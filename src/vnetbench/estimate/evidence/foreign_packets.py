@@ -18,7 +18,7 @@ from vnetbench.estimate.evidence.aggregation import (
 )
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.path_interfaces import count_levels, list_interfaces
+from vnetbench.estimate.evidence.path_interfaces import count_stacked_interfaces, list_interfaces
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import HOST
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
@@ -58,26 +58,36 @@ FOREIGN_PACKET_EVIDENCE_METRICS = (
 
 def foreign_packet_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of FOREIGN_PACKET_EVIDENCE_METRICS; None without the counters."""
-    own_packets = {kernel.name: _own_packets(data, kernel) for kernel in data.kernels}
+    own_packets = {
+        kernel.endpoint_or_host: _load_packet_passes_per_s(data, kernel) for kernel in data.kernels
+    }
     return {
         "foreign_packets_percent": largest(
-            None if (share := _foreign_share(kernel, own_packets[kernel.name])) is None else 100 * share
+            None
+            if (share := _foreign_share(kernel, own_packets[kernel.endpoint_or_host])) is None
+            else 100 * share
             for kernel in data.kernels
         ),
         "foreign_packet_work_percent": largest(
-            _foreign_work_percent(data, kernel, own_packets[kernel.name]) for kernel in data.kernels
+            _foreign_work_percent(data, kernel, own_packets[kernel.endpoint_or_host])
+            for kernel in data.kernels
         ),
     }
 
 
-def _own_packets(data: TrialData, kernel: ObservedKernel) -> float | None:
+def _load_packet_passes_per_s(data: TrialData, kernel: ObservedKernel) -> float | None:
     """Return how often the kernel processed packets of the load; None if an interface is not counted.
 
     Both counts are rates, because the endpoints' samples and the observer's do not end at the same time.
     Interfaces above each other, such as a VLAN over a bond, process each packet once each.
     """
     own = [
-        (count_levels(list_interfaces(endpoint), data.interface_by_endpoint.get(endpoint.name, "")), samples)
+        (
+            count_stacked_interfaces(
+                list_interfaces(endpoint), data.interface_by_endpoint.get(endpoint.name, "")
+            ),
+            samples,
+        )
         for endpoint, samples in (*data.steady_part.endpoints, *data.steady_part.forwarding_guest_observers)
         if kernel.runs_endpoint(endpoint, samples)
     ]
@@ -87,7 +97,7 @@ def _own_packets(data: TrialData, kernel: ObservedKernel) -> float | None:
         for levels, samples in own
         if samples
     ]  # fmt: skip
-    if kernel.name == HOST:
+    if kernel.endpoint_or_host == HOST:
         observed = data.ports[len(data.steady_part.endpoints) :]
         if own and not observed:
             # The switch between these endpoints receives their packets, too.
@@ -120,7 +130,7 @@ def _foreign_work_percent(data: TrialData, kernel: ObservedKernel, own_packets: 
         cpu: kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS) for cpu in kernel.cpu_seconds_by_cpu_and_state
     }
     threads = _shares_of(
-        {cpu: kernel.time_percent(cpu, *_THREAD_TIME_COUNTERS) for cpu in _load_cpus(data, kernel)}
+        {cpu: kernel.time_percent(cpu, *_THREAD_TIME_COUNTERS) for cpu in _cpus_allowed_to_load(data, kernel)}
     )
     processed = _processed_by_cpu(kernel)
     if not processed:
@@ -157,7 +167,7 @@ def _processed_by_cpu(kernel: ObservedKernel) -> dict[int, float]:
     return packets
 
 
-def _load_cpus(data: TrialData, kernel: ObservedKernel) -> list[int]:
+def _cpus_allowed_to_load(data: TrialData, kernel: ObservedKernel) -> list[int]:
     """Return the CPUs of the kernel that the load's threads may use."""
     values = [
         effective_knob_value(data.steady_part.trial, "thread_cpus", endpoint.name)

@@ -18,14 +18,16 @@ IDLE_TIME_COUNTERS = ("idle_s", "iowait_s")
 class ObservedKernel:
     """A kernel that carries the load."""
 
-    name: str
+    endpoint_or_host: str
     samples: Sequence[Sample]
     cpu_seconds_by_cpu_and_state: Mapping[int, Mapping[str, float]]
     """CPU number to seconds by kind of work."""
 
     def runs_endpoint(self, endpoint: EndpointRecord, samples: Sequence[Sample]) -> bool:
         """Return whether an endpoint with these samples runs on this kernel."""
-        return endpoint.name == self.name or (self.name == HOST and not has_own_kernel(samples))
+        return endpoint.name == self.endpoint_or_host or (
+            self.endpoint_or_host == HOST and not has_own_kernel(samples)
+        )
 
     def time_percent(self, cpu: int, *kinds: str) -> float:
         """Return the share of a CPU's time spent on these kinds of work, in percent."""

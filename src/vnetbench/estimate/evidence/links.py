@@ -265,21 +265,21 @@ def _loss_and_reordering_values(data: TrialData) -> EvidenceValues:
 
 
 def _unexplained_path_loss_percent(
-    data: TrialData, retransmits: float | None, spurious: float | None
+    data: TrialData, retransmitted_segments: float | None, spurious_retransmits: float | None
 ) -> float | None:
     """Return the loss that no counter of drops explains.
 
     A packet that is dropped before its segmentation counts as all segments that it can hold.
     """
     sent = sum_known_values(*(flow.total("segments_out") for flow in data.tcp_senders))
-    if retransmits is not None and sent:
+    if retransmitted_segments is not None and sent:
         senders = data.steady_part.senders
         packets = sum_known_values(*(total_of_counter(samples, "tx_packets") for _, samples in senders))
         mss_bytes = smallest(flow.mss_bytes for flow in data.tcp_senders)
         segments_per_drop = 1.0
         if mss_bytes and sent > _MIN_UNSEGMENTED_PACKET_SEGMENTS * (packets or sent):
             segments_per_drop = _MAX_UNSEGMENTED_PACKET_BYTES / mss_bytes
-        lost = retransmits - (spurious or 0.0)
+        lost = retransmitted_segments - (spurious_retransmits or 0.0)
         return 100 * max(0.0, lost - segments_per_drop * _count_drops_on_path(data)) / sent
     if (lost_percent := data.metrics.get("loss_percent")) is None:
         return None

@@ -18,7 +18,7 @@ from vnetbench.estimate.evidence.aggregation import (
 )
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.queue_directions import DATA, classify_port_direction
+from vnetbench.estimate.evidence.queue_directions import DATA, classify_sent_traffic
 from vnetbench.estimate.evidence.shapers import endpoints_on_path, path_state, qdiscs_on_path
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import HOST, EndpointRecord, Sample
@@ -85,32 +85,34 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
     """
     segment_percent = percent(known.get("mss_bytes"), _permitted_segment_bytes(known))
     return {
-        "filter_work_percent": _filter_work_percent(data, known),
+        "filter_work_percent": _filter_percent_of_load_work(data, known),
         "interrupt_us_per_packet": largest(_interrupt_us_per_packet(kernel) for kernel in data.kernels),
         "segment_share_of_mtu_percent": None if segment_percent is None else min(100.0, segment_percent),
         "split_at_port_ratio": _split_at_port_ratio(data),
     }
 
 
-def packet_work_places(data: TrialData) -> dict[str, str]:
+def deciding_hop_by_metric(data: TrialData) -> dict[str, str]:
     """Return where these metrics were measured: the hop with the most work, and the kernel of the packets."""
     hop = _hop_with_most_filter_work(data)
-    places = {"filter_work_percent": hop.name} if hop is not None and hop.filter_cpus else {}
-    times = [(_interrupt_us_per_packet(kernel) or 0.0, kernel.name) for kernel in data.kernels]
+    places = (
+        {"filter_work_percent": hop.name} if hop is not None and hop.cpus_used_by_rules_and_filters else {}
+    )
+    times = [(_interrupt_us_per_packet(kernel) or 0.0, kernel.endpoint_or_host) for kernel in data.kernels]
     most_us, name = max(times, default=(0.0, ""))
     return places | {"interrupt_us_per_packet": name} if most_us else places
 
 
 @dataclass(frozen=True)
-class _Hop:
+class _NetworkNamespaceOnPath:
     """A network namespace on the path."""
 
     name: str
-    filter_cpus: float
+    cpus_used_by_rules_and_filters: float
     """Estimated CPU time of its rules and filters, as a number of CPUs."""
 
 
-def _filter_work_percent(data: TrialData, known: EvidenceValues) -> float | None:
+def _filter_percent_of_load_work(data: TrialData, known: EvidenceValues) -> float | None:
     """Return the work in rules and filters of the hop with the most, as a share of the load's work."""
     hop = _hop_with_most_filter_work(data)
     work_percent = sum_known_values(
@@ -119,42 +121,42 @@ def _filter_work_percent(data: TrialData, known: EvidenceValues) -> float | None
     work_cpus = (known.get("load_cpus") or 0.0) * (work_percent or 0.0) / 100
     if hop is None or not work_cpus:
         return None
-    return min(100.0, 100 * hop.filter_cpus / work_cpus)
+    return min(100.0, 100 * hop.cpus_used_by_rules_and_filters / work_cpus)
 
 
-def _hop_with_most_filter_work(data: TrialData) -> _Hop | None:
+def _hop_with_most_filter_work(data: TrialData) -> _NetworkNamespaceOnPath | None:
     hops = [
-        _Hop(endpoint.name, cpus)
+        _NetworkNamespaceOnPath(endpoint.name, cpus)
         for endpoint in endpoints_on_path(data.steady_part)
-        if (cpus := _filter_cpus(data, endpoint)) is not None
+        if (cpus := _cpus_used_by_rules_and_filters(data, endpoint)) is not None
     ]
-    return max(hops, key=lambda hop: hop.filter_cpus, default=None)
+    return max(hops, key=lambda hop: hop.cpus_used_by_rules_and_filters, default=None)
 
 
-def _filter_cpus(data: TrialData, endpoint: EndpointRecord) -> float | None:
+def _cpus_used_by_rules_and_filters(data: TrialData, endpoint: EndpointRecord) -> float | None:
     """Return the CPU time of a hop's rules and filters as a number of CPUs; None without its counters."""
     state, packets_per_s = path_state(endpoint), _packets_per_s(data, endpoint.name)
     passed = to_number(state.get("netfilter_rules_per_packet"))
     # An older agent reports only how many rules there are.
     rules = to_number(state.get("netfilter_rules")) if passed is None else passed
-    filters_per_s = _filter_passes_per_s(data, endpoint, packets_per_s)
+    filters_per_s = _tc_filter_passes_per_s(data, endpoint, packets_per_s)
     return sum_known_values(
         None if rules is None or packets_per_s is None else _SECONDS_PER_RULE * rules * packets_per_s,
         None if filters_per_s is None else _SECONDS_PER_FILTER * filters_per_s,
     )
 
 
-def _packets_per_s(data: TrialData, name: str) -> float | None:
+def _packets_per_s(data: TrialData, hop_name: str) -> float | None:
     """Return the packets per second that a hop receives and sends."""
-    if name == HOST:
+    if hop_name == HOST:
         ports = data.ports[len(data.steady_part.endpoints) :]
         return sum_known_values(*(port.mean_rate("rx_packets", "tx_packets") for port in ports))
     own = (*data.steady_part.endpoints, *data.steady_part.forwarding_guest_observers)
-    samples = next((samples for endpoint, samples in own if endpoint.name == name), ())
+    samples = next((samples for endpoint, samples in own if endpoint.name == hop_name), ())
     return counter_rate_per_s(samples, "rx_packets", "tx_packets")
 
 
-def _filter_passes_per_s(
+def _tc_filter_passes_per_s(
     data: TrialData, endpoint: EndpointRecord, packets_per_s: float | None
 ) -> float | None:
     """Return how often per second a packet passes a filter of traffic control at a hop.
@@ -204,7 +206,7 @@ def _split_at_port_ratio(data: TrialData) -> float | None:
     ratios = [
         ratio(sent, ratio(port.mean_rate("tx_bytes"), port.mean_rate("tx_packets")))
         for port in ports
-        if classify_port_direction(port) == DATA
+        if classify_sent_traffic(port) == DATA
     ]
     return largest(ratios)
 

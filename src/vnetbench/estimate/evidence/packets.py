@@ -221,7 +221,7 @@ def packet_evidence(data: TrialData) -> EvidenceValues:
     return {
         **_packet_size_values(part, flows),
         **_mtu_and_offload_values(part),
-        **_receive_cpu_values(part, kernels),
+        **_packet_spread_over_receive_cpus(part, kernels),
         **_receive_queue_values(part),
         **{name: metrics.get(name) for name in ("socket_drop_percent", "cycles_per_byte")},
         "softnet_dropped_per_s": sum_known_values(
@@ -284,8 +284,8 @@ def _mtu_and_offload_values(part: SteadyPart) -> EvidenceValues:
     }
 
 
-def _receive_cpu_values(part: SteadyPart, kernels: Sequence[ObservedKernel]) -> EvidenceValues:
-    by_name = {kernel.name: kernel for kernel in kernels}
+def _packet_spread_over_receive_cpus(part: SteadyPart, kernels: Sequence[ObservedKernel]) -> EvidenceValues:
+    by_name = {kernel.endpoint_or_host: kernel for kernel in kernels}
     receiving = [by_name.get(endpoint.name, by_name.get(HOST)) for endpoint, _ in part.receivers]
     by_kernel = [
         packets

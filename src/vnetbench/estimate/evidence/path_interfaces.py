@@ -58,10 +58,10 @@ def interfaces_on_path(interfaces: Sequence[Interface], start: str) -> frozenset
     return frozenset(found)
 
 
-def count_levels(interfaces: Sequence[Interface], name: str) -> int:
+def count_stacked_interfaces(interfaces: Sequence[Interface], top_interface: str) -> int:
     """Return how many interfaces above each other receive a packet for this one: 3 for a VLAN over a bond."""
     by_name = {each.name: each for each in interfaces}
-    levels, level, seen = 0, {name}, set[str]()
+    levels, level, seen = 0, {top_interface}, set[str]()
     while level:
         levels += 1
         seen |= level

@@ -18,7 +18,7 @@ from vnetbench.estimate.evidence.aggregation import (
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.other_programs import list_other_programs, programs_interval_s
-from vnetbench.estimate.evidence.shapers import endpoints_on_path, own_interfaces_on_path, path_state
+from vnetbench.estimate.evidence.shapers import endpoints_on_path, path_interfaces_or_none_for_all, path_state
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.quantity import CPU_SUM_UNIT
 from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
@@ -111,7 +111,7 @@ def path_state_evidence(data: TrialData) -> EvidenceValues:
         "foreign_xdp_programs": worst("xdp_programs"),
         "policer_drops_per_s": ratio(policer_drops, trial_s),
         "carrier_changes": largest(_carrier_changes(endpoints)),
-        "busiest_program_percent": _busiest_program_percent(data),
+        "busiest_program_percent": _busiest_other_program_cpu_percent(data),
     }
 
 
@@ -121,20 +121,22 @@ def _foreign_packet_sockets(
     """Return the packet sockets at a hop that are on the path and that the virtual switch does not use."""
     count = to_number(state.get("packet_sockets"))
     own = data.switch_packet_sockets if endpoint.name == HOST else 0
-    elsewhere = _packet_sockets_elsewhere(data, endpoint, state)
+    elsewhere = _count_packet_sockets_off_path(data, endpoint, state)
     return None if count is None else max(0.0, count - own - elsewhere)
 
 
-def _packet_sockets_elsewhere(data: TrialData, endpoint: EndpointRecord, state: Mapping[str, Any]) -> float:
+def _count_packet_sockets_off_path(
+    data: TrialData, endpoint: EndpointRecord, state: Mapping[str, Any]
+) -> float:
     """Return the packet sockets that get only packets of interfaces which are not on the path."""
-    on_path = own_interfaces_on_path(data, endpoint)
+    on_path = path_interfaces_or_none_for_all(data, endpoint)
     if on_path is None:
         return 0.0
     others = (each for each in _list_of_mappings(state.get("interfaces")) if each.get("name") not in on_path)
     return sum(to_number(each.get("packet_sockets")) or 0.0 for each in others)
 
 
-def path_state_places(data: TrialData) -> dict[str, str]:
+def most_loaded_hop_by_metric(data: TrialData) -> dict[str, str]:
     """Return the hop with the most of each of these metrics, where there is any."""
     places = {}
     endpoints = endpoints_on_path(data.steady_part)
@@ -160,20 +162,20 @@ def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | No
             yield to_number(interface.get("carrier_changes"))
 
 
-def _busiest_program_percent(data: TrialData) -> float | None:
+def _busiest_other_program_cpu_percent(data: TrialData) -> float | None:
     """Return the busiest program's use of CPUs on the kernels that carry the load; 0 without any program."""
     trial = data.steady_part.trial
-    names = {kernel.name for kernel in data.kernels}
+    names = {kernel.endpoint_or_host for kernel in data.kernels}
     uses: list[float | None] = []
     for endpoint in trial.endpoints:
         programs = list_other_programs(endpoint) if endpoint.name in names else None
         if programs is not None:
             interval_s = programs_interval_s(trial, endpoint)
-            uses += [0.0, *(_program_percent(program, interval_s) for program in programs)]
+            uses += [0.0, *(_other_program_cpu_percent(program, interval_s) for program in programs)]
     return largest(uses)
 
 
-def _program_percent(program: Mapping[str, Any], interval_s: float) -> float | None:
+def _other_program_cpu_percent(program: Mapping[str, Any], interval_s: float) -> float | None:
     use = percent(to_number(program.get("cpu_s")), interval_s)
     threads = to_number(program.get("threads"))
     return use if use is None or not threads else min(use, 100 * threads)

@@ -97,7 +97,9 @@ def placement_evidence(data: TrialData) -> EvidenceValues:
             else None,
         }
     first_receiver = part.receivers[0][1] if part.receivers else []
-    softirq_cpus = [cpu for _, cpu in _sample_times_and_softirq_cpus(_kernel_samples(first_receiver, part))]
+    softirq_cpus = [
+        cpu for _, cpu in _sample_times_and_busiest_interrupt_cpus(_kernel_samples(first_receiver, part))
+    ]
     return {**values, "softirq_cpu": _most_frequent_cpu(softirq_cpus)}
 
 
@@ -142,7 +144,7 @@ def _samples_by_pair(data: TrialData) -> list[tuple[Sequence[Sample], Sequence[S
 
 def _thread_on_softirq_cpu_percent(samples: Sequence[Sample], kernel: Sequence[Sample]) -> float | None:
     """Return how often a thread ran on the softirq CPU of the kernel sample nearest in time."""
-    softirq_cpus = _sample_times_and_softirq_cpus(kernel)
+    softirq_cpus = _sample_times_and_busiest_interrupt_cpus(kernel)
     if not softirq_cpus:
         return None
     thread_cpus = [
@@ -154,7 +156,7 @@ def _thread_on_softirq_cpu_percent(samples: Sequence[Sample], kernel: Sequence[S
     return percent(sum(is_same), len(is_same))
 
 
-def _sample_times_and_softirq_cpus(kernel: Sequence[Sample]) -> list[tuple[float, int]]:
+def _sample_times_and_busiest_interrupt_cpus(kernel: Sequence[Sample]) -> list[tuple[float, int]]:
     """Return time and number of the CPU with the most interrupt time, for each sample that has any."""
     cpus = []
     for sample in kernel:

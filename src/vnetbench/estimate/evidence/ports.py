@@ -111,7 +111,7 @@ def collect_ports(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
     ]
 
 
-def sampled_interfaces(part: SteadyPart, testbed: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+def sampled_interfaces_by_endpoint(part: SteadyPart, testbed: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """Return the interfaces whose queues are in the samples, by the endpoint or observer that reads them.
 
     An endpoint whose interface is unknown is left out.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from vnetbench.estimate.evidence.aggregation import EvidenceValues, largest, percent
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.ports import Port
-from vnetbench.estimate.evidence.shapers import shaper_place
+from vnetbench.estimate.evidence.shapers import shaper_description
 from vnetbench.estimate.evidence.trial_data import TrialData
 
 DATA, ACKS, BOTH = "data", "acknowledgements", "both directions"
@@ -58,24 +58,24 @@ def queue_direction_evidence(data: TrialData) -> EvidenceValues:
     }
 
 
-def queue_place_by_metric(data: TrialData) -> dict[str, str]:
+def queue_description_by_metric(data: TrialData) -> dict[str, str]:
     """Return the queue behind each of these metrics: its interface, its direction and its kind."""
     places = {}
     for metric, directions in _DIRECTIONS_BY_PLACED_METRIC.items():
         ports = [
             port
             for port in data.ports
-            if classify_port_direction(port) in directions and _contribution_to_metric(port, metric) > 0
+            if classify_sent_traffic(port) in directions and _contribution_to_metric(port, metric) > 0
         ]
         if ports:
             busiest = max(ports, key=lambda port: _contribution_to_metric(port, metric))
             places[metric] = _describe_port_queue(busiest, data)
-    if place := shaper_place(data):
+    if place := shaper_description(data):
         places |= dict.fromkeys(_SHAPER_METRICS, place)
     return places
 
 
-def classify_port_direction(port: Port) -> str:
+def classify_sent_traffic(port: Port) -> str:
     """Return what the interface sends: data, acknowledgements, or both."""
     sent, received = port.mean_rate("tx_bytes") or 0.0, port.mean_rate("rx_bytes") or 0.0
     if sent > _MIN_BYTE_RATIO_OF_DATA * received:
@@ -84,10 +84,14 @@ def classify_port_direction(port: Port) -> str:
 
 
 def _busiest_percent(ports: Iterable[Port], wanted_direction: str) -> float | None:
-    return largest(_busy_percent(port) for port in ports if classify_port_direction(port) == wanted_direction)
+    return largest(
+        _percent_of_readings_with_queue(port)
+        for port in ports
+        if classify_sent_traffic(port) == wanted_direction
+    )
 
 
-def _busy_percent(port: Port) -> float | None:
+def _percent_of_readings_with_queue(port: Port) -> float | None:
     """Return the share of the readings at which packets waited in the queue or had been dropped."""
     readings = [counters for _, counters in port.samples if "backlog_bytes" in counters]
     busy = [each for each in readings if each["backlog_bytes"] or each.get("drops")]
@@ -99,7 +103,7 @@ def _contribution_to_metric(port: Port, metric: str) -> float:
     if metric == "backlog_delay_us":
         return port.median_backlog_bytes or 0.0
     if metric.endswith("_busy_percent"):
-        return _busy_percent(port) or 0.0
+        return _percent_of_readings_with_queue(port) or 0.0
     counter = "drops" if metric == "qdisc_drops_per_s" else "overlimits"
     return port.mean_rate(counter) or 0.0
 
@@ -109,13 +113,13 @@ def _describe_port_queue(port: Port, data: TrialData) -> str:
     where = f"{port.name}'s interface" if is_own else f"port {port.name}"
     towards = f" towards {port.leads_to}" if port.leads_to else ""
     carried = {DATA: "the data", ACKS: "the acknowledgements", BOTH: "both directions"}[
-        classify_port_direction(port)
+        classify_sent_traffic(port)
     ]
-    kind = "" if is_own else _queue_kind(port.name, data)
+    kind = "" if is_own else _interface_qdisc_kind(port.name, data)
     return f"{where}{towards}, which carries {carried}{f', {kind}' if kind else ''}"
 
 
-def _queue_kind(name: str, data: TrialData) -> str:
+def _interface_qdisc_kind(name: str, data: TrialData) -> str:
     """Return the kind of the queueing discipline, such as `tbf`; empty if no sample has it."""
     kinds: Counter[str] = Counter()
     for sample in data.steady_part.host_samples:
@@ -126,7 +130,7 @@ def _queue_kind(name: str, data: TrialData) -> str:
     return kinds.most_common(1)[0][0] if kinds else ""
 
 
-def most_frequent_place(places: Sequence[Mapping[str, str]], metric: str) -> str:
+def most_frequent_location(locations_by_metric_of_trials: Sequence[Mapping[str, str]], metric: str) -> str:
     """Return the place that most trials name for a metric; empty if none does."""
-    named = Counter(each[metric] for each in places if metric in each)
+    named = Counter(each[metric] for each in locations_by_metric_of_trials if metric in each)
     return named.most_common(1)[0][0] if named else ""

@@ -34,7 +34,7 @@ _LARGEST_PACKET_BYTES = 64 * 1024
 counters do not show how large they were."""
 _USUAL_MSS_BYTES = 1448
 """Ethernet's usual segment size, for streams that do not report theirs."""
-_SEVERAL = 2
+_MIN_SEGMENTS_PER_LARGE_PACKET = 2
 """Segments in a counted packet from which on the counter shows large packets."""
 
 SHAPER_EVIDENCE_METRICS = (
@@ -91,10 +91,10 @@ class Shaper:
     kind: str
     rate_share_percent: float
     """Its traffic as a share of its rate."""
-    delays: float
+    delayed_packet_count: float
     """Times that it delayed a packet."""
-    drops: float
-    segments: float | None
+    drop_count: float
+    sent_segment_count: float | None
     """Packets that it sent, where each segment of a large one counts; None if the agent does not report
     them."""
 
@@ -104,22 +104,23 @@ def shaper_evidence(data: TrialData) -> EvidenceValues:
     trial_s = data.steady_part.trial.duration_s
     shaper = _busiest_shaper(data)
     values: EvidenceValues = {
-        "shaper_drops_per_s": ratio(largest(each.drops for each in _shapers(data)), trial_s),
+        "shaper_drops_per_s": ratio(largest(each.drop_count for each in _shapers(data)), trial_s),
         "unsampled_queue_drops_per_s": unsampled_queue_drops_per_s(data),
     }
     if shaper is not None:
         values |= {
             "shaper_rate_share_percent": shaper.rate_share_percent,
-            "shaper_delays_per_s": ratio(shaper.delays + shaper.drops, trial_s),
+            "shaper_delays_per_s": ratio(shaper.delayed_packet_count + shaper.drop_count, trial_s),
             "shaper_delays_per_packet": ratio(
-                shaper.delays * (_segments_per_packet(data) or _most_segments_per_packet(data)),
-                shaper.segments,
+                shaper.delayed_packet_count
+                * (_segments_per_packet(data) or _segments_in_largest_possible_packet(data)),
+                shaper.sent_segment_count,
             ),
         }
     return values
 
 
-def shaper_place(data: TrialData) -> str:
+def shaper_description(data: TrialData) -> str:
     """Return where the busiest shaper is, such as `interface ifb0 of b1, tbf`; empty without a shaper."""
     shaper = _busiest_shaper(data)
     if shaper is None:
@@ -144,7 +145,7 @@ def unsampled_queue_drops_per_s(data: TrialData) -> float | None:
     return ratio(drops, data.steady_part.trial.duration_s)
 
 
-def unsampled_link_share(data: TrialData) -> float:
+def unsampled_shaper_busy_share(data: TrialData) -> float:
     """Return the share of the time in which the busiest shaper without samples sends, 0 to 1.
 
     A link that delays packets always has some to send, so it sends for that share of its rate. A shaper that
@@ -152,8 +153,13 @@ def unsampled_link_share(data: TrialData) -> float:
     """
     shares = []
     for shaper in _shapers(data):
-        if shaper.delays and shaper.interface not in data.sampled_interfaces.get(shaper.endpoint, ()):
-            delays_per_packet = ratio(shaper.delays * _most_segments_per_packet(data), shaper.segments)
+        if shaper.delayed_packet_count and shaper.interface not in data.sampled_interfaces.get(
+            shaper.endpoint, ()
+        ):
+            delays_per_packet = ratio(
+                shaper.delayed_packet_count * _segments_in_largest_possible_packet(data),
+                shaper.sent_segment_count,
+            )
             delayed_share = 1.0 if delays_per_packet is None else min(1.0, delays_per_packet)
             shares.append(delayed_share * shaper.rate_share_percent / 100)
     return max(shares, default=0.0)
@@ -212,18 +218,24 @@ def _segments_per_packet(data: TrialData) -> float | None:
     senders = data.steady_part.senders
     packets = sum_known_values(*(total_of_counter(samples, "tx_packets") for _, samples in senders))
     counted = max(1.0, ratio(segments, packets) or 1.0)
-    if counted >= _SEVERAL or all(_passes_packets_whole(data, endpoint) for endpoint, _ in senders):
+    if counted >= _MIN_SEGMENTS_PER_LARGE_PACKET or all(
+        _interface_counts_unsegmented_packets(data, endpoint) for endpoint, _ in senders
+    ):
         return counted
     sent_bytes = sum(sample.bytes for flow in data.tcp_senders for sample in flow.samples)
     largest_bytes = smallest(flow.mss_bytes for flow in data.tcp_senders)
     bytes_per_segment = ratio(sent_bytes, segments)
     # A large packet has full segments. Where most segments are not full, there are none.
-    if largest_bytes and bytes_per_segment and bytes_per_segment < largest_bytes / _SEVERAL:
+    if (
+        largest_bytes
+        and bytes_per_segment
+        and bytes_per_segment < largest_bytes / _MIN_SEGMENTS_PER_LARGE_PACKET
+    ):
         return counted
     return None
 
 
-def _passes_packets_whole(data: TrialData, endpoint: EndpointRecord) -> bool:
+def _interface_counts_unsegmented_packets(data: TrialData, endpoint: EndpointRecord) -> bool:
     """Return whether the counter of a sender's interface shows how large the packets were before it."""
     trial, name = data.steady_part.trial, data.interface_by_endpoint.get(endpoint.name)
     if effective_knob_value(trial, "gso", endpoint.name) is False:
@@ -232,7 +244,7 @@ def _passes_packets_whole(data: TrialData, endpoint: EndpointRecord) -> bool:
     return is_virtual_link and effective_knob_value(trial, "tso", endpoint.name) is True
 
 
-def _most_segments_per_packet(data: TrialData) -> float:
+def _segments_in_largest_possible_packet(data: TrialData) -> float:
     """Return the segments in the largest possible packet."""
     mss_bytes = smallest(flow.mss_bytes for flow in data.tcp_senders)
     return _LARGEST_PACKET_BYTES / mss_bytes if mss_bytes else _LARGEST_PACKET_BYTES / _USUAL_MSS_BYTES
@@ -252,16 +264,16 @@ def qdiscs_on_path(data: TrialData, endpoint: EndpointRecord) -> list[Mapping[st
     """Return the queueing disciplines on the path: on a machine of others, not those of other interfaces."""
     listed = path_state(endpoint).get("qdiscs")
     qdiscs = [mapping_or_empty(each) for each in listed] if isinstance(listed, list) else []
-    on_path = own_interfaces_on_path(data, endpoint)
+    on_path = path_interfaces_or_none_for_all(data, endpoint)
     return qdiscs if on_path is None else [each for each in qdiscs if each.get("interface") in on_path]
 
 
-def own_interfaces_on_path(data: TrialData, endpoint: EndpointRecord) -> frozenset[str] | None:
+def path_interfaces_or_none_for_all(data: TrialData, endpoint: EndpointRecord) -> frozenset[str] | None:
     """Return the interfaces of a machine of others that are on the path.
 
     None if all of them count: the namespace or guest is the testbed's own, or the machine does not show them.
     """
     start = data.interface_by_endpoint.get(endpoint.name)
-    if not data.has_machines_of_others or start is None:
+    if not data.has_endpoints_with_other_interfaces or start is None:
         return None
     return interfaces_on_path(list_interfaces(endpoint), start)

@@ -92,7 +92,7 @@ def _split_into_sample_intervals(part: SteadyPart) -> Sequence[SteadyPart]:
     parts = []
     endpoints = {endpoint.name: endpoint for endpoint in part.trial.endpoints}
     start_s = part.trial.idle_s
-    for index, length_s in enumerate(interval_lengths_s(part.load_intervals)):
+    for index, length_s in enumerate(interval_lengths_s(part.load_intervals_with_warmup)):
         end_s = start_s + length_s
         observed = {
             name: [x for x in endpoint.samples if start_s < x.end_s - x.interval_s / 2 <= end_s]
@@ -103,7 +103,8 @@ def _split_into_sample_intervals(part: SteadyPart) -> Sequence[SteadyPart]:
             replace(
                 part,
                 endpoints=[
-                    (endpoints[name], samples[index]) for name, samples in part.load_intervals.items()
+                    (endpoints[name], samples[index])
+                    for name, samples in part.load_intervals_with_warmup.items()
                 ],
                 host_samples=observed.get(HOST, []),
                 forwarding_guest_observers=[

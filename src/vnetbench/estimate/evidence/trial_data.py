@@ -8,7 +8,7 @@ from typing import Any
 
 from vnetbench.estimate.evidence.flows import Flow, collect_flows, select_load_flows
 from vnetbench.estimate.evidence.kernels import ObservedKernel, collect_kernels
-from vnetbench.estimate.evidence.ports import Port, collect_ports, sampled_interfaces
+from vnetbench.estimate.evidence.ports import Port, collect_ports, sampled_interfaces_by_endpoint
 from vnetbench.estimate.frame_losses import FrameLosses, locate_frame_losses
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import TimeSeries
@@ -42,7 +42,7 @@ class TrialData:
     """Packet sockets of the testbed's own virtual switch."""
     interface_by_endpoint: Mapping[str, str] = field(default_factory=dict)
     """The interface of each endpoint that carries the load, where it is known."""
-    has_machines_of_others: bool = False
+    has_endpoints_with_other_interfaces: bool = False
     """Whether the endpoints are machines that also have interfaces which are not the testbed's."""
 
 
@@ -69,7 +69,7 @@ def build_trial_data(
         [flow for flow in select_load_flows(flows, "sink") if flow.is_tcp],
         collect_kernels(part),
         collect_ports(part, testbed),
-        sampled_interfaces(part, testbed),
+        sampled_interfaces_by_endpoint(part, testbed),
         locate_frame_losses(part.trial, testbed),
         _count_switch_packet_sockets(testbed),
         {e["name"]: e["interface"] for e in testbed.get("endpoints") or () if e.get("interface")},

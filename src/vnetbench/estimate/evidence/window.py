@@ -303,14 +303,16 @@ def _rtt_and_window_values(senders: Sequence[Flow], receivers: Sequence[Flow]) -
     return {
         "rtt_us": median_over_flows(senders, lambda flow: median(flow.values("rtt_us"))),
         "min_rtt_us": median_over_flows(senders, lambda flow: smallest(flow.values("min_rtt_us"))),
-        "rtt_over_min": median_over_flows(senders, lambda flow: median(flow.ratios("rtt_us", "min_rtt_us"))),
+        "rtt_over_min": median_over_flows(
+            senders, lambda flow: median(flow.sample_ratios("rtt_us", "min_rtt_us"))
+        ),
         "queueing_us": median_over_flows(senders, _median_rtt_above_minimum_us),
         "window_bytes": median_over_flows(senders, _median_cwnd_bytes),
         "peer_window_bytes": median_over_flows(senders, lambda flow: median(flow.values("snd_wnd_bytes"))),
         "in_flight_bytes": median_over_flows(senders, _mean_in_flight_bytes),
         "unsent_bytes": median_over_flows(senders, lambda flow: median(flow.values("notsent_bytes"))),
         "in_flight_over_window": median_over_flows(
-            senders, lambda flow: median(flow.ratios("unacked", "cwnd"))
+            senders, lambda flow: median(flow.sample_ratios("unacked", "cwnd"))
         ),
         "in_flight_over_send_buffer": median_over_flows(
             senders, lambda flow: _mean_in_flight_share(flow, "sndbuf_bytes")
@@ -328,8 +330,10 @@ def _rtt_and_window_values(senders: Sequence[Flow], receivers: Sequence[Flow]) -
     }
 
 
-def _mean_ratio_percent(flows: Sequence[Flow], part: str, whole: str) -> float | None:
-    share = median_over_flows(flows, lambda flow: mean(min(1.0, each) for each in flow.ratios(part, whole)))
+def _mean_ratio_percent(flows: Sequence[Flow], part_counter: str, whole_counter: str) -> float | None:
+    share = median_over_flows(
+        flows, lambda flow: mean(min(1.0, each) for each in flow.sample_ratios(part_counter, whole_counter))
+    )
     return None if share is None else 100 * share
 
 
@@ -344,7 +348,7 @@ def _median_rtt_above_minimum_us(flow: Flow) -> float | None:
 
 
 def _mean_in_flight_share(flow: Flow, limit_counter: str) -> float | None:
-    mean_ratio = mean(flow.ratios("unacked", limit_counter))
+    mean_ratio = mean(flow.sample_ratios("unacked", limit_counter))
     return None if mean_ratio is None or flow.mss_bytes is None else mean_ratio * flow.mss_bytes
 
 

@@ -44,13 +44,13 @@ class CellMean:
 
     treatment: TreatmentSummary
     log_mean: float
-    log_error_by_block: Mapping[int, float]
+    log_mean_error_part_by_block: Mapping[int, float]
     """Block to its part of the error of `log_mean`. The squares add up to the variance."""
 
     @property
     def variance(self) -> float:
         """Variance of `log_mean`."""
-        return math.fsum(error * error for error in self.log_error_by_block.values())
+        return math.fsum(error * error for error in self.log_mean_error_part_by_block.values())
 
 
 def estimate_cell_means(summary: CampaignSummary, metric: str) -> tuple[CellMean, ...]:
@@ -72,15 +72,18 @@ def estimate_cell_means(summary: CampaignSummary, metric: str) -> tuple[CellMean
     for _ in range(iterations):
         block_effects = _estimate_block_effects(means, logs)
         means = _block_corrected_log_means(included, logs, block_effects)
-    return tuple(CellMean(each, pair.log_ratio, pair.log_error_by_block) for each, pair in means)
+    return tuple(CellMean(each, pair.log_ratio, pair.log_error_contribution_by_block) for each, pair in means)
 
 
 def bootstrap_log_means(cells: Sequence[CellMean], draw_count: int, seed: int = 0) -> FloatArray:
     """Return bootstrap samples of the cell means: `draw_count` rows, one column per cell."""
-    blocks = sorted({block for cell in cells for block in cell.log_error_by_block})
+    blocks = sorted({block for cell in cells for block in cell.log_mean_error_part_by_block})
     errors = np.array(
         [
-            [cell.log_error_by_block.get(block, 0.0) * _small_sample_error_factor(cell) for block in blocks]
+            [
+                cell.log_mean_error_part_by_block.get(block, 0.0) * _small_sample_error_factor(cell)
+                for block in blocks
+            ]
             for cell in cells
         ]
     )
@@ -92,7 +95,7 @@ def bootstrap_log_means(cells: Sequence[CellMean], draw_count: int, seed: int = 
 
 def _small_sample_error_factor(cell: CellMean) -> float:
     """Return the width of Student's interval over that of a normal interval."""
-    freedom = max(1, len(cell.log_error_by_block) - 1)
+    freedom = max(1, len(cell.log_mean_error_part_by_block) - 1)
     return float(
         special.stdtrit(freedom, (1 + _INTERVAL_CONFIDENCE) / 2)
         / special.ndtri((1 + _INTERVAL_CONFIDENCE) / 2)

@@ -49,7 +49,7 @@ def analyze_factors(summary: CampaignSummary) -> FactorAnalysis:
     interactions = find_interactions(summary, metric)
     ratios = adjust_p_values([*(each.ratio for each in effects), *(each.ratio for each in interactions)])
     effect_ratios, interaction_ratios = ratios[: len(effects)], ratios[len(effects) :]
-    cells = () if summary.level_combination == ONE_AT_A_TIME else estimate_cell_means(summary, metric)
+    cells = () if summary.level_combination_method == ONE_AT_A_TIME else estimate_cell_means(summary, metric)
     names = [factor.name for factor in summary.factors]
     return FactorAnalysis(
         effects=tuple(replace(e, ratio=r) for e, r in zip(effects, effect_ratios, strict=True)),
@@ -161,7 +161,7 @@ def _interaction_sentences(analysis: FactorAnalysis) -> Iterator[str]:
 
 
 def _caveat_sentences(summary: CampaignSummary, analysis: FactorAnalysis) -> Iterator[str]:
-    if summary.level_combination == ONE_AT_A_TIME:
+    if summary.level_combination_method == ONE_AT_A_TIME:
         yield (
             "The study changes one factor at a time, so each effect applies to the first levels of all other "
             "factors."

@@ -45,7 +45,7 @@ class _TrendOverEvidence(NamedTuple):
 
 def instability_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return the reasons why trials of one treatment differ, modes first."""
-    if summary.reference_table is not None:
+    if summary.represented_table is not None:
         return ()
     return (
         *modes.mode_findings(summary),
@@ -180,7 +180,7 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         p_value = ratio.p_value or 0.0
         if p_value > _SIGNIFICANCE_LEVEL or busy - quiet < _MIN_DIFFERENCE_BY_OTHER_WORK_METRIC[name]:
             continue
-        decline = _worsening_share(
+        decline = _relative_worsening(
             summary, _clamp_log_change_to_trial_range(summary, trend.median_change_per_unit * (busy - quiet))
         )
         if decline < summary.required_precision.half_width:
@@ -247,7 +247,7 @@ def _clamp_log_change_to_trial_range(summary: CampaignSummary, log_change: float
     return max(-largest, min(largest, log_change))
 
 
-def _worsening_share(summary: CampaignSummary, log_change: float) -> float:
+def _relative_worsening(summary: CampaignSummary, log_change: float) -> float:
     """Return the share by which the deciding metric gets worse; negative if it gets better."""
     return math.expm1(log_change) if is_lower_better(summary.deciding_metric) else -math.expm1(log_change)
 

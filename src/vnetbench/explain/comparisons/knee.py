@@ -120,7 +120,10 @@ def _group_cells_into_curves(cells: Sequence[CellMean], factor: str) -> Iterator
 
 
 def _factor_knees(
-    factor: str, cells: Sequence[CellMean], samples: Mapping[int, FloatArray], confidence: float
+    factor: str,
+    cells: Sequence[CellMean],
+    bootstrap_log_means_by_treatment: Mapping[int, FloatArray],
+    confidence: float,
 ) -> Iterator[ScalingKnee]:
     """Yield a factor's knees. Curves over equal levels are fitted together, as there can be hundreds."""
     curves = list(_group_cells_into_curves(cells, factor))
@@ -133,7 +136,9 @@ def _factor_knees(
         group = [curves[position] for position in positions]
         knees |= zip(
             positions,
-            _fit_knees_of_curves_with_equal_levels(factor, levels, group, samples, confidence),
+            _fit_knees_of_curves_with_equal_levels(
+                factor, levels, group, bootstrap_log_means_by_treatment, confidence
+            ),
             strict=True,
         )
     yield from (knees[position] for position in range(len(curves)))
@@ -143,15 +148,15 @@ def _fit_knees_of_curves_with_equal_levels(
     factor: str,
     levels: tuple[float, ...],
     curves: Sequence[Sequence[CellMean]],
-    samples: Mapping[int, FloatArray],
+    bootstrap_log_means_by_treatment: Mapping[int, FloatArray],
     confidence: float,
 ) -> list[ScalingKnee]:
     """Fit the knees of curves over these levels, in their order."""
     level_array, curve_levels = np.array(levels), np.geomspace(levels[0], levels[-1], _DRAWN_CURVE_POINTS)
     logs = np.array([[cell.log_mean for cell in curve] for curve in curves])
-    resampled = np.array([[samples[cell.treatment.index] for cell in curve] for curve in curves]).swapaxes(
-        1, 2
-    )
+    resampled = np.array(
+        [[bootstrap_log_means_by_treatment[cell.treatment.index] for cell in curve] for curve in curves]
+    ).swapaxes(1, 2)
     tail_percent = 100 * (1 - confidence) / 2
     law_choices = choose_law_per_curve(levels, logs, _MIN_LOG_GAIN)
     knees: dict[int, ScalingKnee] = {}

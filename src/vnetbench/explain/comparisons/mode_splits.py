@@ -58,12 +58,12 @@ class ModeSplit:
     """Metrics that separate the groups significantly, placement metrics first."""
     separation_0_to_1: float
     """Of the groups by the first separating metric; of a split by placement by the deciding metric."""
-    p_value: float
+    separation_p_value: float
     is_by_placement: bool = False
     """True if placement defines the groups and the deciding metric itself shows no modes."""
 
 
-def find_mode_splits(summary: CampaignSummary) -> tuple[ModeSplit, ...]:
+def find_splits_by_mode_or_placement(summary: CampaignSummary) -> tuple[ModeSplit, ...]:
     """Return the treatments with two modes, or with two groups by placement, in the campaign's order."""
     previous = previous_treatment_by_trial(summary)
     splits = (
@@ -75,7 +75,7 @@ def find_mode_splits(summary: CampaignSummary) -> tuple[ModeSplit, ...]:
 
 
 def _split_by_modes(
-    treatment: TreatmentSummary, metric: str, previous: Mapping[int, int]
+    treatment: TreatmentSummary, metric: str, previous_treatment_index_by_trial: Mapping[int, int]
 ) -> ModeSplit | None:
     points = tuple(point for point in treatment.points if metric in point.values)
     values = [point.values[metric] for point in points]
@@ -84,7 +84,9 @@ def _split_by_modes(
         return None
     is_upper = mark_values_of_upper_mode(values, estimate.modes)
     separations = rank_separations(
-        values_that_may_explain_modes(points, metric, previous), is_upper, NOMINAL_METRIC_NAMES
+        values_that_may_explain_modes(points, metric, previous_treatment_index_by_trial),
+        is_upper,
+        NOMINAL_METRIC_NAMES,
     )
     separating = _significant_separations(separations)
     if len(points) < MIN_TRIALS_FOR_MODES and not separating:
@@ -95,7 +97,9 @@ def _split_by_modes(
 
 
 def _split_by_placement(
-    summary: CampaignSummary, treatment: TreatmentSummary, previous: Mapping[int, int]
+    summary: CampaignSummary,
+    treatment: TreatmentSummary,
+    previous_treatment_index_by_trial: Mapping[int, int],
 ) -> ModeSplit | None:
     """Split trials by placement if the deciding metric differs between the groups.
 
@@ -106,7 +110,7 @@ def _split_by_placement(
     points = tuple(point for point in treatment.points if point.values.get(metric, 0.0) > 0)
     if len(points) < _MIN_TRIALS_FOR_SPLIT:
         return None
-    known = values_that_may_explain_modes(points, metric, previous)
+    known = values_that_may_explain_modes(points, metric, previous_treatment_index_by_trial)
     candidates = {
         name: known[name] for name in (*SHARED_CPU_METRIC_NAMES, *CONCENTRATION_METRIC_NAMES) if name in known
     }
@@ -183,7 +187,7 @@ def group_values(
 
 
 def values_that_may_explain_modes(
-    points: Sequence[TrialPoint], metric: str, previous: Mapping[int, int]
+    points: Sequence[TrialPoint], metric: str, previous_treatment_index_by_trial: Mapping[int, int]
 ) -> dict[str, list[float]]:
     """Return the values of all metrics that may explain modes, by metric.
 
@@ -194,7 +198,9 @@ def values_that_may_explain_modes(
     names = {name: None for trial in trials for name in trial if not is_consequence_of(name, metric)}
     values = {name: [trial.get(name, 0.0) for trial in trials] for name in names}
     values["block"] = [float(point.block) for point in points]
-    values["after_treatment"] = [float(previous.get(point.trial_id, -1)) for point in points]
+    values["after_treatment"] = [
+        float(previous_treatment_index_by_trial.get(point.trial_id, -1)) for point in points
+    ]
     return values
 
 

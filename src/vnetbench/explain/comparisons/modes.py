@@ -14,7 +14,7 @@ from vnetbench.explain.comparisons.mode_metrics import (
 )
 from vnetbench.explain.comparisons.mode_splits import (
     ModeSplit,
-    find_mode_splits,
+    find_splits_by_mode_or_placement,
     group_values,
     metrics_and_evidence_of_trial,
     previous_treatment_by_trial,
@@ -40,11 +40,11 @@ SEPARATION_TEXT_KEY = "separation"
 
 def mode_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return one finding per treatment with two groups of trials."""
-    return tuple(_mode_finding(summary, split) for split in find_mode_splits(summary))
+    return tuple(_mode_finding(summary, split) for split in find_splits_by_mode_or_placement(summary))
 
 
 def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
-    low, high = (_group_value_clause(summary, split, is_upper) for is_upper in (False, True))
+    low, high = (_group_median_clause(summary, split, is_upper) for is_upper in (False, True))
     groups = "two groups by placement" if split.is_by_placement else "two modes"
     prefix = f"{treatment_name(summary, split.treatment)}: " if len(summary.treatments) > 1 else ""
     noun = capitalize_sentence(metric_noun(summary.deciding_metric))
@@ -60,13 +60,13 @@ def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
         candidates=(_candidate_cause(summary, split),),
         chart=_trials_by_group_chart(summary, split),
         details={
-            "cause": _cause_of_modes(split),
+            "cause": _cause_name_of_modes(split),
             "metric": summary.deciding_metric,
             "values": [split.lower_median, split.upper_median],
             "is_by_placement": split.is_by_placement,
             SEPARATION_TEXT_KEY: separation_text,
             "distance": split.separation_0_to_1,
-            "p": split.p_value,
+            "p": split.separation_p_value,
             "upper": [
                 point.trial_id
                 for point, is_upper in zip(split.points, split.is_upper, strict=True)
@@ -86,7 +86,7 @@ def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
     )
 
 
-def _group_value_clause(summary: CampaignSummary, split: ModeSplit, is_upper: bool) -> str:
+def _group_median_clause(summary: CampaignSummary, split: ModeSplit, is_upper: bool) -> str:
     """Format the median of one group with its interval."""
     metric = summary.deciding_metric
     values = group_values(split.points, split.is_upper, is_upper, metric)
@@ -131,7 +131,7 @@ def _format_metric_value(metric: str, value: float) -> str:
 
 
 def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCause:
-    cause = get_cause(_cause_of_modes(split))
+    cause = get_cause(_cause_name_of_modes(split))
     return CandidateCause(
         cause=cause,
         score=split.separation_0_to_1 if split.separating_metrics else 0.5,
@@ -147,7 +147,7 @@ def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCau
     )
 
 
-def _cause_of_modes(split: ModeSplit) -> str:
+def _cause_name_of_modes(split: ModeSplit) -> str:
     """Return the cause that comes and goes with the modes, or `two_modes` if none does."""
     first = split.separating_metrics[0].metric if split.separating_metrics else ""
     busy_or_modes = "machine_busy" if first in OTHER_LOAD_METRIC_NAMES else "two_modes"

@@ -72,14 +72,14 @@ class ResourceContradiction:
     factor: str
     lower_level_treatment: TreatmentSummary
     higher_level_treatment: TreatmentSummary
-    ratio: Ratio
+    higher_to_lower_level_ratio: Ratio
     """Metric at the higher level over the lower level. The p value is adjusted over all compared pairs."""
 
 
 def find_outliers(summary: CampaignSummary) -> tuple[OutlierTreatment, ...]:
     """Return significant outliers that differ by more than the study's half-width."""
     cells = list(estimate_cell_means(summary, summary.deciding_metric))
-    if not cells or summary.level_combination == ONE_AT_A_TIME:
+    if not cells or summary.level_combination_method == ONE_AT_A_TIME:
         return ()
     factors = [factor.name for factor in summary.factors]
     total, removed = len(cells), []
@@ -109,7 +109,7 @@ def find_contradictions(summary: CampaignSummary) -> tuple[ResourceContradiction
         for less, more in _higher_level_neighbour_pairs(summary, factor.name)
         if (pair := compare_treatments(less, more, summary.deciding_metric)) is not None
     ]
-    ratios = adjust_p_values([each.ratio for each in compared])
+    ratios = adjust_p_values([each.higher_to_lower_level_ratio for each in compared])
     adjusted = (
         ResourceContradiction(each.factor, each.lower_level_treatment, each.higher_level_treatment, ratio)
         for each, ratio in zip(compared, ratios, strict=True)
@@ -117,9 +117,9 @@ def find_contradictions(summary: CampaignSummary) -> tuple[ResourceContradiction
     return tuple(
         each
         for each in adjusted
-        if each.ratio.p_value is not None
-        and each.ratio.p_value <= 1 - each.ratio.confidence
-        and each.ratio.value < 1 - summary.required_precision.half_width
+        if each.higher_to_lower_level_ratio.p_value is not None
+        and each.higher_to_lower_level_ratio.p_value <= 1 - each.higher_to_lower_level_ratio.confidence
+        and each.higher_to_lower_level_ratio.value < 1 - summary.required_precision.half_width
     )
 
 
@@ -169,7 +169,7 @@ def _find_largest_residual_treatment(
         math.exp(deviation + half_width),
         confidence,
         p_value,
-        is_adjusted=True,
+        is_p_value_adjusted=True,
     )
     return OutlierTreatment(cells[index], ratio)
 
@@ -274,7 +274,7 @@ def _outlier_finding(summary: CampaignSummary, outlier: OutlierTreatment) -> Fin
 def _contradiction_finding(
     summary: CampaignSummary, factor: str, contradictions: Sequence[ResourceContradiction]
 ) -> Finding:
-    worst = min(contradictions, key=lambda each: each.ratio.value)
+    worst = min(contradictions, key=lambda each: each.higher_to_lower_level_ratio.value)
     less, more = (
         level_phrase(factor, each.factors[factor])
         for each in (worst.lower_level_treatment, worst.higher_level_treatment)
@@ -284,7 +284,8 @@ def _contradiction_finding(
     where = f" ({others})" if others and len(contradictions) < pair_count else ""
     text = (
         f"Unexpected decline: {more} instead of {less}{where} multiplies "
-        f"{metric_noun(summary.deciding_metric)} by {format_ratio_with_interval(worst.ratio)}."
+        f"{metric_noun(summary.deciding_metric)} by "
+        f"{format_ratio_with_interval(worst.higher_to_lower_level_ratio)}."
     )
     if pair_count > 1:
         text += (
@@ -307,8 +308,9 @@ def _contradiction_finding(
             "factor": factor,
             "pairs": [
                 {"less": e.lower_level_treatment.index, "more": e.higher_level_treatment.index,
-                 "ratio": e.ratio.value, "low": e.ratio.low, "high": e.ratio.high, "p": e.ratio.p_value}
+                 "ratio": ratio.value, "low": ratio.low, "high": ratio.high, "p": ratio.p_value}
                 for e in contradictions
+                for ratio in (e.higher_to_lower_level_ratio,)
             ],
         },
     )  # fmt: skip
@@ -317,7 +319,7 @@ def _contradiction_finding(
 def _contradiction_chart_row(
     summary: CampaignSummary, contradiction: ResourceContradiction
 ) -> Mapping[str, str | float]:
-    ratio = contradiction.ratio
+    ratio = contradiction.higher_to_lower_level_ratio
     base = level_phrase(
         contradiction.factor, contradiction.lower_level_treatment.factors[contradiction.factor]
     )

@@ -103,9 +103,9 @@ def _orthonormal_term_basis(term: FactorsOfTerm, columns: Mapping[FactorsOfTerm,
     return orthonormal_residual(columns[term], np.hstack([np.ones((len(columns[term]), 1)), *others]))
 
 
-def _explained_sum_of_squares(basis: FloatArray, logs: FloatArray, error: FloatArray) -> FloatArray:
+def _explained_sum_of_squares(basis: FloatArray, logs: FloatArray, error_variances: FloatArray) -> FloatArray:
     """Return each row's sum of squares in the basis, minus the expected part from these error variances."""
-    squares: FloatArray = ((logs @ basis) ** 2).sum(axis=1) - error @ (basis**2).sum(axis=1)
+    squares: FloatArray = ((logs @ basis) ** 2).sum(axis=1) - error_variances @ (basis**2).sum(axis=1)
     return squares
 
 

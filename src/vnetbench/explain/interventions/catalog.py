@@ -34,7 +34,7 @@ class Intervention:
 
     resource: str
     """Name in `RESOURCES`."""
-    base_levels: Mapping[str, Level]
+    base_levels_of_changed_factors: Mapping[str, Level]
     """Levels of the changed factors in the treatment."""
     changed_levels: Mapping[str, Level]
     resource_ratio: float | None
@@ -137,7 +137,7 @@ def _change_existing_cpu_quota(state: TreatmentState) -> Iterator[Intervention]:
             yield from _make_intervention(state, "vm_quota", "cpu_quota", quota, level, level / quota)
 
 
-def _double_and_halve_counts(state: TreatmentState) -> Iterator[Intervention]:
+def _double_and_halve_stream_counts(state: TreatmentState) -> Iterator[Intervention]:
     """Double and halve the number of streams or connections."""
     for name in ("streams", "connections"):
         count = state.levels.get(name)
@@ -223,7 +223,7 @@ def _round_rate(rate: float) -> float:
 _INTERVENTION_GENERATORS: tuple[InterventionGenerator, ...] = (
     _reduce_cpu_time,
     _change_existing_cpu_quota,
-    _double_and_halve_counts,
+    _double_and_halve_stream_counts,
     _double_and_halve_sizes,
     _change_rates_set_by_study,
     _pace_below_limit,

@@ -85,7 +85,7 @@ def _build_finding(
     sentences = [
         *_limit_sentences(results, noun),
         *_largest_gain_sentence(results, noun),
-        *_no_limit_sentences(results),
+        *_no_limit_and_undecided_sentences(results),
     ]
     return Finding(
         kind=INTERVENTIONS_FINDING_KIND,
@@ -139,7 +139,7 @@ def _has_decided_gain(result: InterventionResult) -> bool:
     return improvement.low > 1
 
 
-def _no_limit_sentences(results: Sequence[InterventionResult]) -> Iterator[str]:
+def _no_limit_and_undecided_sentences(results: Sequence[InterventionResult]) -> Iterator[str]:
     verdicts: dict[str, list[str]] = {}
     for each in results:
         verdicts.setdefault(each.experiment.resource, []).append(each.verdict)

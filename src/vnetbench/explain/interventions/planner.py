@@ -48,7 +48,7 @@ ValuesByBlock = Mapping[int, float]
 class PlannedIntervention:
     """One intervention of a series."""
 
-    treatment: int
+    treatment_index: int
     """Index of its treatment in the plan."""
     resource: str
     """Name of its resource (`RESOURCES`); empty for an advised change that belongs to no resource."""
@@ -84,13 +84,13 @@ class InterventionSeries:
         waiting, running = [], []
         verdicts = self._verdicts_by_resource(values)
         for each in self.interventions:
-            if each.treatment not in open_treatments:
+            if each.treatment_index not in open_treatments:
                 continue
-            if values.get(each.treatment):
-                if not self._is_complete(each, values):
-                    running.append(each.treatment)
+            if values.get(each.treatment_index):
+                if not self._needs_no_more_blocks(each, values):
+                    running.append(each.treatment_index)
             elif not _is_superfluous(each, verdicts.get(each.resource, [])):
-                waiting.append(each.treatment)
+                waiting.append(each.treatment_index)
         chosen = [*running, *waiting][: max(MAX_INTERVENTIONS_PER_BLOCK, len(running))]
         return (BASE_TREATMENT_INDEX, *chosen) if chosen else ()
 
@@ -102,12 +102,12 @@ class InterventionSeries:
         of them tests advice.
         """
         ratios = {
-            each.treatment: ratio
+            each.treatment_index: ratio
             for each in self.interventions
             if (ratio := self._analysed_ratio(each, values)) is not None
         }
-        analysed = [each for each in self.interventions if each.treatment in ratios]
-        missing = [each for each in self.interventions if each.treatment not in ratios]
+        analysed = [each for each in self.interventions if each.treatment_index in ratios]
+        missing = [each for each in self.interventions if each.treatment_index not in ratios]
         return not any(each.is_advice for each in missing) and any(
             self._is_clear_leader(leader, analysed, ratios)
             and all(
@@ -124,22 +124,22 @@ class InterventionSeries:
     ) -> bool:
         """Return whether an intervention shows that its resource limits more than each other one."""
         others = [each for each in analysed if each.resource != leader.resource]
-        verdict = intervention_verdict(ratios[leader.treatment], self.metric, leader.resource_ratio)
+        verdict = intervention_verdict(ratios[leader.treatment_index], self.metric, leader.resource_ratio)
         if verdict == LIMITS:
-            intervals = {each.treatment: self._elasticity_interval(each, ratios) for each in analysed}
+            intervals = {each.treatment_index: self._elasticity_interval(each, ratios) for each in analysed}
             rivals = [each for each in others if each.resource_ratio is not None]
         elif verdict == GAIN and leader.resource in RESOURCES and RESOURCES[leader.resource].causes:
-            intervals = {each.treatment: self._improvement_interval(each, ratios) for each in analysed}
+            intervals = {each.treatment_index: self._improvement_interval(each, ratios) for each in analysed}
             rivals = others
         else:
             return False
-        low = intervals[leader.treatment][0]
-        return bool(rivals) and all(intervals[each.treatment][1] < low for each in rivals)
+        low = intervals[leader.treatment_index][0]
+        return bool(rivals) and all(intervals[each.treatment_index][1] < low for each in rivals)
 
     def _elasticity_interval(
         self, planned: PlannedIntervention, ratios: Mapping[int, Ratio]
     ) -> tuple[float, float]:
-        ratio = ratios[planned.treatment]
+        ratio = ratios[planned.treatment_index]
         elasticity = estimate_elasticity(ratio, self.metric, planned.resource_ratio)
         return (
             _interval_or_all_numbers(elasticity.low, elasticity.high)
@@ -150,13 +150,13 @@ class InterventionSeries:
     def _improvement_interval(
         self, planned: PlannedIntervention, ratios: Mapping[int, Ratio]
     ) -> tuple[float, float]:
-        improvement = ratio_of_improvement(ratios[planned.treatment], self.metric)
+        improvement = ratio_of_improvement(ratios[planned.treatment_index], self.metric)
         return _interval_or_all_numbers(improvement.low, improvement.high)
 
     def to_facts(self) -> dict[str, Any]:
         """Return the series as facts of its results file, from which `from_facts` restores it."""
         planned = {
-            f"treatment_{each.treatment}": {
+            f"treatment_{each.treatment_index}": {
                 "resource": each.resource,
                 "resource_ratio": each.resource_ratio,
                 "time_share": each.time_share,
@@ -179,7 +179,9 @@ class InterventionSeries:
                 verdicts.setdefault(each.resource, []).append(verdict)
         return verdicts
 
-    def _is_complete(self, planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]) -> bool:
+    def _needs_no_more_blocks(
+        self, planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]
+    ) -> bool:
         """Return whether an intervention needs no more blocks: it is decided, or has had all of them."""
         if len(_shared_blocks(planned, values)) >= analysis_block_counts(self.confidence)[-1]:
             return True
@@ -204,7 +206,7 @@ class InterventionSeries:
             return None
         base, changed = (
             {block: values[index][block] for block in blocks[:count]}
-            for index in (BASE_TREATMENT_INDEX, planned.treatment)
+            for index in (BASE_TREATMENT_INDEX, planned.treatment_index)
         )
         if min(*base.values(), *changed.values()) < 0:
             return None  # A difference, such as an increase of latency, has no ratio.
@@ -246,7 +248,9 @@ def _is_superfluous(planned: PlannedIntervention, verdicts: Sequence[str]) -> bo
 
 
 def _shared_blocks(planned: PlannedIntervention, values: Mapping[int, ValuesByBlock]) -> list[int]:
-    return sorted(values.get(BASE_TREATMENT_INDEX, {}).keys() & values.get(planned.treatment, {}).keys())
+    return sorted(
+        values.get(BASE_TREATMENT_INDEX, {}).keys() & values.get(planned.treatment_index, {}).keys()
+    )
 
 
 def _interventions_from_facts(facts: Mapping[str, Any]) -> Iterator[PlannedIntervention]:

@@ -26,12 +26,12 @@ from vnetbench.study.model import ONE_AT_A_TIME, Level, Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
 from vnetbench.study.workloads import WORKLOADS
 
-TIME_LIMIT_S = 60.0
+MAX_SERIES_DURATION_S = 60.0
 """Maximum duration of a series."""
 TESTBED_REMOVAL_TIME_S = 2.0
-"""Part of TIME_LIMIT_S for removing the testbed."""
+"""Part of MAX_SERIES_DURATION_S for removing the testbed."""
 MAX_INTERVENTIONS_PER_SERIES = 14
-"""More do not fit into TIME_LIMIT_S."""
+"""More do not fit into MAX_SERIES_DURATION_S."""
 STEADY_TRIAL_S = 0.5
 """Duration of a trial without its warm-up."""
 MIN_WARMUP_S, MAX_WARMUP_S = 0.1, 1.0
@@ -85,7 +85,7 @@ def plan_series(
     kept: list[Intervention] = []
     for each in (*advice, *others):
         if len(kept) < MAX_INTERVENTIONS_PER_SERIES and _starts_from_base_levels(base, each):
-            trial_base = {**base, **each.base_levels}
+            trial_base = {**base, **each.base_levels_of_changed_factors}
             if _try_parse_study(summary, treatment, trial_base, [*kept, each]) is not None:
                 base, kept = trial_base, [*kept, each]
     study = _try_parse_study(summary, treatment, base, kept)
@@ -172,17 +172,19 @@ def _advised_interventions(
             yield Intervention("", before, changes, None, 1.0, is_advice=True)
 
 
-def _level_in_treatment(state: TreatmentState, name: str, level: Level) -> Level | None:
+def _level_in_treatment(state: TreatmentState, name: str, new_level: Level) -> Level | None:
     """Return a factor's level in the treatment, as it was read back if no study sets it."""
     effective = state.effective_settings.get(name)
     if name not in state.levels and isinstance(effective, bool):
         return "on" if effective else "off"
-    return level_before_setting(state.levels, name, level)
+    return level_before_setting(state.levels, name, new_level)
 
 
 def _starts_from_base_levels(base: Mapping[str, Level], intervention: Intervention) -> bool:
     """Return whether the intervention starts from the levels of the unchanged treatment."""
-    return all(base.get(name, level) == level for name, level in intervention.base_levels.items())
+    return all(
+        base.get(name, level) == level for name, level in intervention.base_levels_of_changed_factors.items()
+    )
 
 
 def _try_parse_study(
@@ -204,7 +206,7 @@ def _try_parse_study(
         return None
 
 
-def _warmup_s(treatment: TreatmentSummary) -> float:
+def _choose_fixed_warmup_s(treatment: TreatmentSummary) -> float:
     """Return the fixed warm-up of the trials, so that a resumed series decides as the original one did."""
     round_trip_s = treatment.metrics["rtt_us"].value / 1e6 if "rtt_us" in treatment.metrics else 0.0
     return round(min(MAX_WARMUP_S, max(MIN_WARMUP_S, WARMUP_ROUND_TRIPS * round_trip_s)), 2)
@@ -214,13 +216,13 @@ def _study_overrides(
     summary: CampaignSummary, treatment: TreatmentSummary, levels: Mapping[str, tuple[Level, ...]]
 ) -> Iterator[str]:
     """Yield the `--set` texts that turn the campaign's study into the series' study."""
-    warmup_s = _warmup_s(treatment)
+    warmup_s = _choose_fixed_warmup_s(treatment)
     confidence = confidence_of_one_analysis(summary.required_precision.confidence)
     overrides = {
         "combine": ONE_AT_A_TIME,
         "precision.confidence": format_exact_share(round(confidence, 6)),
         "precision.max_trials": str(_MAX_BASE_TREATMENT_TRIALS),
-        "precision.time_limit": format_exact_duration(TIME_LIMIT_S - TESTBED_REMOVAL_TIME_S),
+        "precision.time_limit": format_exact_duration(MAX_SERIES_DURATION_S - TESTBED_REMOVAL_TIME_S),
         "timing.warmup": format_exact_duration(warmup_s),
         "timing.duration": format_exact_duration(round(warmup_s + STEADY_TRIAL_S, 2)),
         **{name: format_levels(name, factor_levels) for name, factor_levels in levels.items()},

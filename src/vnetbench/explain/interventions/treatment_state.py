@@ -11,7 +11,7 @@ from vnetbench.estimate.evidence.time_accounting.metrics import time_shares
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
-from vnetbench.study.factors.stream_counts import count_streams_per_direction, count_vm_threads
+from vnetbench.study.factors.stream_counts import count_load_threads_per_vm, count_streams_per_direction
 from vnetbench.study.model import Level
 
 FORWARD, REVERSE = "forward", "reverse"
@@ -47,14 +47,14 @@ class TreatmentState:
 def read_treatment_state(summary: CampaignSummary, treatment: TreatmentSummary) -> TreatmentState:
     """Return the state of a treatment from its trials."""
     levels = all_levels(summary, treatment)
-    values = treatment.trial_values(summary.deciding_metric)
+    values = treatment.values_of_trials_with_metric(summary.deciding_metric)
     return TreatmentState(
         levels,
         treatment.effective,
         _mean_time_shares([time_shares(point.evidence) for point in treatment.points]),
         _cpu_capacity_by_vm(treatment, levels, _testbed_cpu_count(summary, treatment)),
         _rate_per_stream_bps(treatment, levels),
-        _log_deviation(values),
+        _log_standard_deviation_or_assumed_noise(values),
     )
 
 
@@ -69,7 +69,7 @@ def _rate_per_stream_bps(treatment: TreatmentSummary, levels: Mapping[str, Level
     return goodput.value / streams / int(levels.get("pairs", 1)) if goodput and streams else 0.0
 
 
-def _log_deviation(values: Sequence[float]) -> float:
+def _log_standard_deviation_or_assumed_noise(values: Sequence[float]) -> float:
     logs = [math.log(value) for value in values if value > 0]
     return statistics.stdev(logs) if len(logs) >= 3 else _ASSUMED_NOISE
 
@@ -110,7 +110,7 @@ def _cpu_capacity_by_vm(
 def _usable_cpu_limit_of_vm(vm: int, levels: Mapping[str, Level], testbed_cpu_count: int | None) -> float:
     """Return how many CPUs the first (0) or second (1) VM of a pair can use at once."""
     cpus, quota = str(levels.get("cpus", "any")), levels.get("cpu_quota")
-    threads = count_vm_threads(levels)
+    threads = count_load_threads_per_vm(levels)
     count = threads if testbed_cpu_count is None else testbed_cpu_count
     if cpus.endswith(" each"):
         count = int(cpus.split()[0])

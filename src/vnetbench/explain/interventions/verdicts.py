@@ -68,7 +68,7 @@ def apply_resource_verdicts(
         for each in tested
     ]
     judged += _limiting_cause_without_candidate(judged, levels, experiments)
-    explaining = _explaining_names(judged, ranked_names)
+    explaining = _names_of_causes_that_explain_confirmed(judged, ranked_names)
 
     def rank(candidate: CandidateCause) -> int:
         confidence = CONFIRMED if candidate.cause.name in explaining else candidate.confidence
@@ -78,7 +78,9 @@ def apply_resource_verdicts(
     return tuple(sorted(judged, key=rank))
 
 
-def _explaining_names(judged: Sequence[CandidateCause], ranked_names: Sequence[str]) -> set[str]:
+def _names_of_causes_that_explain_confirmed(
+    judged: Sequence[CandidateCause], ranked_names: Sequence[str]
+) -> set[str]:
     """Return the candidates that explain a confirmed one, with a score that is not lower.
 
     An intervention on a resource shows that the resource limits, not what uses it up: firewall rules that

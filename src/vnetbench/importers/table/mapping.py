@@ -21,7 +21,7 @@ from vnetbench.study.workloads import WORKLOAD_NAMES
 _BITS_PER_S_BY_BIT_UNIT = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
 _BITS_PER_S_BY_BYTE_UNIT = {"B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9}
 _BITS_PER_S_BY_BINARY_UNIT = {"KiB/s": 8 * 2.0**10, "MiB/s": 8 * 2.0**20, "GiB/s": 8 * 2.0**30}
-SCALE_BY_METRIC_AND_CELL_UNIT: Map[str, Map[str, float]] = {
+SCALE_BY_METRIC_UNIT_AND_CELL_UNIT: Map[str, Map[str, float]] = {
     "bit/s": _BITS_PER_S_BY_BIT_UNIT | _BITS_PER_S_BY_BYTE_UNIT | _BITS_PER_S_BY_BINARY_UNIT,
     "frame/s": {"frame/s": 1.0, "kframe/s": 1e3, "Mframe/s": 1e6},
     "1/s": {"/s": 1.0, "k/s": 1e3, "M/s": 1e6},
@@ -189,12 +189,12 @@ def _read_metric_column(name: str, raw: object) -> MetricColumn:
 
 def _find_scale_factor(metric_unit: str, cell_unit: str) -> float:
     """Return the factor from `cell_unit` to `metric_unit`."""
-    units = SCALE_BY_METRIC_AND_CELL_UNIT.get(metric_unit) or (
+    units = SCALE_BY_METRIC_UNIT_AND_CELL_UNIT.get(metric_unit) or (
         _PERCENT_BY_UNIT if metric_unit.startswith("%") else {metric_unit: 1.0}
     )
     if cell_unit in units:
         return units[cell_unit]
-    if not cell_unit and metric_unit not in SCALE_BY_METRIC_AND_CELL_UNIT:
+    if not cell_unit and metric_unit not in SCALE_BY_METRIC_UNIT_AND_CELL_UNIT:
         return 1.0
     problem = (
         f"{format_raw_value(cell_unit)} is not a unit of this metric"
@@ -276,10 +276,10 @@ def _read_row_number(raw: object) -> int:
 
 
 def _read_row_numbers(raw: object) -> frozenset[int]:
-    return frozenset(_read_row_number(each) for each in _read_list(raw))
+    return frozenset(_read_row_number(each) for each in _require_list(raw))
 
 
-def _read_list(raw: object) -> list[Any]:
+def _require_list(raw: object) -> list[Any]:
     if not isinstance(raw, list):
         raise WrongValue(f"{format_raw_value(raw)} is not a list", fix="put the list in square brackets")
     return raw
@@ -287,7 +287,7 @@ def _read_list(raw: object) -> list[Any]:
 
 def _read_cells_by_column(raw: object) -> Map[str, tuple[str, ...]]:
     return {
-        column: tuple(_read_text(each) for each in _read_list(cells))
+        column: tuple(_read_text(each) for each in _require_list(cells))
         for column, cells in _read_toml_table(raw).items()
     }
 
@@ -317,6 +317,6 @@ _READER_BY_TOP_LEVEL_KEY: Map[str, Callable[[object], Any]] = {
     "skip_where": _read_cells_by_column,
     "duration": _read_duration_column,
     "started_at": _read_start_time_column,
-    "other_columns": lambda raw: tuple(_read_text(each) for each in _read_list(raw)),
+    "other_columns": lambda raw: tuple(_read_text(each) for each in _require_list(raw)),
 }
 """Functions that read the values of the keys."""

@@ -13,7 +13,7 @@ from typing import IO
 
 from vnetbench.importers.zip_members import list_zip_files, open_zip, open_zip_member
 
-MAX_WORKBOOK_BYTES = 2**28
+MAX_UNPACKED_WORKBOOK_BYTES = 2**28
 """Limit for all parts of a workbook."""
 MAX_WORKBOOK_PARTS = 10_000
 MAX_WORKBOOK_TAGS = 1_000_000
@@ -21,9 +21,9 @@ MAX_WORKBOOK_TAGS = 1_000_000
 MAX_STYLE_TAGS = 200_000
 """Limit for the XML elements of a part that is not a sheet or its texts. Each takes more memory and time."""
 
-MAX_TEXT_BYTES = 2**19
+MAX_BYTES_BETWEEN_TAGS_OF_SHEETS = 2**19
 """Limit from one tag to the next in sheets and texts. A cell has at most 32,767 characters."""
-MAX_STYLE_BYTES = 2**14
+MAX_BYTES_BETWEEN_TAGS_OF_OTHER_PARTS = 2**14
 """Limit from one tag to the next in other parts. A search in a number format takes quadratic time."""
 
 _CHUNK_BYTES = 2**16
@@ -80,15 +80,18 @@ def copy_workbook_parts(workbook: IO[bytes], copy: IO[bytes]) -> None:
             has_many_tags = name.lower().startswith(_PARTS_WITH_MANY_TAGS)
             tag_limit = MAX_WORKBOOK_TAGS if has_many_tags else MAX_STYLE_TAGS
             tags_before = tag_count
-            part_text = _PartTextChecker(name, MAX_TEXT_BYTES if has_many_tags else MAX_STYLE_BYTES)
+            part_text = _PartTextChecker(
+                name,
+                MAX_BYTES_BETWEEN_TAGS_OF_SHEETS if has_many_tags else MAX_BYTES_BETWEEN_TAGS_OF_OTHER_PARTS,
+            )
             with target.open(name, "w") as unpacked:
                 for chunk in _iterate_chunks(source, part):
                     unpacked_bytes += len(chunk)
                     part_text.check(chunk)
                     # UTF-16 has these bytes too, so no element is left out.
                     tag_count += chunk.count(b"<") - chunk.count(b"</")
-                    if unpacked_bytes > MAX_WORKBOOK_BYTES:
-                        raise ValueError(f"it unpacks to more than {MAX_WORKBOOK_BYTES >> 20} MiB")
+                    if unpacked_bytes > MAX_UNPACKED_WORKBOOK_BYTES:
+                        raise ValueError(f"it unpacks to more than {MAX_UNPACKED_WORKBOOK_BYTES >> 20} MiB")
                     if tag_count > MAX_WORKBOOK_TAGS or tag_count - tags_before > tag_limit:
                         raise ValueError(f"{name[:80]} has more than {tag_limit:,} XML tags")
                     unpacked.write(chunk)

@@ -96,7 +96,7 @@ class GobenReport(LineReport):
     """A client's totals, by `reading` and `writing`."""
     aggregate_calls: dict[str, int] = field(default_factory=dict)
     sent_options: re.Match[str] | None = None
-    open_loop_count: int = 0
+    unfinished_reader_writer_count: int = 0
     """Readers and writers that have started and not yet printed their average."""
     requested_connections: int = 0
     has_udp_clients: bool = False
@@ -124,12 +124,12 @@ class GobenReport(LineReport):
         if log is not None and _VERSION_TEXT.match(log["text"]):
             return not self.version
         if log is not None and _INCOMING_TEXT.match(log["text"]) and self.rates_by_side:
-            return self.open_loop_count > 0
+            return self.unfinished_reader_writer_count > 0
         return "writing" not in self.aggregate_bps and (
             log is not None or _CHART_LINE.match(line) is not None
         )
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         log = _LOG_LINE.match(line)
         if log is None:
@@ -142,7 +142,7 @@ class GobenReport(LineReport):
             side = average["what"]
             self.rates_by_side.setdefault(side, []).append(parse_rounded(average["mbps"], 1e6))
             self.calls_by_side[side] = self.calls_by_side.get(side, 0) + int(average["calls"])
-            self.open_loop_count -= 1
+            self.unfinished_reader_writer_count -= 1
         elif (aggregate := _AGGREGATE_TEXT.match(text)) is not None:
             self.aggregate_bps[aggregate["what"]] = parse_rounded(aggregate["mbps"], 1e6)
             self.aggregate_calls[aggregate["what"]] = int(aggregate["calls"])
@@ -158,7 +158,7 @@ class GobenReport(LineReport):
         if text.startswith("client mode"):
             self.is_client, self.is_udp = True, "udp protocol" in text
         elif _STARTING_TEXT.match(text):
-            self.open_loop_count += 1
+            self.unfinished_reader_writer_count += 1
             self.is_udp |= ": starting: UDP " in text
         elif _INCOMING_TEXT.match(text):
             self.connection_count += 1
@@ -191,7 +191,9 @@ class GobenReport(LineReport):
         workload = UDP_STREAM if self.is_udp or "udp" in self.options else TCP_STREAM
         rates = self._rates_bps_by_direction()
         is_complete = (
-            bool(rates) and (bool(self.aggregate_bps) or not self.is_client) and self.open_loop_count <= 0
+            bool(rates)
+            and (bool(self.aggregate_bps) or not self.is_client)
+            and self.unfinished_reader_writer_count <= 0
         )
         count = self.requested_connections if self.is_client else self.connection_count
         factors: dict[str, Level] = {}
@@ -282,13 +284,13 @@ class GobenCsvReport(LineReport):
         is_header = line.startswith(_CSV_HEADER) and not len(self.rows)
         return is_header or _CSV_ROWS.match_line(line) is not None
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record nothing: the header says the same in all files."""
 
     def build_runs(self) -> list[Run]:
         """Return the run of the connection. Its rates are means, because the file has no total."""
         times_us = _parse_times_us(self.rows)
-        by_direction = _split_directions(self.rows, times_us)
+        by_direction = _interval_lengths_s_and_bytes_by_direction(self.rows, times_us)
         rates = {}
         for direction, (lengths_s, amounts) in by_direction.items():
             bytes_ = RoundedValue(
@@ -320,7 +322,7 @@ class GobenCsvReport(LineReport):
             metrics=metrics,
             intervals=intervals,
             measured_duration_s=max(durations_s, default=None),
-            started_at=_find_start_time(self.rows, times_us),
+            started_at=_find_earliest_row_time(self.rows, times_us),
             failure=self.failure_reason(is_complete=len(times_us) > 0),
             remarks=(
                 "The file has no total, so the result is the mean of its intervals.",
@@ -330,7 +332,7 @@ class GobenCsvReport(LineReport):
         return [run]
 
 
-def _split_directions(
+def _interval_lengths_s_and_bytes_by_direction(
     rows: RowColumns, times_us: npt.NDArray[np.int64]
 ) -> dict[str, tuple[Floats, ValueColumn]]:
     """Return the lengths of the intervals in seconds and the bytes in them, by direction.
@@ -356,7 +358,7 @@ def _parse_times_us(rows: RowColumns) -> npt.NDArray[np.int64]:
     return 1_000_000 * whole + fractions.astype(np.int64)
 
 
-def _find_start_time(rows: RowColumns, times_us: npt.NDArray[np.int64]) -> datetime | None:
+def _find_earliest_row_time(rows: RowColumns, times_us: npt.NDArray[np.int64]) -> datetime | None:
     """Return the time of the earliest row; None if there is none."""
     if not len(times_us):
         return None

@@ -62,7 +62,7 @@ _CPU_TIME_KEYS = ("utime_start", "utime_end", "stime_start", "stime_end", "time_
 _SAMPLES_HEADER_LINE = re.compile(r"tid,flow_id,time,(?P<counter>bytes_read|transactions),")
 _SAMPLE_ROWS = RowPattern(r"\d+,(?P<flow>\d+),(?P<time_s>\d+\.\d+),(?P<count>\d+),.*")
 """`0,1,60386.546367375,4308038,0.00,0.000465,…`. The count is cumulative."""
-_MIN_KEPT_SHARE_OF_MEDIAN = 0.1
+_MIN_INTERVAL_SHARE_OF_MEDIAN = 0.1
 """Shortest interval relative to the median one: the last samples of a test often follow immediately."""
 
 
@@ -94,7 +94,7 @@ class NeperReport(LineReport):
             and bool(setting or _ERROR_LINE.match(line))
         )
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if (setting := _SETTING_LINE.match(line)) is not None:
             self.settings_and_results[setting["key"]] = setting["value"].strip()
@@ -270,7 +270,7 @@ class NeperSamples(LineReport):
         """Return whether the line is a sample, or the header in front of the first one."""
         return (_SAMPLE_ROWS.line if self.counter else _SAMPLES_HEADER_LINE).match(line) is not None
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record the header."""
         if (header := _SAMPLES_HEADER_LINE.match(line)) is not None:
             self.counter = header["counter"]
@@ -324,7 +324,7 @@ def _combine_flows(flows: Sequence[CumulativeSamples], value_name: str) -> Packe
     lengths_s = np.diff(times_s)
     if lengths_s.min() < 0:
         raise ValueError("the times of the samples go backwards")
-    is_kept = (lengths_s > 0) & (lengths_s >= _MIN_KEPT_SHARE_OF_MEDIAN * np.median(lengths_s))
+    is_kept = (lengths_s > 0) & (lengths_s >= _MIN_INTERVAL_SHARE_OF_MEDIAN * np.median(lengths_s))
     since_start_s = times_s - times_s[0]
     values = {value_name: ValueColumn.exact(counts[is_kept])}
     return PackedIntervals.of_columns(since_start_s[:-1][is_kept], since_start_s[1:][is_kept], values)

@@ -145,7 +145,7 @@ class NuttcpReport(LineReport):
             for pattern in (_NUTTCP_PREFIX, _RATE_LINE, _MACHINE_READABLE_LINE, _ERROR_LINE)
         )
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         version = _VERSION_LINE.match(line)
         self.version = version["version"] if version else self.version
@@ -301,7 +301,7 @@ def _parse_details(text: str) -> dict[str, str]:
     }
 
 
-def _parse_counters(details: Sequence[str]) -> Floats:
+def _parse_counters_and_loss_flags(details: Sequence[str]) -> Floats:
     """Return for each text the counters of `_COUNTER_BY_INTERVAL_VALUE`, and 1 if it has losses.
 
     NaN stands for a counter that the text does not have.
@@ -317,7 +317,7 @@ def _parse_counters(details: Sequence[str]) -> Floats:
 
 
 _parse_seconds = cache_values(parse_rounded)
-_DETAIL_COUNTERS = CachedNumbers(len(_COUNTER_BY_INTERVAL_VALUE) + 1, _parse_counters)
+_DETAIL_COUNTERS = CachedNumbers(len(_COUNTER_BY_INTERVAL_VALUE) + 1, _parse_counters_and_loss_flags)
 
 
 def _parse_name_value_pairs(line: re.Match[str]) -> dict[str, str]:

@@ -106,7 +106,7 @@ class RperfReport(LineReport):
         patterns = (_RESULT_LINE, _TOTAL_LINE, _PACKETS_LINE, _JITTER_LINE, _OTHER_LINE)
         return any(pattern.match(line) for pattern in patterns)
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if (log := _LOG_LINE.match(line)) is not None:
             self._add_log_line(log)

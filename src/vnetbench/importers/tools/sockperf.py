@@ -150,7 +150,7 @@ class SockperfReport(LineReport):
             for pattern in (_SOCKPERF_PREFIX, _PACKET_ROWS.line, _SEPARATOR_LINE, _ERROR_LINE)
         )
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if (version := _VERSION_LINE.match(line)) is not None:
             self.version = version["version"]

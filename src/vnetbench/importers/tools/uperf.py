@@ -152,7 +152,7 @@ class UperfReport(LineReport):
         )  # fmt: skip
         return any(pattern.match(line) for pattern in patterns)
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if (start := _START_LINE.match(line)) is not None:
             self.thread_count, self.profile = int(start["count"]), start["profile"]

@@ -42,12 +42,12 @@ def detect_accelerator(qemu: Qemu, boot_images: BootImages) -> Accelerator:
     except QemuEnded as error:
         return Accelerator(TCG, f"{KVM_DEVICE} exists, but no guest boots with it ({error})")
     finally:
-        registry.remove_testbed(name)
+        registry.remove_testbed_and_list_remaining_groups(name)
     return Accelerator(KVM, "")
 
 
 def _boot_probe(qemu: Qemu, boot_images: BootImages, testbed_name: str) -> None:
-    files = QemuRuntimeFiles(registry.testbed_folder(testbed_name), "kvm")
+    files = QemuRuntimeFiles(registry.ensure_testbed_folder(testbed_name), "kvm")
     line = qemu_command(
         qemu.path, Hardware(KVM, 1, ()), boot_images, (), files,
         awaits_snapshot=False, is_sandboxed=qemu.has_sandbox,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import parse_cpu_set
-from vnetbench.lab.threads import pin_thread, thread_names_by_id
+from vnetbench.lab.threads import pin_thread_and_read_cpu_list, thread_names_by_id
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.guest_factors import EMULATOR_PIN, VCPU_PIN
 from vnetbench.study.model import Level
@@ -150,11 +150,13 @@ def pin_threads(
     for guest in guests:
         pairs = zip(guest.vcpu_tids, vcpus[guest.guest_name], strict=True)
         found[VCPU_PIN.name][guest.guest_name] = [
-            pin_thread(thread, cpus, f"{guest.guest_name} vcpu{number}")
+            pin_thread_and_read_cpu_list(thread, cpus, f"{guest.guest_name} vcpu{number}")
             for number, (thread, cpus) in enumerate(pairs)
         ]
         cpus, others = emulators[guest.guest_name], (guest.main_tid, *guest.vhost_tids, *guest.helper_tids)
-        moved = {pin_thread(thread, cpus, f"{guest.guest_name}'s QEMU") for thread in others} - {""}
+        moved = {
+            pin_thread_and_read_cpu_list(thread, cpus, f"{guest.guest_name}'s QEMU") for thread in others
+        } - {""}
         found[EMULATOR_PIN.name][guest.guest_name] = "; ".join(sorted(moved))
     return found
 

@@ -33,7 +33,7 @@ DEFAULT_VIRTIO_RING_SIZE = 256
 class Adapter:
     """One virtual network adapter as the guest sees it."""
 
-    model: str
+    factor_level: str
     """A level of the factor `adapter`."""
     queues: int = 1
     virtio_rx_ring: int = DEFAULT_VIRTIO_RING_SIZE
@@ -57,14 +57,14 @@ class Hardware:
         return MEMORY_MIB + MEMORY_PER_EXTRA_VCPU_MIB * (self.vcpus - 1)
 
     @property
-    def host_memory_mib(self) -> int:
+    def required_host_memory_mib(self) -> int:
         """Memory that the guest takes on the host."""
         return self.memory_mib + QEMU_OVERHEAD_MIB
 
     @property
     def can_snapshot(self) -> bool:
         """Whether QEMU can write the guest's state to a file, which vfio devices and VSOCK prevent."""
-        return not self.vsock and all(adapter.model != "vf" for adapter in self.adapters)
+        return not self.vsock and all(adapter.factor_level != "vf" for adapter in self.adapters)
 
 
 @dataclass(frozen=True)
@@ -165,19 +165,19 @@ def qemu_command(
 
 def check_memory(guest_count: int, hardware: Hardware) -> None:
     """Raise BenchError if this machine has too little memory for this number of guests."""
-    available_mib, needed_mib = _available_host_memory_mib(), guest_count * hardware.host_memory_mib
+    available_mib, needed_mib = _available_host_memory_mib(), guest_count * hardware.required_host_memory_mib
     if needed_mib > available_mib:
         raise BenchError(
             f"{guest_count} guests need {needed_mib} MiB of memory, but only {available_mib} MiB are free",
             where="factors.guests",
-            fix=f"request at most guests = {available_mib // hardware.host_memory_mib // 2} "
+            fix=f"request at most guests = {available_mib // hardware.required_host_memory_mib // 2} "
             "(each is a pair), or free some memory",
         )
 
 
 def count_guests_fitting_free_memory(hardware: Hardware) -> int:
     """Return how many more guests fit into half of the free memory."""
-    return _available_host_memory_mib() // 2 // hardware.host_memory_mib
+    return _available_host_memory_mib() // 2 // hardware.required_host_memory_mib
 
 
 def _available_host_memory_mib() -> int:
@@ -188,16 +188,16 @@ def _available_host_memory_mib() -> int:
 
 
 def _adapter_arguments(number: int, adapter: Adapter, backend: AdapterBackend) -> list[str]:
-    device = [QEMU_DEVICE_BY_ADAPTER[adapter.model]]
+    device = [QEMU_DEVICE_BY_ADAPTER[adapter.factor_level]]
     if backend.netdev:
         # No option ROM, because guests do not boot from the network.
         device += [f"netdev=net{number}", "romfile="]
         # A snapshot holds a guest that has no MAC address of its own yet.
-        resets_mac = adapter.model in ADAPTERS_RESTORING_COMMAND_LINE_MAC
+        resets_mac = adapter.factor_level in ADAPTERS_RESTORING_COMMAND_LINE_MAC
         device.append(f"mac={backend.mac if resets_mac else guest_mac(0, 0, number)}")
-    if adapter.model in ADAPTERS_RESTORING_COMMAND_LINE_MAC:
+    if adapter.factor_level in ADAPTERS_RESTORING_COMMAND_LINE_MAC:
         device.append("x-disable-pcie=on")  # As PCIe, its configuration space would hold the MAC address too.
-    if adapter.model in VIRTIO_ADAPTERS:
+    if adapter.factor_level in VIRTIO_ADAPTERS:
         device.append(f"rx_queue_size={adapter.virtio_rx_ring}")
         device.append(f"tx_queue_size={adapter.virtio_tx_ring}")
         if adapter.queues > 1:

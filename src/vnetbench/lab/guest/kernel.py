@@ -153,7 +153,7 @@ def _fetch_by_apt() -> Kernel:
     package_names = [package]
     # Ubuntu ships the modules in separate packages.
     for name in (f"linux-modules-{release['release']}", f"linux-modules-extra-{release['release']}"):
-        if _command_output("apt-cache", "show", name):
+        if _command_output_or_empty("apt-cache", "show", name):
             package_names.append(name)
     target = cache.cache_subfolder("kernels") / package
     if target.exists():
@@ -174,7 +174,7 @@ def _fetch_by_apt() -> Kernel:
 def _find_apt_package() -> str:
     for meta in KERNEL_META_PACKAGES:
         query = ("apt-cache", "depends", "--no-recommends", "--no-suggests", meta)
-        for line in _command_output(*query).splitlines():
+        for line in _command_output_or_empty(*query).splitlines():
             if _KERNEL_PACKAGE.fullmatch(name := line.rpartition(" ")[2]):
                 return name
     raise BenchError(
@@ -191,7 +191,7 @@ def _fetch_by_dnf() -> Kernel:
                 f"the program {program}, which unpacks the kernel's packages, is missing",
                 fix=f"dnf install {program}",
             )
-    versions = _command_output(
+    versions = _command_output_or_empty(
         "dnf", "repoquery", "--quiet", "--latest-limit=1", "--qf", "%{version}-%{release}", "kernel-core"
     )
     if not versions.strip():
@@ -233,7 +233,7 @@ def _unpacked_kernel(folder: Path) -> Kernel:
     return kernel
 
 
-def _command_output(*command: str) -> str:
+def _command_output_or_empty(*command: str) -> str:
     """Return a program's output; empty if it fails or exceeds the time limit."""
     try:
         done = subprocess.run(

@@ -60,7 +60,7 @@ def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
         vf_interface=spec.vf_interface or "",
         vsock=TRANSPORT.is_at(factors, VSOCK),
         # Frames go to the guest directly: a switch on the path would be part of the device under test.
-        host_endpoints=TAPS
+        host_endpoint_device_type=TAPS
         if FRAME_SIZE.is_present_in(factors) and GUEST_ROLE.is_at(factors, ROUTER, BRIDGE)
         else PORTS,
     )
@@ -146,7 +146,7 @@ class QemuLab:
         """See Lab."""
         for left in registry.list_registered_and_leftover_testbeds():
             if left.name.startswith(name_prefix):
-                registry.remove_testbed(left.name)
+                registry.remove_testbed_and_list_remaining_groups(left.name)
 
     def _pause_others_and_resume(self, testbed: GuestTestbed) -> None:
         self._pause_others(testbed)

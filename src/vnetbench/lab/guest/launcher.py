@@ -160,7 +160,7 @@ class GuestLauncher:
         started: list[QemuProcess],
     ) -> RunningGuest:
         """Resume one guest from `path` or boot it; its process is in `started` as soon as it runs."""
-        files = QemuRuntimeFiles(registry.testbed_folder(topology.testbed_name), guest.name)
+        files = QemuRuntimeFiles(registry.ensure_testbed_folder(topology.testbed_name), guest.name)
         began = time.monotonic()
         with network.open_backends(topology, guest) as backends:
             command = qemu_command(
@@ -223,9 +223,9 @@ def _guest_configuration(topology: GuestTopology, guest: Guest) -> dict[str, obj
         "interfaces": [
             {
                 "match": {"index": number},
-                "name": nic.interface,
+                "name": nic.guest_interface,
                 "mac": nic.mac or None,
-                "addresses": list(nic.addresses),
+                "addresses": list(nic.addresses_with_prefix_length),
                 "up": True,
                 "neighbours": _static_neighbours(topology, guest, side),
             }

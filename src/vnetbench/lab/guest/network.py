@@ -51,18 +51,18 @@ def build_network(topology: GuestTopology, start_delay_lines: Callable[[], None]
             return
         bridges = builder.add_bridges(switch, topology.vswitches)
         if topology.uplink_ends:
-            builder.add_uplink(switch, topology, bridges)
+            builder.add_uplink_between_bridges(switch, topology, bridges)
         for vm in topology.vms:
-            if topology.shape.host_endpoints == PORTS:
+            if topology.shape.host_endpoint_device_type == PORTS:
                 builder.add_vm_port(switch, vm, bridges[_vswitch_for(topology, vm)])
         for nic in (nic for guest in topology.guests for nic in guest.nics):
             if nic.vswitch in bridges:
-                _add_tap(nic.port, topology.shape.queues)
-                builder.attach_port(switch, nic.port.interface, bridges[nic.vswitch])
-            elif topology.shape.host_endpoints == TAPS:
-                _add_tap(nic.port, topology.shape.queues)
+                _add_tap(nic.host_device, topology.shape.queues)
+                builder.attach_port(switch, nic.host_device.interface, bridges[nic.vswitch])
+            elif topology.shape.host_endpoint_device_type == TAPS:
+                _add_tap(nic.host_device, topology.shape.queues)
     for vm in topology.vms:
-        builder.assign_addresses(vm)
+        builder.configure_vm_network(vm)
 
 
 @contextmanager
@@ -74,8 +74,8 @@ def open_backends(topology: GuestTopology, guest: Guest) -> Iterator[list[Adapte
         yield [AdapterBackend(device_options=f"host={function}")]
         return
     vhost = ",vhost=on" if adapter == "virtio-net-vhost" else ""
-    if adapter == "macvtap" or topology.shape.host_endpoints == TAPS:
-        open_device = _open_macvtap if adapter == "macvtap" else _open_tap
+    if adapter == "macvtap" or topology.shape.host_endpoint_device_type == TAPS:
+        open_device = _open_macvtap if adapter == "macvtap" else _open_tap_queue
         with ExitStack() as exit_stack:
             yield [
                 _open_backend(nic, topology.shape.queues, open_device, exit_stack, vhost)
@@ -85,7 +85,7 @@ def open_backends(topology: GuestTopology, guest: Guest) -> Iterator[list[Adapte
     options = f"script=no,downscript=no{vhost}"
     if topology.shape.queues > 1:
         options += f",queues={topology.shape.queues}"
-    yield [AdapterBackend(f"tap,ifname={nic.port.interface},{options}", nic.mac) for nic in guest.nics]
+    yield [AdapterBackend(f"tap,ifname={nic.host_device.interface},{options}", nic.mac) for nic in guest.nics]
 
 
 def _open_backend(
@@ -94,7 +94,7 @@ def _open_backend(
     """Open a tap that QEMU cannot open by name, because it is a macvtap or in another namespace."""
     descriptors = []
     for _ in range(queues):
-        descriptors.append(open_device(nic.port, queues))
+        descriptors.append(open_device(nic.host_device, queues))
         exit_stack.callback(os.close, descriptors[-1])
     numbers = ":".join(map(str, descriptors))
     return AdapterBackend(f"tap,fds={numbers}{options}", nic.mac, file_descriptors=tuple(descriptors))
@@ -121,14 +121,16 @@ def _create_persistent_tap(device: NetDevice, queues: int) -> None:
         os.close(descriptor)
 
 
-def _open_tap(device: NetDevice, queues: int) -> int:
+def _open_tap_queue(device: NetDevice, total_queue_count: int) -> int:
     """Open a queue of an existing tap in any namespace."""
-    return netlink.run_in_namespace(device.namespace, partial(_open_or_create_queue, device, queues))
+    return netlink.run_in_namespace(
+        device.namespace, partial(_open_or_create_queue, device, total_queue_count)
+    )
 
 
-def _open_or_create_queue(device: NetDevice, queues: int) -> int:
+def _open_or_create_queue(device: NetDevice, total_queue_count: int) -> int:
     """Open a queue of the tap with this name, and create the tap if needed; raises BenchError."""
-    flags = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | (_IFF_MULTI_QUEUE if queues > 1 else 0)
+    flags = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | (_IFF_MULTI_QUEUE if total_queue_count > 1 else 0)
     try:
         descriptor = os.open(TUN_DEVICE, os.O_RDWR)
         try:
@@ -155,14 +157,14 @@ def _add_macvtaps(topology: GuestTopology, switch: IPRoute) -> None:
         # The name /dev/tapN contains the interface's index, so it must be unique across namespaces.
         switch.link(
             "add",
-            ifname=nic.port.interface,
+            ifname=nic.host_device.interface,
             kind="macvtap",
             link=parent,
             macvtap_mode="bridge",
             index=2**20 + secrets.randbits(29),
             address=nic.mac,
         )
-        switch.link("set", index=netlink.interface_index(switch, nic.port.interface), state="up")
+        switch.link("set", index=netlink.interface_index(switch, nic.host_device.interface), state="up")
 
 
 def _open_macvtap(device: NetDevice, _queues: int) -> int:

@@ -48,7 +48,7 @@ class GuestPrerequisites:
         }
 
 
-def fetch_qemu_and_kernel(adapters: Iterable[str]) -> tuple[Qemu, Kernel]:
+def find_qemu_and_fetch_kernel(adapters: Iterable[str]) -> tuple[Qemu, Kernel]:
     """Return QEMU and a kernel for these adapters, downloaded if needed; raises BenchError."""
     kernel.check_architecture()
     installed_qemu = qemu.find_qemu()
@@ -62,7 +62,7 @@ def fetch_qemu_and_kernel(adapters: Iterable[str]) -> tuple[Qemu, Kernel]:
 def prepare_guests(shapes: Iterable[GuestShape]) -> GuestPrerequisites:
     """Prepare everything that guests of these shapes need; raises BenchError."""
     shapes = list(shapes)
-    installed_qemu, own_kernel = fetch_qemu_and_kernel(dict.fromkeys(shape.adapter for shape in shapes))
+    installed_qemu, own_kernel = find_qemu_and_fetch_kernel(dict.fromkeys(shape.adapter for shape in shapes))
     for shape in shapes:
         _check_host(shape)
         check_memory(_count_guests(shape), shape.hardware(TCG))

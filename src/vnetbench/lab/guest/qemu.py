@@ -11,7 +11,7 @@ from functools import lru_cache
 from vnetbench.errors import BenchError
 
 QEMU_PROGRAM = "qemu-system-x86_64"
-ANSWER_TIMEOUT_S = 20.0
+PROGRAM_OUTPUT_TIMEOUT_S = 20.0
 INSTALL_COMMAND = "apt-get install qemu-system-x86 (or make demo-adapters, which does)"
 
 QEMU_DEVICE_BY_ADAPTER = {
@@ -66,9 +66,9 @@ def find_qemu() -> Qemu:
 
 @lru_cache
 def _query_qemu(path: str) -> Qemu:
-    version = re.search(r"version (.*)", _command_output(path, "-version"))
-    devices = re.findall(_DEVICE_NAME, _command_output(path, "-device", "help"))
-    sandboxed = _command_output(path, "-sandbox", SANDBOX_OPTIONS, "-device", "help")
+    version = re.search(r"version (.*)", _command_output_or_empty(path, "-version"))
+    devices = re.findall(_DEVICE_NAME, _command_output_or_empty(path, "-device", "help"))
+    sandboxed = _command_output_or_empty(path, "-sandbox", SANDBOX_OPTIONS, "-device", "help")
     if version is None:
         raise BenchError(
             "this program is not a QEMU that runs on this machine", where=path, fix=INSTALL_COMMAND
@@ -76,11 +76,11 @@ def _query_qemu(path: str) -> Qemu:
     return Qemu(path, version[1].strip(), frozenset(devices), bool(re.search(_DEVICE_NAME, sandboxed)))
 
 
-def _command_output(*command: str) -> str:
+def _command_output_or_empty(*command: str) -> str:
     """Return a program's output; empty if it does not run or exceeds the time limit."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=ANSWER_TIMEOUT_S
+            command, capture_output=True, text=True, errors="replace", timeout=PROGRAM_OUTPUT_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

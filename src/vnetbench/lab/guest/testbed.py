@@ -16,7 +16,7 @@ from vnetbench.lab.guest import cpu_pinning
 from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.launcher import RunningGuest, close_guests
 from vnetbench.lab.guest.topology import TAPS, Guest, GuestTopology
-from vnetbench.lab.guest.watchdog import Watchdog
+from vnetbench.lab.guest.watchdog import HungGuestKiller
 from vnetbench.lab.knobs import KnobSetting
 from vnetbench.lab.links.impaired_link import ImpairedLink
 from vnetbench.lab.netns import builder, network_settings
@@ -59,7 +59,7 @@ class GuestTestbed:
         self.is_closed = False
         self._facts = facts
         self._before_use = before_use
-        self._watchdog: Watchdog | None = None
+        self._watchdog: HungGuestKiller | None = None
         self._is_paused = False
 
     @property
@@ -71,7 +71,7 @@ class GuestTestbed:
         """Take over the running guests."""
         self.running = list(running)
         self.agents |= {each.guest.name: each.agent for each in running}
-        self._watchdog = Watchdog()
+        self._watchdog = HungGuestKiller()
         for each in running:
             self._watchdog.add(each.process, each.transport)
 
@@ -148,9 +148,9 @@ class GuestTestbed:
     def interfaces_by_forwarding_agent(self) -> dict[str, tuple[str, ...]]:
         """See Testbed. These are the guests that route or bridge."""
         guests = (guest for guest in self.topology.guests if not guest.side)
-        return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
+        return {guest.name: tuple(nic.guest_interface for nic in guest.nics) for guest in guests}
 
-    def reset_delay_line_counters(self) -> None:
+    def reset_delay_line_counters_and_seeds(self) -> None:
         """See Testbed."""
         self.link.reset_counters_and_seeds()
 
@@ -169,7 +169,7 @@ class GuestTestbed:
     @property
     def rejected_frame_outcome(self) -> Literal["lost", "unsent"]:
         """See Testbed. The queue behind a tap belongs to the guest."""
-        return "lost" if self.topology.shape.host_endpoints == TAPS else "unsent"
+        return "lost" if self.topology.shape.host_endpoint_device_type == TAPS else "unsent"
 
     def load_cpus_in_endpoint_numbering(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Testbed. A guest has its vCPUs, an endpoint on the host all CPUs.
@@ -179,7 +179,7 @@ class GuestTestbed:
         """
         own, host_cpus = frozenset(range(self.topology.shape.vcpus)), self.online_cpus
         pin = str(VCPU_PIN.read_level(factors))
-        if self.topology.shape.host_endpoints == TAPS and pin != cpu_pinning.ANY:
+        if self.topology.shape.host_endpoint_device_type == TAPS and pin != cpu_pinning.ANY:
             vcpus = cpu_pinning.assign_vcpu_cpus(pin, self._find_threads(), self.online_cpus)
             pinned = frozenset[int]().union(*(cpus for each in vcpus.values() for cpus in each))
             host_cpus = self.online_cpus - pinned or self.online_cpus
@@ -217,7 +217,7 @@ class GuestTestbed:
                 lambda: close_guests(self.running),
                 *(agent.close for agent in self.agents.values()),
                 self.link.close,
-                lambda: registry.remove_testbed(self.topology.testbed_name),
+                lambda: registry.remove_testbed_and_list_remaining_groups(self.topology.testbed_name),
             )
         )
 
@@ -271,8 +271,8 @@ class GuestTestbed:
         adapter = self.topology.shape.adapter
         return [
             path_probe.Hop(
-                f"{guest.name} {nic.interface} ({adapter})",
-                partial(self._read_guest_mtu, guest.name, nic.interface),
+                f"{guest.name} {nic.guest_interface} ({adapter})",
+                partial(self._read_guest_mtu, guest.name, nic.guest_interface),
             )
             for nic in guest.nics
         ]

@@ -61,7 +61,7 @@ class GuestShape:
     """The host's interface whose virtual functions the guests get; empty for none."""
     vsock: bool = False
     """Whether guests have VSOCK to the host."""
-    host_endpoints: str = PORTS
+    host_endpoint_device_type: str = PORTS
     """What the host's endpoints of a forwarding guest are: `ports` or `taps`."""
     delay_line: bool = False
     """Whether the link between the switches is a delay line: two taps that an agent joins."""
@@ -88,10 +88,10 @@ class GuestShape:
 class Nic:
     """One adapter of a guest."""
 
-    interface: str
+    guest_interface: str
     mac: str
-    addresses: tuple[str, ...]
-    port: NetDevice
+    addresses_with_prefix_length: tuple[str, ...]
+    host_device: NetDevice
     """The host's interface to which it is connected."""
     vswitch: str
     """The virtual switch of that port; empty if the port itself is an endpoint."""
@@ -111,10 +111,10 @@ class Guest:
         """Return its adapters in the form of endpoints with knobs."""
         return tuple(
             Endpoint(
-                self.name if len(self.nics) == 1 else f"{self.name} {nic.interface}",
+                self.name if len(self.nics) == 1 else f"{self.name} {nic.guest_interface}",
                 self.side,
                 self.pair,
-                nic.interface,
+                nic.guest_interface,
                 "",
                 "",
             )
@@ -199,7 +199,7 @@ class GuestTopology:
         """
         if self.shape.role == ROUTER:
             forwarder = next(guest for guest in self.guests if guest.pair == endpoint.pair)
-            return forwarder.name, forwarder.nics["ab".index(endpoint.side)].interface
+            return forwarder.name, forwarder.nics["ab".index(endpoint.side)].guest_interface
         peer = next(e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
         return peer.device if isinstance(peer, Vm) else (peer.name, peer.interface)
 
@@ -297,7 +297,7 @@ def _make_forwarding_topology(
             )
             addresses = (f"{router}/{length}", f"{router6}/{length6}", ROUTER_LINK_LOCAL) if is_router else ()
             port = _make_vswitch_port(shape, switch, f"{forwarder}{side}", vswitch, forwarder)
-            if shape.host_endpoints == TAPS:
+            if shape.host_endpoint_device_type == TAPS:
                 port, vswitch = (
                     NetDevice(f"tap of {forwarder}", namespace_name(testbed_name, own_name), VM_INTERFACE),
                     "",
@@ -305,14 +305,14 @@ def _make_forwarding_topology(
             own_mac = guest_mac(2 + number, pair, number - 1)
             nics.append(Nic(f"eth{number - 1}", own_mac, addresses, port, vswitch))
         guests.append(Guest(forwarder, "", pair, tuple(nics)))
-        if shape.host_endpoints == TAPS:
+        if shape.host_endpoint_device_type == TAPS:
             ports.append(())
             continue
         first, last = (
             _make_vswitch_port(shape, switch, f"{side}{pair}", nic.vswitch)
             for side, nic in zip("ab", nics, strict=True)
         )
-        ports.append((first, nics[0].port, nics[1].port, last))
+        ports.append((first, nics[0].host_device, nics[1].host_device, last))
     vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics if nic.vswitch))
     return GuestTopology(
         testbed_name, shape, tuple(guests), tuple(endpoints), switch, vswitches, (), tuple(ports)

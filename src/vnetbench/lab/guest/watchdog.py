@@ -21,7 +21,7 @@ class _WatchedGuest:
     consecutive_silent_checks: int = 0
 
 
-class Watchdog:
+class HungGuestKiller:
     """Checks guests periodically in a thread of its own. Close it after use."""
 
     def __init__(self) -> None:

@@ -145,7 +145,7 @@ def new_folder_name(user: str) -> str:
     return f"{FOLDER_PREFIX}-{safe or 'user'}-{secrets.token_hex(6)}"
 
 
-def install_agent(machine: Machine, folder_name: str) -> str:
+def install_agent_in_new_folder(machine: Machine, folder_name: str) -> str:
     """Install the agent into a new folder, check it by its hash, and return the folder's path.
 
     Raises:

@@ -82,7 +82,7 @@ def list_agent_folder_records() -> list[AgentFolderRecord]:
     return found
 
 
-def clean_host(record: AgentFolderRecord) -> None:
+def restore_host_and_remove_agent_folder(record: AgentFolderRecord) -> None:
     """Connect to the host, restore its settings and remove the folder; raises BenchError if that fails."""
     if record.destination:
         machine: ssh.Machine = ssh.connect(record.host, record.destination, record.testbed)

@@ -92,7 +92,7 @@ class HostsTestbed:
         for setting in wanted:
             if not setting.matches(before[setting.endpoint.name].get(setting.knob)):
                 self._check_can_set_and_undo(setting)
-        found = knobs.apply_settings(wanted, self.endpoints, self.agents)
+        found = knobs.apply_settings_and_read_knobs(wanted, self.endpoints, self.agents)
         knobs.check_settings(wanted, found)
         ip_version = self._resolve_ip_version(factors)
         mtus = {name: int(values["mtu"]) for name, values in found.items()}
@@ -118,7 +118,7 @@ class HostsTestbed:
         """See Testbed. This lab has none."""
         return {}
 
-    def reset_delay_line_counters(self) -> None:
+    def reset_delay_line_counters_and_seeds(self) -> None:
         """See Testbed. This lab has none."""
 
     def read_delay_line_counters(self) -> list[dict[str, Any]]:
@@ -237,7 +237,7 @@ class HostsLab:
         for record in leftovers.list_agent_folder_records():
             if record.is_own and record.testbed.startswith(name_prefix):
                 with suppress(BenchError):
-                    leftovers.clean_host(record)
+                    leftovers.restore_host_and_remove_agent_folder(record)
 
     def _connect_all(self, testbed_name: str) -> HostsTestbed:
         connecting: list[Future[ConnectedHost]] = []
@@ -316,7 +316,7 @@ def connect_host(spec: HostSpec, testbed_name: str, purpose: str) -> ConnectedHo
         )
         # Record ours first: of two benches that start at once, at least one sees the other's record.
         _remove_earlier_agent_folders(machine, record)
-        folder = deployment.install_agent(machine, record.folder)
+        folder = deployment.install_agent_in_new_folder(machine, record.folder)
         agent = _start_agent(machine, folder)
         return ConnectedHost(spec, machine, survey, record, agent)
     except BaseException:

@@ -53,7 +53,7 @@ class DelayLines:
         """
         parameters = {
             "delay_us": round(impairments.delay_s * 1e6, 3),
-            "jitter_us": round(impairments.jitter_s * 1e6, 3),
+            "jitter_us": round(impairments.max_jitter_s * 1e6, 3),
             "loss": impairments.loss_ratio,
             "reorder": impairments.reordering_ratio,
         }

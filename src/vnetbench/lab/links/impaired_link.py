@@ -58,7 +58,7 @@ class ImpairedLink:
     def set_delay_for_path_proof(self, factors: Mapping[str, Level]) -> None:
         """Set only the delay, for the path proof; call it before links are shaped."""
         if _has_impairment_factors(factors):
-            self._set_impairments(Impairments(requested_impairments(factors).delay_s))
+            self._set_and_verify_impairments(Impairments(requested_impairments(factors).delay_s))
 
     def prove_and_impair(
         self,
@@ -91,7 +91,7 @@ class ImpairedLink:
         if not _has_impairment_factors(factors):
             return {**effective, **proved}
         check_round_trips_match_delay(proved["path_rtt_us"], requested.delay_s, self._error_location())
-        levels = self._set_impairments(requested).as_levels()
+        levels = self._set_and_verify_impairments(requested).as_levels()
         backend = NO_IMPAIRMENT if requested == Impairments() else self._backend().name
         requested_levels = {name: level for name, level in levels.items() if name in factors}
         return {**effective, **proved, **requested_levels, "link_impairment_backend": backend}
@@ -99,7 +99,7 @@ class ImpairedLink:
     def reset_counters_and_seeds(self) -> None:
         """Reset the delay lines' counters and seeds by setting the current impairments again."""
         if self._delay_lines and self._current is not None:
-            self._set_impairments(self._current)
+            self._set_and_verify_impairments(self._current)
 
     def read_counters(self) -> list[dict[str, Any]]:
         """Return the settings and counters of each delay line (`delay_line.read`), if there are any."""
@@ -121,7 +121,7 @@ class ImpairedLink:
         ends = [device.display_name for each in self._network.delay_lines for device in each.devices]
         return " > ".join(ends or [device.display_name for device in self._network.netem_devices])
 
-    def _set_impairments(self, requested: Impairments) -> Impairments:
+    def _set_and_verify_impairments(self, requested: Impairments) -> Impairments:
         effective = self._backend().set_impairments(requested)
         for (factor, level), value in zip(
             requested.as_levels().items(), effective.as_levels().values(), strict=True

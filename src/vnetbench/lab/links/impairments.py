@@ -28,7 +28,7 @@ class Impairments:
     """What a link does to each packet in each direction."""
 
     delay_s: float = 0.0
-    jitter_s: float = 0.0
+    max_jitter_s: float = 0.0
     loss_ratio: float = 0.0
     reordering_ratio: float = 0.0
 
@@ -41,7 +41,7 @@ class Impairments:
         """Return the impairments as levels of their factors."""
         return {
             LINK_DELAY.name: self.delay_s or NO_IMPAIRMENT,
-            LINK_JITTER.name: self.jitter_s or NO_IMPAIRMENT,
+            LINK_JITTER.name: self.max_jitter_s or NO_IMPAIRMENT,
             LINK_LOSS.name: self.loss_ratio,
             LINK_REORDERING.name: self.reordering_ratio,
         }

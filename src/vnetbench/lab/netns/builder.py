@@ -71,7 +71,7 @@ def build_network(topology: NetnsTopology, start_delay_lines: Callable[[], None]
     elif not topology.delay_lines:
         _connect_directly(topology)
     for vm in topology.endpoints:
-        assign_addresses(vm)
+        configure_vm_network(vm)
     if vswitch == ROUTER:
         router.assign_addresses(topology)
         if netlink.run_in_namespace(topology.switch_namespace, _kernel_has_ipv6):
@@ -86,7 +86,7 @@ def add_namespace(name: str, settings: Mapping[str, str] = VM_IPV6_SYSCTLS) -> N
         _set_link_up(ipr, "lo")
 
 
-def assign_addresses(vm: Vm) -> None:
+def configure_vm_network(vm: Vm) -> None:
     """Set a VM's vNIC up and assign its addresses and default routes."""
     with netlink.open_in_namespace(vm.namespace) as ipr:
         index = netlink.interface_index(ipr, vm.interface)
@@ -160,7 +160,7 @@ def set_network_mtu(network: SwitchNetwork, mtu: int, *, only_raise: bool = Fals
                 ipr.link("set", index=index, mtu=mtu)
 
 
-def read_network_mtu(network: SwitchNetwork) -> int | None:
+def read_smallest_mtu_between_vnics(network: SwitchNetwork) -> int | None:
     """Return the smallest MTU between the vNICs; None if there is nothing between them."""
     devices = {d for ports in network.ports_by_pair for d in ports}
     links = {namespace: netlink.read_link_mtus(namespace) for namespace in {d.namespace for d in devices}}
@@ -183,7 +183,7 @@ def _connect_directly(topology: NetnsTopology) -> None:
 def _connect_with_bridges(topology: NetnsTopology, switch: IPRoute) -> None:
     bridges = add_bridges(switch, topology.vswitches)
     if topology.uplink_ends:
-        add_uplink(switch, topology, bridges)
+        add_uplink_between_bridges(switch, topology, bridges)
     for vm in topology.endpoints:
         add_vm_port(switch, vm, bridges[_vswitch_for(topology, vm)])
 
@@ -197,7 +197,7 @@ def add_bridges(switch: IPRoute, names: Iterable[str]) -> dict[str, int]:
     return {name: _set_link_up(switch, name) for name in names}
 
 
-def add_uplink(switch: IPRoute, network: SwitchNetwork, bridges: Mapping[str, int]) -> None:
+def add_uplink_between_bridges(switch: IPRoute, network: SwitchNetwork, bridges: Mapping[str, int]) -> None:
     """Add the uplink between two bridges."""
     add_switch_link(switch, network)
     for device, bridge in zip(network.uplink_ends, bridges.values(), strict=True):

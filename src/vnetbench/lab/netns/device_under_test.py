@@ -88,7 +88,7 @@ def device_ports(topology: NetnsTopology) -> list[Endpoint]:
     return [Endpoint(labels[e.name], "", e.pair, e.name, "", "") for e in topology.endpoints]
 
 
-def napi_threads_for_observer(topology: NetnsTopology) -> list[dict[str, object]]:
+def napi_threads_of_ports_and_vms(topology: NetnsTopology) -> list[dict[str, object]]:
     """Return the NAPI threads of the device's ports (`a1 switch0`) and of the VMs (`b1 sink0`).
 
     They have the form that the observer watches. Without threaded NAPI the list is empty, and the CPU that
@@ -131,7 +131,7 @@ def configure_for_frames(
     # A macvlan has no NAPI: its parent hands it packets on the sender's CPU.
     vms = [] if topology.shape.vswitch == MACVLAN else list(topology.endpoints)
     offload_settings = _offload_settings(ports, FRAME_OFFLOADS)
-    offloads = knobs.apply_settings(offload_settings, ports, agents)
+    offloads = knobs.apply_settings_and_read_knobs(offload_settings, ports, agents)
     knobs.check_settings(offload_settings, offloads)
     sinks = _assign_sink_cpus(vms, factors, partition)
     # Softirqs precede processes, so their threads do too, except before Open vSwitch, a process itself.
@@ -143,13 +143,13 @@ def configure_for_frames(
         vms, {vm.name: sinks.get(vm.name, frozenset()) for vm in vms}, factors, has_priority=True
     )
     try:
-        values = knobs.apply_settings(settings, [*vms, *ports], agents)
+        values = knobs.apply_settings_and_read_knobs(settings, [*vms, *ports], agents)
         knobs.check_settings(settings, values)
     except TreatmentRefused as refused:
         raise DeviceCpusUnavailable(refused.what, where=refused.where, fix=refused.fix) from refused
     anywhere = frozenset[int]().union(*partition.tester_cpus_by_endpoint.values())
     pinned_cpus = {str(values[port.name]["napi_cpus"]) for port in ports} | {
-        threads.pin_thread(thread, partition.device_cpus or anywhere, "Open vSwitch")
+        threads.pin_thread_and_read_cpu_list(thread, partition.device_cpus or anywhere, "Open vSwitch")
         for thread in open_vswitch.switch_threads(topology)
     }
     return {

@@ -33,11 +33,13 @@ def set_treatment_knobs(
     mtu = _requested_network_mtu(factors, spec)
     if mtu is not None:
         builder.set_network_mtu(network, mtu, only_raise=True)
-    values = knobs.apply_settings(settings, endpoints, agents, _fix_by_knob_with_mtu_limit(factors, mtu))
+    values = knobs.apply_settings_and_read_knobs(
+        settings, endpoints, agents, _fix_by_knob_with_mtu_limit(factors, mtu)
+    )
     if mtu is not None:
         builder.set_network_mtu(network, mtu)
     shaped = _shape_links(factors, spec, network)
-    found_mtu = builder.read_network_mtu(network)
+    found_mtu = builder.read_smallest_mtu_between_vnics(network)
     knobs.check_settings(settings, values)
     if None not in (mtu, found_mtu) and found_mtu != mtu:
         raise TreatmentRefused(

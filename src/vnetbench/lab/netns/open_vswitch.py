@@ -44,7 +44,7 @@ def start_switch(topology: NetnsTopology) -> None:
         BenchError: if a part is missing or does not start.
     """
     installed_version()
-    folder = registry.testbed_folder(topology.testbed_name)
+    folder = registry.ensure_testbed_folder(topology.testbed_name)
     database, socket = folder / "ovs.db", folder / "ovs.sock"
     _run_tool([_find_program(TOOL), "create", str(database), str(SCHEMA_FILE)])
     _start_daemon(topology, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])

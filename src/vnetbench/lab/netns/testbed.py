@@ -25,7 +25,7 @@ from vnetbench.lab.netns.topology import (
     make_topology,
     observed_devices,
 )
-from vnetbench.study.factors.stream_counts import count_vm_threads
+from vnetbench.study.factors.stream_counts import count_load_threads_per_vm
 from vnetbench.study.factors.testbed_factors import (
     AUTO,
     CPU_QUOTA,
@@ -83,7 +83,7 @@ class NetnsTestbed:
             pids = control_groups.agent_pids(self.endpoints, self.agents)
             quotas = control_groups.assign_vm_quotas(factors[CPU_QUOTA.name], self.endpoints)
             effective[CPU_QUOTA.name] = control_groups.set_quota_of_each_vm(
-                self.topology.testbed_name, pids, quotas, count_vm_threads(factors)
+                self.topology.testbed_name, pids, quotas, count_load_threads_per_vm(factors)
             )
         if self._sends_frames:
             effective |= device_under_test.configure_for_frames(
@@ -129,7 +129,7 @@ class NetnsTestbed:
         """See Testbed. Includes the threads of Open vSwitch, of delay lines, and for frames those of NAPI."""
         interfaces, threads_besides_switch = observed_devices(self.topology), self.link.observer_threads()
         if self._sends_frames:
-            threads_besides_switch += device_under_test.napi_threads_for_observer(self.topology)
+            threads_besides_switch += device_under_test.napi_threads_of_ports_and_vms(self.topology)
         if not interfaces:
             return {"threads": threads_besides_switch} if threads_besides_switch else None
         threads = open_vswitch.switch_threads(self.topology)
@@ -146,7 +146,7 @@ class NetnsTestbed:
         """See Testbed. This lab has none."""
         return {}
 
-    def reset_delay_line_counters(self) -> None:
+    def reset_delay_line_counters_and_seeds(self) -> None:
         """See Testbed."""
         self.link.reset_counters_and_seeds()
 
@@ -202,7 +202,7 @@ class NetnsTestbed:
             (
                 *(agent.close for agent in self.agents.values()),
                 self.link.close,
-                lambda: registry.remove_testbed(self.topology.testbed_name),
+                lambda: registry.remove_testbed_and_list_remaining_groups(self.topology.testbed_name),
             )
         )
 
@@ -232,7 +232,7 @@ class NetnsLab:
         """See Lab."""
         for left in registry.list_registered_and_leftover_testbeds():
             if left.name.startswith(name_prefix):
-                registry.remove_testbed(left.name)
+                registry.remove_testbed_and_list_remaining_groups(left.name)
 
 
 def create_testbed(name: str, shape: NetnsShape, purpose: str) -> NetnsTestbed:

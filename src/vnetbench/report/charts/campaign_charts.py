@@ -19,13 +19,17 @@ from vnetbench.report.charts.chart_specs import (
     metric_spec,
 )
 from vnetbench.report.charts.factor_layout import FactorLayout, lay_out_factors
-from vnetbench.report.charts.file_comparison import published_charts
+from vnetbench.report.charts.file_comparison import charts_of_published_table
 from vnetbench.report.charts.frame_charts import (
     frame_size_chart,
     is_frame_rate_by_size,
     published_and_additional_charts,
 )
-from vnetbench.report.charts.trial_specs import latency_spec, time_series_spec, trial_deviation_spec
+from vnetbench.report.charts.trial_specs import (
+    latency_by_percentile_spec,
+    time_series_spec,
+    trial_deviation_spec,
+)
 from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES, WORKLOADS
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
@@ -57,14 +61,14 @@ def main_charts(summary: CampaignSummary) -> list[Chart]:
 
     Two numeric factors add a heat map.
     """
-    if summary.reference_table is not None:
-        return published_charts(summary)[:1]
+    if summary.represented_table is not None:
+        return charts_of_published_table(summary)[:1]
     if not measured_metrics(summary.treatments):
         return []
     layout = lay_out_factors(summary)
     metric = summary.deciding_metric
     charts = [_metric_chart(summary, layout, metric)]
-    if layout.heat_factor:
+    if layout.heat_map_y_factor:
         share = format_exact_share(summary.required_precision.confidence)
         caption = f"Medians of the trials with {share} confidence intervals."
         spec = heat_map_spec(summary, layout, metric)
@@ -74,8 +78,8 @@ def main_charts(summary: CampaignSummary) -> list[Chart]:
 
 def other_metric_charts(summary: CampaignSummary) -> list[Chart]:
     """Return a chart per other metric, most useful first and always-zero metrics last."""
-    if summary.reference_table is not None:
-        return published_charts(summary)[1:]
+    if summary.represented_table is not None:
+        return charts_of_published_table(summary)[1:]
     layout = lay_out_factors(summary)
     measured = measured_metrics(summary.treatments)
     metrics = [name for name in _CHARTED_METRICS if name in measured and name != summary.deciding_metric]
@@ -113,11 +117,17 @@ def _latency_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[
     title = workload.latency_title
     caption = (
         f"{title} percentiles of all trials of a treatment, without the warm-up. "
-        f"Each line ends where a single {workload.measured_unit_noun} remains."
+        f"Each line ends where a single {workload.counted_unit_noun} remains."
     )
     if any(treatment.idle_latency_histogram for treatment in summary.treatments):
         caption += " Before the load starts, the trial sends the same requests without the load."
-    yield Chart("latency-percentiles", f"{title} by percentile", caption, latency_spec(rows, title), rows)
+    yield Chart(
+        "latency-percentiles",
+        f"{title} by percentile",
+        caption,
+        latency_by_percentile_spec(rows, title),
+        rows,
+    )
 
 
 def _trial_deviation_charts(summary: CampaignSummary) -> Iterator[Chart]:

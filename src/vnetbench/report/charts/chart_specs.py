@@ -43,9 +43,9 @@ def heat_map_spec(summary: CampaignSummary, layout: FactorLayout, metric: str) -
     Raises:
         ValueError: The layout has no two numeric factors.
     """
-    if layout.x_factor is None or layout.heat_factor is None:
+    if layout.x_factor is None or layout.heat_map_y_factor is None:
         raise ValueError("a heat map needs two numeric factors")
-    x_texts, y_texts = _level_texts(layout.x_factor), _level_texts(layout.heat_factor)[::-1]
+    x_texts, y_texts = _level_texts(layout.x_factor), _level_texts(layout.heat_map_y_factor)[::-1]
     values = [row["value"] for row in metric_rows(summary, layout, metric) if row["kind"] == "estimate"]
     measured = [value for value in values if value is not None and value > 0]
     is_logarithmic = bool(measured) and max(measured) / min(measured) > _MAX_LINEAR_COLOUR_RATIO
@@ -61,7 +61,7 @@ def heat_map_spec(summary: CampaignSummary, layout: FactorLayout, metric: str) -
     y = alt.Y(
         "series:O",
         sort=y_texts,
-        title=factor_title(layout.heat_factor.name),
+        title=factor_title(layout.heat_map_y_factor.name),
         scale=alt.Scale(paddingInner=0.05),
     )
     rows = alt.Chart(DATASET).transform_filter("datum.kind == 'estimate'")
@@ -233,7 +233,7 @@ def _series_channel_options(layout: FactorLayout) -> dict[str, Any]:
 def _facet_by_panel(
     layers: alt.LayerChart | alt.FacetChart, summary: CampaignSummary, layout: FactorLayout
 ) -> alt.TopLevelMixin:
-    others = [factor for factor in layout.panel_factors if factor is not layout.heat_factor]
+    others = [factor for factor in layout.panel_factors if factor is not layout.heat_map_y_factor]
     if not others:
         return layers
     names = panel_labels(summary, layout)

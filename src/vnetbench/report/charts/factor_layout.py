@@ -27,7 +27,7 @@ class FactorLayout:
     """The factor with a line, or a row of dots, per level."""
     panel_factors: tuple[FactorLevels, ...]
     """The other factors: each combination of their levels is a panel, or a row of a dot plot."""
-    heat_factor: FactorLevels | None
+    heat_map_y_factor: FactorLevels | None
     """The factor on the y axis of a heat map; None without a heat map."""
 
 
@@ -58,7 +58,7 @@ def choose_x_factor(varying: Sequence[FactorLevels]) -> FactorLevels | None:
     return next(iter(_rank_x_candidates(varying)), None)
 
 
-def is_numeric(factor: FactorLevels) -> bool:
+def is_numeric_except_one_word(factor: FactorLevels) -> bool:
     """Return whether the levels are numbers, with at most one word such as `auto` or `none`."""
     words = sum(isinstance(level, str) for level in factor.levels)
     return words <= 1 and len(factor.levels) > words
@@ -94,7 +94,7 @@ def _keep_levels_of_treatments(summary: CampaignSummary, factor: FactorLevels) -
 def _rank_x_candidates(varying: Sequence[FactorLevels]) -> list[FactorLevels]:
     """Return the factors that fit an axis, the best candidate for the x axis first."""
     return sorted(
-        (factor for factor in varying if is_numeric(factor) and len(factor.levels) > 2),
+        (factor for factor in varying if is_numeric_except_one_word(factor) and len(factor.levels) > 2),
         key=_x_axis_sort_key,
     )
 

@@ -107,15 +107,15 @@ def compare_files(summaries: Sequence[CampaignSummary]) -> FileComparison | None
     return FileComparison(files, main_charts, other_charts, tuple(notes))
 
 
-def published_charts(summary: CampaignSummary) -> list[Chart]:
+def charts_of_published_table(summary: CampaignSummary) -> list[Chart]:
     """Return a chart for each metric of a published table, its own metric first.
 
     Raises:
         ValueError: The summary is not a published table.
     """
-    if summary.reference_table is None:
+    if summary.represented_table is None:
         raise ValueError(f"{summary.path} is not a published table")
-    files, factors = [(summary.path, summary)], summary.reference_table.required_factors
+    files, factors = [(summary.path, summary)], summary.represented_table.required_factors
     other_metrics = [n for n in measured_metrics(summary.treatments) if n != summary.deciding_metric]
     groups = [
         _collect_treatments_with_metric(files, name, factors)
@@ -126,7 +126,7 @@ def published_charts(summary: CampaignSummary) -> list[Chart]:
 
 def _display_names_of_files(summaries: Sequence[CampaignSummary]) -> list[str]:
     """Return file names; paths if names are equal, and numbered paths if a file appears twice."""
-    file_names = [each.path if each.reference_table else Path(each.path).name for each in summaries]
+    file_names = [each.path if each.represented_table else Path(each.path).name for each in summaries]
     names = [
         name if file_names.count(name) == 1 else each.path
         for name, each in zip(file_names, summaries, strict=True)
@@ -168,7 +168,7 @@ def _compare_same_workload(
 
 def _metrics_of_several_files(summaries: Sequence[CampaignSummary]) -> list[str]:
     """Return the metrics of at least two files, the first measured campaign's deciding metric first."""
-    measured = (each.deciding_metric for each in summaries if each.reference_table is None)
+    measured = (each.deciding_metric for each in summaries if each.represented_table is None)
     deciding_metric = next(measured, summaries[0].deciding_metric)
     metrics_by_file = [set(measured_metrics(summary.treatments)) for summary in summaries]
     all_metrics = measured_metrics([t for summary in summaries for t in summary.treatments])
@@ -264,7 +264,7 @@ def _comparison_chart(group: _ComparedMetric, panel_keys: Sequence[PanelKey]) ->
         x_factor=group.x_factor,
         panels=tuple(_panel_name(group, key) for key in drawn_keys),
         files=files,
-        is_published=tuple(summaries[name].reference_table is not None for name in files),
+        is_published=tuple(summaries[name].represented_table is not None for name in files),
     )
     title = metric_heading(group.metric, scale)
     caption = " ".join(_caption_sentences([summaries[name] for name in files], rows))
@@ -272,15 +272,16 @@ def _comparison_chart(group: _ComparedMetric, panel_keys: Sequence[PanelKey]) ->
 
 
 def _caption_sentences(summaries: Sequence[CampaignSummary], rows: Sequence[ChartRow]) -> Iterator[str]:
-    measured = [each for each in summaries if each.reference_table is None]
+    measured = [each for each in summaries if each.represented_table is None]
     shares = sorted({format_exact_share(each.required_precision.confidence) for each in measured})
     if shares:
         yield f"A circle is the median of the trials with its {' or '.join(shares)} confidence interval."
     if any(row["kind"] == "mode" for row in rows):
         yield "Two diamonds show two modes, with their shares of the trials."
     for summary in summaries:
-        if summary.reference_table is not None:
-            yield f"A triangle is a value of {summary.reference_table.title}. {table_values_legend(summary)}"
+        if summary.represented_table is not None:
+            title = summary.represented_table.title
+            yield f"A triangle is a value of {title}. {table_values_legend(summary)}"
     yield from dict.fromkeys(
         f"{Path(each.path).name}: {warning}" for each in summaries for warning in emulation_warnings(each)
     )

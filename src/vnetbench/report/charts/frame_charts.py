@@ -14,7 +14,7 @@ from vnetbench.report.charts.frame_rows import (
     SHARE_OF_STEPS_IN_LOSS_CURVE_BAND,
     burst_loss_rows,
     frame_size_rows_and_y_max,
-    loss_curve_rows_and_load_scale,
+    loss_curve_rows_and_load_unit,
     outstanding_frames_rows,
     published_comparison_rows_and_heading,
     search_step_rows,
@@ -33,14 +33,16 @@ from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES, WORKLOADS
 from vnetbench.wording.estimate_text import choose_metric_scale, metric_heading
 from vnetbench.wording.factor_text import format_count_with_noun
 
-_FRAME_RATE_METRICS = (*THROUGHPUT_METRIC_NAMES, "forwarding_rate_fps", "max_forwarding_rate_fps")
+_METRICS_LIMITED_BY_LINE_RATE = (*THROUGHPUT_METRIC_NAMES, "forwarding_rate_fps", "max_forwarding_rate_fps")
 """Metrics that the line rate limits."""
 
 
 def is_frame_rate_by_size(layout: FactorLayout, metric: str) -> bool:
     """Return whether the metric is a frame rate and the frame size is on the x axis."""
     x_factor = layout.x_factor
-    return metric in _FRAME_RATE_METRICS and x_factor is not None and x_factor.name == FRAME_SIZE.name
+    return (
+        metric in _METRICS_LIMITED_BY_LINE_RATE and x_factor is not None and x_factor.name == FRAME_SIZE.name
+    )
 
 
 def frame_size_chart(summary: CampaignSummary, layout: FactorLayout, metric: str) -> Chart:
@@ -110,7 +112,7 @@ def _burst_loss_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterat
 
 
 def _loss_curve_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
-    rows, scale = loss_curve_rows_and_load_scale(summary, layout)
+    rows, scale = loss_curve_rows_and_load_unit(summary, layout)
     if rows:
         trials = format_count_with_noun(
             sum(treatment.trial_count for treatment in summary.treatments), "trial"

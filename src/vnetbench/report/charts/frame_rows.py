@@ -107,7 +107,7 @@ def search_step_rows(summary: CampaignSummary, layout: FactorLayout) -> SearchSt
     rows = [
         {"treatment": _treatment_label(layout, treatment), **row}
         for treatment in selected
-        for row in _search_step_rows_of_treatment(treatment, scale.divisor)
+        for row in _search_chart_rows_of_treatment(treatment, scale.divisor)
     ]
     if len(searched) == len(selected):
         return SearchStepRows(rows, scale, "")
@@ -131,7 +131,7 @@ def step_rows_near_throughput(rows: Sequence[ChartRow]) -> list[ChartRow]:
     return zoomed
 
 
-def loss_curve_rows_and_load_scale(
+def loss_curve_rows_and_load_unit(
     summary: CampaignSummary, layout: FactorLayout
 ) -> tuple[list[ChartRow], Scale]:
     """Return a row of kind `step` for each load of each trial's loss curve, and the unit of loads."""
@@ -166,10 +166,10 @@ def outstanding_frames_rows(summary: CampaignSummary, layout: FactorLayout) -> l
     for treatment in summary.treatments:
         name = _treatment_label(layout, treatment)
         for point in treatment.points:
-            count = len(point.outstanding_frames)
+            count = len(point.outstanding_frames_at_interval_ends)
             for index in _evenly_spaced_sample_indices(count):
                 time_s = round_for_chart((index + 1) / count * point.duration_s)
-                outstanding = point.outstanding_frames[index]
+                outstanding = point.outstanding_frames_at_interval_ends[index]
                 rows.append(
                     {
                         "treatment": name,
@@ -188,7 +188,8 @@ def published_comparison_rows_and_heading(comparison: PublishedComparison) -> tu
     for treatment in comparison.treatments:
         sources = [("measured", "", treatment.measured_by_direction)]
         sources += [
-            ("published", setting, ranges) for setting, ranges in treatment.published_by_setting.items()
+            ("published", setting, ranges)
+            for setting, ranges in treatment.published_by_non_factor_cells.items()
         ]
         for origin, setting, ranges in sources:
             for direction, value_range in ranges.items():
@@ -294,7 +295,7 @@ def _offered_load_fps(step: StepRecord) -> float:
     return step.sent / step.duration_s / int(str(step.details["direction_count"]))
 
 
-def _search_step_rows_of_treatment(treatment: TreatmentSummary, divisor: float) -> Iterator[ChartRow]:
+def _search_chart_rows_of_treatment(treatment: TreatmentSummary, divisor: float) -> Iterator[ChartRow]:
     for trial, step in _trial_numbers_and_steps(treatment, SEARCH_STEP, GENERATOR_STEP):
         yield _step_row(trial, step, _offered_load_fps(step) / divisor)
     for point in treatment.points:

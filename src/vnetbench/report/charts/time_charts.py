@@ -8,7 +8,11 @@ import altair as alt
 
 from vnetbench.estimate.evidence.time_accounting.time_uses import TIME_USES
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.estimate.treatment_time import TreatmentTimeShares, campaign_time_shares, time_unit_noun
+from vnetbench.estimate.treatment_time import (
+    TreatmentTimeShares,
+    campaign_time_shares,
+    request_or_stream_noun,
+)
 from vnetbench.report.charts.axes import panel_width_px, panels_per_row
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import ChartRow
@@ -55,7 +59,7 @@ def time_chart(summary: CampaignSummary) -> Chart | None:
 
 
 def time_bars_of_finding(
-    summary: CampaignSummary, treatments: Sequence[TreatmentSummary], name: str
+    summary: CampaignSummary, treatments: Sequence[TreatmentSummary], chart_name: str
 ) -> Chart | None:
     """Return a small chart of some treatments; None if none of them has time evidence.
 
@@ -72,17 +76,17 @@ def time_bars_of_finding(
     layers = _stacked_time_bars(labels, _time_use_colours(rows, columns=1), has_labels=len(labels) > 1)
     caption = f"{labels[0]}: the mean of the trials." if len(labels) == 1 else "Means of the trials."
     spec = to_spec(layers.properties(width=_FINDING_BAR_WIDTH_PX))
-    return Chart(name, _time_chart_title(summary), capitalize_sentence(caption), spec, rows)
+    return Chart(chart_name, _time_chart_title(summary), capitalize_sentence(caption), spec, rows)
 
 
 def _time_chart_title(summary: CampaignSummary) -> str:
-    return f"Where the time of a {time_unit_noun(summary)} goes"
+    return f"Where the time of a {request_or_stream_noun(summary)} goes"
 
 
 def _time_chart_caption(
     summary: CampaignSummary, items: Sequence[TreatmentTimeShares], bars: TimeBarLayout
 ) -> str:
-    noun = time_unit_noun(summary)
+    noun = request_or_stream_noun(summary)
     sentences = [
         f"Each bar is the whole time of a {noun} in one treatment: the mean of its trials.",
         "Its longest segment takes most of the time. Blue is the sender, orange the receiver, green the "

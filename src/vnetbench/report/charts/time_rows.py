@@ -9,7 +9,7 @@ from vnetbench.estimate.evidence.time_accounting.account import TimeShares
 from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, SENDER, TIME_USES
 from vnetbench.estimate.treatment_time import MIN_NAMED_SHARE, TreatmentTimeShares, named_time_uses
 from vnetbench.report.charts.chart_rows import ChartRow, round_for_chart
-from vnetbench.report.charts.factor_layout import FactorLayout, is_numeric
+from vnetbench.report.charts.factor_layout import FactorLayout, is_numeric_except_one_word
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.factor_text import capitalize_sentence, factor_names, level_text, treatment_phrase
 
@@ -66,12 +66,12 @@ class TimeBarLayout:
 
 def lay_out_time_bars(layout: FactorLayout) -> TimeBarLayout:
     """Give the factor of the x axis a bar per level, or without one the factor with the most levels."""
-    bars = layout.x_factor or max(layout.varying, key=_bar_factor_rank, default=None)
+    bars = layout.x_factor or max(layout.varying, key=_rank_as_bar_factor, default=None)
     return TimeBarLayout(bars, tuple(factor for factor in layout.varying if factor is not bars))
 
 
-def _bar_factor_rank(factor: FactorLevels) -> tuple[int, bool]:
-    return len(factor.levels), is_numeric(factor)
+def _rank_as_bar_factor(factor: FactorLevels) -> tuple[int, bool]:
+    return len(factor.levels), is_numeric_except_one_word(factor)
 
 
 def shown_time_uses(items: Sequence[TreatmentTimeShares]) -> list[str]:

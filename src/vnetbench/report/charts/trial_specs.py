@@ -107,7 +107,7 @@ def time_series_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
     return to_spec(facet_by_treatment(layers, names, columns=3).resolve_scale(y="independent"))
 
 
-def latency_spec(chart_rows: Sequence[ChartRow], noun: str) -> VegaSpec:
+def latency_by_percentile_spec(chart_rows: Sequence[ChartRow], noun: str) -> VegaSpec:
     """Return the latency by percentile with a line per treatment.
 
     At each grid line, a tenth as many values lie beyond as at the one to its left.

@@ -131,7 +131,7 @@ def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
         ],
         "notes": list(treatment.notes),
         "trials": [_trial_fields(point) for point in treatment.points],
-        "stopped_search": _null_for_infinite(treatment.stopped_search),
+        "stopped_search": _null_for_infinite(treatment.stopped_search_result),
     }
 
 
@@ -186,7 +186,7 @@ def _published_comparison_fields(comparison: PublishedComparison | None) -> Json
                 "measured": _direction_fields(each.measured_by_direction),
                 "published": [
                     {"setting": setting, **_direction_fields(ranges)}
-                    for setting, ranges in each.published_by_setting.items()
+                    for setting, ranges in each.published_by_non_factor_cells.items()
                 ],
             }
             for each in comparison.treatments
@@ -200,7 +200,7 @@ def _direction_fields(values_by_direction: ValuesByDirection) -> JsonObject:
 
 
 def _published_table_fields(summary: CampaignSummary) -> JsonObject | None:
-    table = summary.reference_table
+    table = summary.represented_table
     if table is None:
         return None
     return {

@@ -33,7 +33,7 @@ def campaign_markdown(summary: CampaignSummary) -> str:
     """Return the title, the answer, the findings, the table with its first metrics, and the notes."""
     narrative = read_or_build_narrative(summary)
     summary = merge_sparse_design_into_one_factor(summary)
-    source = summary.reference_table
+    source = summary.represented_table
     lines = [f"# {_escape_markdown(summary.title)}", ""]
     if source is not None:
         lines += [f"{_escape_markdown(source.source)}. {_escape_markdown(source.conditions)}", ""]
@@ -61,7 +61,7 @@ def _summary_columns(summary: CampaignSummary) -> list[Column]:
         *([gains] if gains else []),
         *metric_columns(rows, summary.deciding_metric)[:_MAX_METRIC_COLUMNS],
     ]
-    if summary.reference_table is None:
+    if summary.represented_table is None:
         columns += [trials_column(rows), *search_columns(rows), stop_reason_column(rows)]
     return columns
 

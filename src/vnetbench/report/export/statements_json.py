@@ -47,7 +47,9 @@ def _verdict_fields(verdict: Verdict) -> JsonObject:
         "path": verdict.path,
         "state": verdict.state,
         "parts": [_part_fields(part) for part in verdict.parts],
-        "reported_values": [_evidence_fields(evidence) for evidence in verdict.values_for_comparison],
+        "reported_values": [
+            _evidence_fields(evidence) for evidence in verdict.measured_values_next_to_reported
+        ],
     }
 
 

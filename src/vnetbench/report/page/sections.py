@@ -134,8 +134,8 @@ class CampaignSection:
 def build_section(section_id: str, summary: CampaignSummary) -> CampaignSection:
     """Return the section of a campaign or of a published table."""
     merged = merge_sparse_design_into_one_factor(summary)
-    if summary.reference_table is not None:
-        return _published_table_section(section_id, merged, summary.reference_table)
+    if summary.represented_table is not None:
+        return _published_table_section(section_id, merged, summary.represented_table)
     return _measured_section(section_id, merged, read_or_build_narrative(summary))
 
 

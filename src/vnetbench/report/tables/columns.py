@@ -108,7 +108,7 @@ _SHORT_UNIT_BY_UNIT = {
 }
 
 
-class TableRow(MetricOwner, Protocol):
+class TreatmentRow(MetricOwner, Protocol):
     """A treatment as a table shows it, finished or still running."""
 
     @property
@@ -137,7 +137,7 @@ class Column:
     """A number per cell to sort the table by; empty for a column that does not sort."""
 
 
-def factor_columns(rows: Sequence[TableRow], factors: Sequence[FactorLevels]) -> list[Column]:
+def factor_columns(rows: Sequence[TreatmentRow], factors: Sequence[FactorLevels]) -> list[Column]:
     """Return a column for each varying factor."""
     return [
         Column(
@@ -154,7 +154,7 @@ def factor_columns(rows: Sequence[TableRow], factors: Sequence[FactorLevels]) ->
     ]
 
 
-def metric_columns(rows: Sequence[TableRow], deciding_metric: str) -> list[Column]:
+def metric_columns(rows: Sequence[TreatmentRow], deciding_metric: str) -> list[Column]:
     """Return a column for each measured metric: the deciding metric first, then by importance.
 
     Metrics that are zero in every row come last.
@@ -166,7 +166,7 @@ def metric_columns(rows: Sequence[TableRow], deciding_metric: str) -> list[Colum
     return [_metric_column(rows, name, deciding_metric) for name in (deciding_metric, *others)]
 
 
-def search_columns(rows: Sequence[TableRow]) -> list[Column]:
+def search_columns(rows: Sequence[TreatmentRow]) -> list[Column]:
     """Return what limited the throughput and the widest interval of one search; empty without searches."""
     goal_results = [
         [point.goal_results[0] for point in row.points if point.goal_results]
@@ -186,13 +186,13 @@ def search_columns(rows: Sequence[TableRow]) -> list[Column]:
     ]
 
 
-def trials_column(rows: Sequence[TableRow]) -> Column:
+def trials_column(rows: Sequence[TreatmentRow]) -> Column:
     """Return the number of trials of each treatment."""
     cells = tuple((str(row.trial_count),) for row in rows)
     return Column("trials", "Trials", "", cells, True, tuple(float(row.trial_count) for row in rows))
 
 
-def stop_reason_column(rows: Sequence[TableRow]) -> Column:
+def stop_reason_column(rows: Sequence[TreatmentRow]) -> Column:
     """Return why each treatment stopped, in the terms of the results file."""
     reasons = sorted({row.state for row in rows})
     sort_keys = tuple(float(reasons.index(row.state)) for row in rows)
@@ -224,7 +224,7 @@ def _max_half_width_over_throughput(results: Sequence[GoalResult]) -> float:
     return max(shares, default=0.0)
 
 
-def _metric_title(rows: Sequence[TableRow], name: str) -> str:
+def _metric_title(rows: Sequence[TreatmentRow], name: str) -> str:
     """Return the heading of a metric; the heading of a throughput contains its loss goal."""
     points = [point for row in rows if isinstance(row, TreatmentSummary) for point in row.points]
     results = next((point.goal_results for point in points if point.goal_results), ())
@@ -234,7 +234,7 @@ def _metric_title(rows: Sequence[TableRow], name: str) -> str:
     return _SHORT_LABEL_BY_METRIC.get(name, find_metric(name).label)
 
 
-def _metric_column(rows: Sequence[TableRow], name: str, deciding_metric: str) -> Column:
+def _metric_column(rows: Sequence[TreatmentRow], name: str, deciding_metric: str) -> Column:
     scale = choose_metric_scale(rows, name)
     cells: list[tuple[str, ...]] = []
     for row in rows:

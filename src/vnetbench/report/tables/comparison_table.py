@@ -51,7 +51,7 @@ class ComparisonTable:
         comparison = self.comparison
         yield to_printable_text(_answer_sentence(comparison.changes))
         yield to_printable_text(f"\nbefore: {comparison.before_path}\nafter:  {comparison.after_path}\n")
-        for name in comparison.emulated_campaigns:
+        for name in comparison.campaigns_with_emulated_guests:
             yield to_printable_text(f"{name}: {EMULATION_WARNING}\n")
         for note in (*comparison.imported_log_notes, *comparison.published_table_conditions):
             yield to_printable_text(f"{note}\n")

@@ -19,7 +19,7 @@ from vnetbench.report.one_at_a_time import baseline_ratio_column, merge_sparse_d
 from vnetbench.report.tables.columns import (
     STATES_WITHOUT_MEASUREMENT,
     Column,
-    TableRow,
+    TreatmentRow,
     factor_columns,
     metric_columns,
     search_columns,
@@ -74,7 +74,7 @@ class LiveTreatmentRow:
 class EstimatesTable:
     """The final table as a rich renderable; the available width decides which columns it has."""
 
-    rows: Sequence[TableRow]
+    rows: Sequence[TreatmentRow]
     factors: Sequence[FactorLevels]
     deciding_metric: str
     """The metric of the first column and of the bars."""
@@ -150,7 +150,7 @@ def live_table(
 
 
 def _fit_columns(
-    rows: Sequence[TableRow],
+    rows: Sequence[TreatmentRow],
     factors: Sequence[FactorLevels],
     deciding_metric: str,
     width: int,
@@ -200,7 +200,7 @@ def _append_columns_and_count_characters(
 
 
 def _treatment_bar_lines(
-    rows: Sequence[TableRow], factors: Sequence[FactorLevels], deciding_metric: str, width: int
+    rows: Sequence[TreatmentRow], factors: Sequence[FactorLevels], deciding_metric: str, width: int
 ) -> Iterator[Text]:
     """Yield a line per treatment with its name and its bar."""
     names = factor_names(varying_factors(rows, factors))
@@ -218,7 +218,7 @@ def _treatment_bar_lines(
         yield Text("")
 
 
-def _draw_bars(rows: Sequence[TableRow], deciding_metric: str, width: int) -> list[str]:
+def _draw_bars(rows: Sequence[TreatmentRow], deciding_metric: str, width: int) -> list[str]:
     estimates = [row.metrics.get(deciding_metric) for row in rows]
     largest = largest_bar_end_value([estimate for estimate in estimates if estimate])
     return [draw_estimate_bar(estimate, largest, width) if estimate else "" for estimate in estimates]
@@ -249,7 +249,7 @@ def _indices_of_fitting_rows(
     return sorted(selected)
 
 
-def _row_style(row: TableRow) -> str:
+def _row_style(row: TreatmentRow) -> str:
     if isinstance(row, LiveTreatmentRow) and row.is_running:
         return "bold"
     return "red" if row.state in STATES_WITHOUT_MEASUREMENT else ""

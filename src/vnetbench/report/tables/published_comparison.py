@@ -30,7 +30,7 @@ class ComparedTreatment:
     varying_levels_without_direction: Mapping[str, Level]
     """The varying factors except the direction."""
     measured_by_direction: ValuesByDirection
-    published_by_setting: Mapping[str, ValuesByDirection]
+    published_by_non_factor_cells: Mapping[str, ValuesByDirection]
     """Published values by setting (`PublishedRow.non_factor_cells`)."""
 
 
@@ -44,9 +44,9 @@ class PublishedComparison:
 
 def compare_with_published(summary: CampaignSummary) -> PublishedComparison | None:
     """Return the comparison; None if the study names no published table or nothing was measured yet."""
-    if summary.published_table_name is None:
+    if summary.published_table_named_by_study is None:
         return None
-    source = load_table(summary.published_table_name)
+    source = load_table(summary.published_table_named_by_study)
     varying = factor_names(varying_factors(summary.treatments, summary.factors))
     names = [name for name in varying if name != _DIRECTION]
     groups: dict[str, list[TreatmentSummary]] = {}
@@ -58,7 +58,7 @@ def compare_with_published(summary: CampaignSummary) -> PublishedComparison | No
             name,
             {factor: group[0].factors[factor] for factor in names if factor in group[0].factors},
             {str(each.factors[_DIRECTION]): _trial_mean_with_range(each, source.metric) for each in group},
-            _published_values_by_setting(group[0].factors, source),
+            _published_values_by_non_factor_cells(group[0].factors, source),
         )
         for name, group in groups.items()
     )
@@ -82,7 +82,7 @@ def measured_and_published_scale(comparison: PublishedComparison) -> Scale:
     by_direction = [
         ranges
         for each in comparison.treatments
-        for ranges in (each.measured_by_direction, *each.published_by_setting.values())
+        for ranges in (each.measured_by_direction, *each.published_by_non_factor_cells.values())
     ]
     values = [each for ranges in by_direction for each in ranges.values()]
     largest = max((each.value if each.maximum is None else each.maximum for each in values), default=0.0)
@@ -104,14 +104,16 @@ def measured_and_published_columns(comparison: PublishedComparison) -> list[Colu
             measured.append(_value_with_range_text(each.measured_by_direction.get(direction), scale))
             texts = (
                 _value_with_range_text(ranges.get(direction), scale)
-                for ranges in each.published_by_setting.values()
+                for ranges in each.published_by_non_factor_cells.values()
             )
             published.append(tuple(texts) or ("–",))
         names.append("")
         directions.append("ratio")
         measured.append(_bidirectional_ratio_text(each.measured_by_direction))
-        published.append(tuple(map(_bidirectional_ratio_text, each.published_by_setting.values())) or ("–",))
-        settings += [tuple(each.published_by_setting) or ("",)] * (len(_DIRECTION_LABELS) + 1)
+        published.append(
+            tuple(map(_bidirectional_ratio_text, each.published_by_non_factor_cells.values())) or ("–",)
+        )
+        settings += [tuple(each.published_by_non_factor_cells) or ("",)] * (len(_DIRECTION_LABELS) + 1)
     columns = [
         Column("treatment", "Treatment", "", tuple((name,) for name in names), False),
         Column("direction", "Direction", "", tuple((label,) for label in directions), False),
@@ -126,11 +128,11 @@ def measured_and_published_columns(comparison: PublishedComparison) -> list[Colu
 
 
 def _trial_mean_with_range(treatment: TreatmentSummary, metric: str) -> ValueWithRange:
-    values = treatment.trial_values(metric)
+    values = treatment.values_of_trials_with_metric(metric)
     return ValueWithRange(statistics.fmean(values), min(values), max(values))
 
 
-def _published_values_by_setting(
+def _published_values_by_non_factor_cells(
     levels: Mapping[str, Level], source: PublishedTable
 ) -> dict[str, ValuesByDirection]:
     """Return the published values for these levels by setting and direction."""

@@ -23,7 +23,7 @@ _MAX_TEXT_WIDTH = 100
 
 
 @dataclass(frozen=True)
-class PublishedValuesTable:
+class PublishedTableView:
     """A published table as a rich renderable; on a narrow terminal the first factors become headings."""
 
     summary: CampaignSummary
@@ -54,11 +54,11 @@ class PublishedValuesTable:
             yield _wrap_paragraph(note, width)
 
 
-def published_values_table(summary: CampaignSummary) -> PublishedValuesTable:
+def published_values_table(summary: CampaignSummary) -> PublishedTableView:
     """Return the table of a published summary; raise ValueError for a measured campaign."""
-    if summary.reference_table is None:
+    if summary.represented_table is None:
         raise ValueError(f"{summary.path} is not a published table")
-    return PublishedValuesTable(summary, summary.reference_table)
+    return PublishedTableView(summary, summary.represented_table)
 
 
 def published_table_lines() -> Iterator[Text]:

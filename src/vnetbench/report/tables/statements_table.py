@@ -95,7 +95,7 @@ def _statement_lines(result: StatementResult, width: int, has_several_files: boo
             yield from _wrap_lines(verdict.path, width, 5, style="bold")
         for part in verdict.parts:
             yield from _part_lines(part, verdict, width)
-        if verdict.values_for_comparison and verdict.state != INCONCLUSIVE:
+        if verdict.measured_values_next_to_reported and verdict.state != INCONCLUSIVE:
             yield from _reported_value_comparison_lines(statement, verdict, width)
     if result.state == INCONCLUSIVE:
         if statement.run:
@@ -110,7 +110,7 @@ def _part_lines(part: StatementPart, verdict: Verdict, width: int) -> Iterator[T
         yield from _wrap_lines(text, width, 5, hanging=7, style=_STYLE_BY_STATE[part.state])
     deciding_first = sorted(part.evidence, key=lambda each: each.state != part.state)
     for evidence in deciding_first[:_MAX_EVIDENCE_LINES]:
-        yield from _wrap_lines(evidence_text(evidence, verdict.varying_factors), width, 7, hanging=9)
+        yield from _wrap_lines(evidence_text(evidence, verdict.varying_factors_of_file), width, 7, hanging=9)
     hidden_count = len(part.evidence) - _MAX_EVIDENCE_LINES
     if hidden_count > 0:
         agreeing = sum(evidence.state == part.state for evidence in part.evidence)
@@ -126,9 +126,9 @@ def _reported_value_comparison_lines(statement: Statement, verdict: Verdict, wid
     prefix = (
         f"Reported for another machine and not checked: {value}. Measured here:" if value else "Measured:"
     )
-    for evidence in verdict.values_for_comparison[:_MAX_EVIDENCE_LINES]:
+    for evidence in verdict.measured_values_next_to_reported[:_MAX_EVIDENCE_LINES]:
         yield from _wrap_lines(
-            f"{prefix} {evidence_text(evidence, verdict.varying_factors)}", width, 5, hanging=7
+            f"{prefix} {evidence_text(evidence, verdict.varying_factors_of_file)}", width, 5, hanging=7
         )
 
 

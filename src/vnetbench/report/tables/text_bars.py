@@ -19,12 +19,12 @@ def draw_estimate_bar(estimate: Estimate, largest: float, width: int) -> str:
 
     if estimate.modes:
         first, *_, last = (to_position(mode.value) for mode in estimate.modes)
-        return _draw_bar_with_marks({first: "◆", last: "◆"}, first, last, fill="╌")
+        return _draw_bar_with_interval_and_marks({first: "◆", last: "◆"}, first, last, fill="╌")
     value = to_position(estimate.value)
     if estimate.low is None or estimate.high is None:
-        return _draw_bar_with_marks({value: "○"}, value, value)
+        return _draw_bar_with_interval_and_marks({value: "○"}, value, value)
     low, high = to_position(estimate.low), to_position(estimate.high)
-    return _draw_bar_with_marks({low: "├", high: "┤", value: "●"}, low, high)
+    return _draw_bar_with_interval_and_marks({low: "├", high: "┤", value: "●"}, low, high)
 
 
 def largest_bar_end_value(estimates: list[Estimate]) -> float:
@@ -33,5 +33,5 @@ def largest_bar_end_value(estimates: list[Estimate]) -> float:
     return max([*ends, *(mode.value for each in estimates for mode in each.modes)], default=0.0)
 
 
-def _draw_bar_with_marks(marks: dict[int, str], low: int, high: int, fill: str = "─") -> str:
+def _draw_bar_with_interval_and_marks(marks: dict[int, str], low: int, high: int, fill: str = "─") -> str:
     return "━" * low + "".join(marks.get(position, fill) for position in range(low, high + 1))

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vnetbench.printable import make_printable
-from vnetbench.report.tables.columns import Column, TableRow
+from vnetbench.report.tables.columns import Column, TreatmentRow
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.factor_text import factor_names, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
@@ -56,7 +56,7 @@ def columns_width(columns: Sequence[Column]) -> int:
 
 
 def fold_factors_into_one_column(
-    rows: Sequence[TableRow], factors: Sequence[FactorLevels], width: int
+    rows: Sequence[TreatmentRow], factors: Sequence[FactorLevels], width: int
 ) -> Column:
     """Return one column with a wrapped phrase per treatment instead of a column per factor."""
     names = factor_names(varying_factors(rows, factors))

@@ -55,7 +55,7 @@ def _treatment_notes(summary: CampaignSummary, factors: Sequence[str]) -> Iterat
 
 def _loss_goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
     """Yield loss, throughput, interval, bit rate and limit per goal; one row for an unmeasured treatment."""
-    stopped = treatment.stopped_search
+    stopped = treatment.stopped_search_result
     search_results = [point.search_result for point in treatment.points] or [stopped] * bool(stopped)
     if not search_results:
         yield ("", treatment.state, "", "", "")

@@ -45,19 +45,24 @@ class Answer:
     """The study's question and the sentences that answer it, one or two sentences per string."""
 
     question: str
-    headline_effect: tuple[str, ...]
+    headline_effect_sentences: tuple[str, ...]
     """The effect that the study asks about; empty for a study without effects."""
-    best: tuple[str, ...]
+    best_treatment_sentences: tuple[str, ...]
     """The best treatment and how it compares with the others."""
-    other_effects: tuple[str, ...]
-    """The effects that `headline_effect` does not contain."""
-    caveats: tuple[str, ...]
+    other_effect_sentences: tuple[str, ...]
+    """The effects that `headline_effect_sentences` does not contain."""
+    caveat_sentences: tuple[str, ...]
     """Precision reached, two modes, and treatments that were not measured."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """All sentences in reading order."""
-        return (*self.headline_effect, *self.best, *self.other_effects, *self.caveats)
+        return (
+            *self.headline_effect_sentences,
+            *self.best_treatment_sentences,
+            *self.other_effect_sentences,
+            *self.caveat_sentences,
+        )
 
 
 def answer_question(summary: CampaignSummary) -> Answer:
@@ -66,10 +71,12 @@ def answer_question(summary: CampaignSummary) -> Answer:
     effects = (*effect_sentences(summary, excluded=effect), *conditional_effect_sentences(summary))
     return Answer(
         question=summary.question or summary.title,
-        headline_effect=_capitalize_all([effect_sentence(effect, summary.deciding_metric)] if effect else []),
-        best=_capitalize_all(_best_treatment_sentences(summary)),
-        other_effects=_capitalize_all(effects),
-        caveats=_capitalize_all(_caveat_sentences(summary)),
+        headline_effect_sentences=_capitalize_all(
+            [effect_sentence(effect, summary.deciding_metric)] if effect else []
+        ),
+        best_treatment_sentences=_capitalize_all(_best_treatment_sentences(summary)),
+        other_effect_sentences=_capitalize_all(effects),
+        caveat_sentences=_capitalize_all(_caveat_sentences(summary)),
     )
 
 
@@ -243,7 +250,7 @@ def _estimate_text(summary: CampaignSummary, treatment: TreatmentSummary, metric
 
 def _trial_range_text(treatment: TreatmentSummary, metric: str) -> str:
     """Return `, 30.0 to 36.4 Gbit/s`, the range of the trials; empty if they are equal."""
-    values = treatment.trial_values(metric)
+    values = treatment.values_of_trials_with_metric(metric)
     if len(values) < 2:
         return ""
     unit = find_metric(metric).unit

@@ -89,7 +89,7 @@ def conditional_effect_sentences(summary: CampaignSummary) -> Iterator[str]:
     """Yield the effect of one two-level factor at each level of every other plotted factor."""
     factors = _factors_in_chart_order(summary)
     factor = next((factor for factor in factors if len(factor.levels) == 2), None)
-    if factor is None or lay_out_factors(summary).heat_factor is not None:
+    if factor is None or lay_out_factors(summary).heat_map_y_factor is not None:
         return
     for other in factors:
         if other is factor:

@@ -14,7 +14,7 @@ from vnetbench.report.text.narrative_model import Narrative
 
 def build_narrative(summary: CampaignSummary) -> Narrative:
     """Return the narrative of a measured or imported campaign; a published table has an empty one."""
-    if summary.reference_table is not None:
+    if summary.represented_table is not None:
         return Narrative(summary.title, (), (), (), (), ())
     return combine_narrative(merge_sparse_design_into_one_factor(summary), explain(summary))
 
@@ -42,16 +42,16 @@ def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Nar
     finding_kinds = {finding.kind for finding in explanation.findings}
     answer = answer_question(summary)
     effect = choose_headline_effect(summary)
-    first = build_first_sentence(summary, effect, explanation, answer.best[0])
+    first = build_first_sentence(summary, effect, explanation, answer.best_treatment_sentences[0])
     return Narrative(
         question=answer.question,
         answer=_join_answer(
-            (first.text, *(answer.best[:1] if effect else ())),
+            (first.text, *(answer.best_treatment_sentences[:1] if effect else ())),
             explanation,
             without_limit=first.names_main_limit,
         ),
         findings=explanation.findings,
-        further_results=() if "best" in finding_kinds else answer.best[1:],
-        effects_without_finding=() if "factors" in finding_kinds else answer.other_effects,
-        caveats=answer.caveats,
+        further_results=() if "best" in finding_kinds else answer.best_treatment_sentences[1:],
+        effects_without_finding=() if "factors" in finding_kinds else answer.other_effect_sentences,
+        caveats=answer.caveat_sentences,
     )

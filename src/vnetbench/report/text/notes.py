@@ -32,8 +32,8 @@ _MAX_LISTED_TRIALS = 12
 
 def table_values_legend(summary: CampaignSummary) -> str:
     """Return the sentences that explain the values of this campaign's table."""
-    if summary.reference_table is not None:
-        return f"Each value is {summary.reference_table.value_description}."
+    if summary.represented_table is not None:
+        return f"Each value is {summary.represented_table.value_description}."
     share = format_exact_share(summary.required_precision.confidence)
     sentences = [f"Values are medians of the trials ± the wider side of the {share} confidence interval."]
     metric = summary.deciding_metric

@@ -24,20 +24,20 @@ _MAX_NAMED_USES = 3
 
 
 @dataclass(frozen=True)
-class TimeGroup:
+class TreatmentsWithSameMainUse:
     """Treatments that spend most of their time on the same use, with their mean shares."""
 
     items: tuple[TreatmentTimeShares, ...]
     shares: TimeShares
 
 
-def group_by_main_use(items: Sequence[TreatmentTimeShares]) -> list[TimeGroup]:
+def group_by_main_use(items: Sequence[TreatmentTimeShares]) -> list[TreatmentsWithSameMainUse]:
     """Return the treatments grouped by their largest use of time, the largest group first."""
     by_use: dict[str, list[TreatmentTimeShares]] = {}
     for item in items:
         by_use.setdefault(max(item.shares, key=lambda name: item.shares[name]), []).append(item)
     groups = [
-        TimeGroup(
+        TreatmentsWithSameMainUse(
             tuple(members),
             {name: fmean(item.shares[name] for item in members) for name in TIME_USES},
         )
@@ -61,12 +61,14 @@ def time_lines(summary: CampaignSummary, treatment_indices: Sequence[int] = ()) 
     return [_time_group_line(summary, group, items) for group in group_by_main_use(items)]
 
 
-def _time_group_line(summary: CampaignSummary, group: TimeGroup, items: Sequence[TreatmentTimeShares]) -> str:
-    return f"Time{_group_treatments_clause(summary, group, items)}: {format_time_shares(group.shares)}."
+def _time_group_line(
+    summary: CampaignSummary, group: TreatmentsWithSameMainUse, items: Sequence[TreatmentTimeShares]
+) -> str:
+    return f"Time{_treatments_of_group_phrase(summary, group, items)}: {format_time_shares(group.shares)}."
 
 
-def _group_treatments_clause(
-    summary: CampaignSummary, group: TimeGroup, items: Sequence[TreatmentTimeShares]
+def _treatments_of_group_phrase(
+    summary: CampaignSummary, group: TreatmentsWithSameMainUse, items: Sequence[TreatmentTimeShares]
 ) -> str:
     """Return the treatments of a group: ` with streams 4, 8 (10 of 20 treatments)`."""
     count = len(group.items)
@@ -82,7 +84,7 @@ def _group_treatments_clause(
 
 
 def _distinguishing_levels(
-    summary: CampaignSummary, group: TimeGroup, items: Sequence[TreatmentTimeShares]
+    summary: CampaignSummary, group: TreatmentsWithSameMainUse, items: Sequence[TreatmentTimeShares]
 ) -> str:
     """Return the levels of the factor that no treatment of another group has; empty without one."""
     inside = [item.treatment for item in group.items]

@@ -54,13 +54,13 @@ _SHAPE_KEYS = {"line": "delay_line", "ends": "host_endpoints", "vf_of": "vf_inte
 _ENDPOINT_KEYS = {"address6": "ipv6_address", "prefix6_length": "ipv6_prefix_length"}
 
 
-def _rename_in_object(values: JsonObject, key: str, names: Mapping[str, str]) -> None:
+def _rename_keys_in_object(values: JsonObject, key: str, names: Mapping[str, str]) -> None:
     """Rename keys of the object at `key`, if there is one."""
     if isinstance(value := values.get(key), dict):
         values[key] = rename_keys(value, names)
 
 
-def _rename_in_list(values: JsonObject, key: str, names: Mapping[str, str]) -> list[JsonObject]:
+def _rename_keys_in_list(values: JsonObject, key: str, names: Mapping[str, str]) -> list[JsonObject]:
     """Rename keys of each object in the list at `key`, if there is one, and return these objects."""
     if not isinstance(elements := values.get(key), list):
         return []
@@ -72,41 +72,41 @@ def _migrate_step_details(details: JsonObject) -> JsonObject:
     details = rename_keys(details, {"refused": "rejected", "foreign": "foreign_frames"})
     if isinstance(foreign := details.get("foreign_frames"), dict):
         for endpoint in foreign:
-            _rename_in_object(foreign, endpoint, _FOREIGN_FRAME_KEYS)
-    _rename_in_object(details, "path_counters", {"refused": "rejected"})
+            _rename_keys_in_object(foreign, endpoint, _FOREIGN_FRAME_KEYS)
+    _rename_keys_in_object(details, "path_counters", {"refused": "rejected"})
     return details
 
 
 def _migrate_effective_settings(settings: JsonObject) -> JsonObject:
     settings = rename_keys(settings, _EFFECTIVE_KEYS)
-    _rename_in_object(settings, "zero_copy_sends", _ZERO_COPY_KEYS)
+    _rename_keys_in_object(settings, "zero_copy_sends", _ZERO_COPY_KEYS)
     return settings
 
 
 def _migrate_totals(totals: JsonObject) -> JsonObject:
     totals = rename_keys(totals, _TOTAL_KEYS)
-    _rename_in_object(totals, "foreign_frames", _FOREIGN_FRAME_KEYS)
-    for stream in _rename_in_list(totals, "streams", _STREAM_KEYS):
-        _rename_in_object(stream, "zero_copy", _ZERO_COPY_KEYS)
-        _rename_in_object(stream, "pacing", _PACING_KEYS)
-    _rename_in_object(totals, "instrument", {"sampler_late_max_s": "sampler_lateness_max_s"})
+    _rename_keys_in_object(totals, "foreign_frames", _FOREIGN_FRAME_KEYS)
+    for stream in _rename_keys_in_list(totals, "streams", _STREAM_KEYS):
+        _rename_keys_in_object(stream, "zero_copy", _ZERO_COPY_KEYS)
+        _rename_keys_in_object(stream, "pacing", _PACING_KEYS)
+    _rename_keys_in_object(totals, "instrument", {"sampler_late_max_s": "sampler_lateness_max_s"})
     if isinstance(instrument := totals.get("instrument"), dict):
-        _rename_in_object(instrument, "pacing", _LATENESS_KEYS)
-    for line in _rename_in_list(totals, "delay_lines", {}):
+        _rename_keys_in_object(instrument, "pacing", _LATENESS_KEYS)
+    for line in _rename_keys_in_list(totals, "delay_lines", {}):
         for direction in ("forward", "reverse"):
-            _rename_in_object(line, direction, {"is_ranked": "has_priority"})
+            _rename_keys_in_object(line, direction, {"is_ranked": "has_priority"})
             if isinstance(line.get(direction), dict):
-                _rename_in_object(line[direction], "counts", _DELAY_LINE_COUNTS)
-    _rename_in_list(totals, "queues", {"kind": "direction"})
+                _rename_keys_in_object(line[direction], "counts", _DELAY_LINE_COUNTS)
+    _rename_keys_in_list(totals, "queues", {"kind": "direction"})
     for observed in ("threads", "interfaces"):
-        _rename_in_list(totals, observed, {"gone": "is_gone"})
+        _rename_keys_in_list(totals, observed, {"gone": "is_gone"})
     return totals
 
 
 def _migrate_testbed(description: JsonObject) -> JsonObject:
     description = rename_keys(description, _TESTBED_KEYS)
-    _rename_in_object(description, "shape", _SHAPE_KEYS)
-    _rename_in_list(description, "endpoints", _ENDPOINT_KEYS)
+    _rename_keys_in_object(description, "shape", _SHAPE_KEYS)
+    _rename_keys_in_list(description, "endpoints", _ENDPOINT_KEYS)
     return description
 
 

@@ -64,7 +64,7 @@ def _change_endpoints(db: sqlite3.Connection, trial_id: int) -> None:
 
 def _read_samples(db: sqlite3.Connection, trial_id: int) -> dict[str, list[Sample]]:
     """Return the samples of a trial by endpoint."""
-    streams = _read_streams(db, trial_id)
+    streams = _read_streams_by_endpoint_and_seq(db, trial_id)
     histograms = _read_histograms(db, trial_id)
     samples: dict[str, list[Sample]] = {}
     rows = db.execute(
@@ -87,7 +87,9 @@ def _read_samples(db: sqlite3.Connection, trial_id: int) -> dict[str, list[Sampl
     return samples
 
 
-def _read_streams(db: sqlite3.Connection, trial_id: int) -> dict[tuple[str, int], list[StreamSample]]:
+def _read_streams_by_endpoint_and_seq(
+    db: sqlite3.Connection, trial_id: int
+) -> dict[tuple[str, int], list[StreamSample]]:
     """Return the stream samples of a trial by endpoint and number of the sample."""
     streams: dict[tuple[str, int], list[StreamSample]] = {}
     rows = db.execute(

@@ -42,7 +42,7 @@ class Factor:
     """Level of a treatment that does not name a factor without a default."""
     labs: tuple[str, ...] = LABS
     """Labs that can set the factor."""
-    works_with_iperf3: bool = False
+    works_with_iperf3_server_as_peer: bool = False
     """A trial can set it on one endpoint if the other one is only an iperf3 server."""
     is_testbed_setting: bool = False
     """`vnetbench lab up` can set it, because a testbed keeps it without a trial."""

@@ -48,11 +48,11 @@ def parse_levels(value_type: ValueType, raw: object) -> ParsedLevels:
     if not levels and not problems:
         problems.append((None, WrongValue("no level is given", fix=f"write {value_type.expected_form}")))
     if len(levels) > MAX_LEVELS:
-        problems.append((None, _make_count_error()))
+        problems.append((None, _too_many_levels_error()))
     return ParsedLevels(tuple(levels[:MAX_LEVELS]), tuple(problems))
 
 
-def _make_count_error() -> WrongValue:
+def _too_many_levels_error() -> WrongValue:
     return WrongValue(f"more than {MAX_LEVELS} levels", fix="name fewer levels, such as 1, 2, 4 .. 64")
 
 
@@ -88,7 +88,7 @@ def _parse_item(value_type: ValueType, raw: object) -> list[Level]:
         terms += _continue_progression(value_type, terms[begin:], value_type.parse(last))
         begin = len(terms)
         if begin > MAX_LEVELS:
-            raise _make_count_error()
+            raise _too_many_levels_error()
     return terms
 
 
@@ -137,7 +137,7 @@ def _continue_progression(value_type: ValueType, first_terms: list[Level], end: 
     while last < stop:
         last = last * times + add
         if len(levels) > MAX_LEVELS:
-            raise _make_count_error()
+            raise _too_many_levels_error()
         if last.denominator != 1 and isinstance(end, int):
             break
         levels.append(int(last) if last.denominator == 1 else float(last))

@@ -33,7 +33,7 @@ STREAMS = Factor(
     workloads=(TCP_STREAM, UDP_STREAM, MIXED),
     counted_noun="stream",
     should_not_lower_rate=True,
-    works_with_iperf3=True,
+    works_with_iperf3_server_as_peer=True,
     is_stream_count=True,
     x_axis_rank=1,
 )
@@ -200,7 +200,7 @@ DIRECTION = Factor(
     "`mixed`, the direction applies to the bulk transfers, and the first VM always sends the requests.",
     examples=('["forward", "reverse"]', '["both", "3/1", "1/3"]'),
     phrase_template="{}",
-    works_with_iperf3=True,
+    works_with_iperf3_server_as_peer=True,
 )
 
 MESSAGE_SIZE = Factor(
@@ -214,7 +214,7 @@ MESSAGE_SIZE = Factor(
     phrase_template="{} messages",
     should_not_lower_rate=True,
     agent_parameter="message_bytes",
-    works_with_iperf3=True,
+    works_with_iperf3_server_as_peer=True,
     x_axis_rank=3,
 )
 
@@ -275,7 +275,7 @@ SOCKET_BUFFER = Factor(
     phrase_template="{} socket buffer",
     should_not_lower_rate=True,
     agent_parameter="socket_buffer_bytes",
-    works_with_iperf3=True,
+    works_with_iperf3_server_as_peer=True,
     x_axis_rank=4,
 )
 
@@ -352,7 +352,7 @@ CONGESTION_CONTROL = Factor(
     workloads=(TCP_STREAM, TCP_RR, TCP_CRR, MIXED),
     phrase_template="{}",
     agent_parameter="congestion_control",
-    works_with_iperf3=True,
+    works_with_iperf3_server_as_peer=True,
 )
 
 LOAD_FACTORS = (

@@ -70,7 +70,11 @@ def backend_has_factor(testbed_backend: str, factor_name: str) -> bool:
     if testbed_backend == IMPORTED_LAB:
         return True
     factor = require_factor_or_label(factor_name)
-    return factor.works_with_iperf3 if testbed_backend == IPERF3_BACKEND else testbed_backend in factor.labs
+    return (
+        factor.works_with_iperf3_server_as_peer
+        if testbed_backend == IPERF3_BACKEND
+        else testbed_backend in factor.labs
+    )
 
 
 def complete_levels(
@@ -109,7 +113,7 @@ def check_factor_workload(factor_name: str, workload: str) -> None:
         return
     choices = [factor.name for factor in FACTORS.values() if factor.has_workload(workload)]
     equivalent = next(
-        (other for other in _find_factors_of_other_workloads(factor_name) if other in choices), None
+        (other for other in _find_equivalents_in_other_workloads(factor_name) if other in choices), None
     )
     fix = (
         f'did you mean "{equivalent}"?'
@@ -121,7 +125,7 @@ def check_factor_workload(factor_name: str, workload: str) -> None:
     raise WrongValue(f"{factor_name} is not a factor of the workload {workload}", fix=fix)
 
 
-def _find_factors_of_other_workloads(factor_name: str) -> list[str]:
+def _find_equivalents_in_other_workloads(factor_name: str) -> list[str]:
     """Return the factors of other workloads that take the place of a factor, most likely first."""
     roles: tuple[list[str], ...] = (
         [workload.size_factor for workload in WORKLOADS.values()],

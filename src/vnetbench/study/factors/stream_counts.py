@@ -29,7 +29,7 @@ def count_known_streams_per_direction(levels: Mapping[str, Level]) -> tuple[int,
     return None if is_unknown else count_streams_per_direction(levels)
 
 
-def count_vm_threads(levels: Mapping[str, Level]) -> int:
+def count_load_threads_per_vm(levels: Mapping[str, Level]) -> int:
     """Return the load threads of each VM: those of the factor `threads`, else one for each stream."""
     threads = levels.get(THREADS.name)
     return threads if isinstance(threads, int) else max(1, sum(count_streams_per_direction(levels)))

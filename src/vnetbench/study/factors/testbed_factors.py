@@ -14,7 +14,7 @@ MIN_IPV6_MTU = 1280
 """Smallest MTU of a link that carries IPv6 (RFC 8200, section 5)."""
 
 NO_IMPAIRMENT = "none"
-_IMPAIRED_LINK = (
+_IMPAIRED_LINK_DESCRIPTION = (
     " The impaired link is the uplink. Without `testbed.uplink`, the bench gives each VM of a pair its own "
     "switch and joins the two switches by such a link. With `direct` and `router`, it is the link to the "
     "second VM."
@@ -157,7 +157,7 @@ VM_CPUS = Factor(
     examples=('["any", "1 each"]', '"0-1"', '"0/1"'),
     level_if_unset="any",
     labs=(NETNS, HOSTS),
-    works_with_iperf3=True,
+    works_with_iperf3_server_as_peer=True,
     label="VM's CPUs",
     phrase_template="CPUs {}",
     knob_fix="name CPUs that this machine lets you use",
@@ -267,7 +267,7 @@ LINK_DELAY = Factor(
     "this time. The delay comes after the shaping of `link_rate`. The bench uses netem if the kernel has "
     "it and the study impairs the link in no other way, else its own delay line; the trial records "
     "which. The bench measures the idle round trip before the load starts, and refuses the treatment if "
-    "the link does not add the delay." + _IMPAIRED_LINK,
+    "the link does not add the delay." + _IMPAIRED_LINK_DESCRIPTION,
     examples=('["none", "1 ms", "20 ms"]', '"20 ms"'),
     labs=(NETNS, QEMU),
     phrase_template="delay {}",

@@ -163,7 +163,7 @@ def bit_rates(low_bps: int, high_bps: int, *extra_keywords: str) -> ValueType:
 
 def frequencies(low_per_s: float, high_per_s: float, *extra_keywords: str) -> ValueType:
     """Make the type of numbers per second, or one of the keywords."""
-    parse, format_number = quantity.parse_frequency, quantity.format_exact_frequency
+    parse, format_number = quantity.parse_count_per_s, quantity.format_exact_frequency
     return _make_quantity_type(
         "frequency", parse, format_number, low_per_s, high_per_s, "/s|k/s|M/s", extra_keywords
     )

@@ -47,7 +47,7 @@ LevelTable = dict[str, tuple[Level, ...]]
 class StudyContents:
     """Values of a study file or of all `--set` arguments, with their problems."""
 
-    has_every_source_line: bool = True
+    has_no_skipped_lines: bool = True
     """Whether no line was skipped; otherwise a missing key is no problem, because that line may have it."""
     field_values_by_section: dict[str, dict[str, Any]] = field(
         default_factory=lambda: {name: {} for name in SECTIONS}
@@ -76,7 +76,7 @@ class StudyContents:
         except ValidationError as invalid:
             for error in invalid.errors(include_url=False, include_input=False):
                 name = str(error["loc"][0])
-                if error["type"] == "missing" and not self.has_every_source_line:
+                if error["type"] == "missing" and not self.has_no_skipped_lines:
                     continue
                 location = locate(*path) if error["type"] == "missing" else locate(*path, name)
                 self.problems.append(location.wrap_error(_explain_error(error, name, section)))
@@ -167,7 +167,7 @@ class StudyContents:
 
 def parse_file(document: TomlDocument) -> StudyContents:
     """Return the contents of a study file."""
-    contents = StudyContents(has_every_source_line=not document.problems)
+    contents = StudyContents(has_no_skipped_lines=not document.problems)
     top_level = {
         name: raw for name, raw in document.values.items() if name in SECTIONS[TOP_LEVEL].fields_by_key()
     }

@@ -30,7 +30,7 @@ def ip_addresses() -> ValueType:
     expected = "an IP address, such as 192.0.2.1 or 2001:db8::1"
 
     def parse(raw: object) -> str:
-        if isinstance(raw, str) and (address := _canonical_ip_address(raw.strip())):
+        if isinstance(raw, str) and (address := _canonical_ip_address_if_valid(raw.strip())):
             return address
         raise WrongValue(f"{format_raw_value(raw)} is not an IP address", fix=f"write {expected}, in quotes")
 
@@ -52,10 +52,10 @@ def iperf3_servers() -> ValueType:
 
     def parse(raw: object) -> str:
         text = raw.strip() if isinstance(raw, str) else ""
-        if bare := _canonical_ip_address(text):
+        if bare := _canonical_ip_address_if_valid(text):
             return join_host_port(bare, IPERF3_PORT)
         match = _SERVER_PATTERN.fullmatch(text)
-        host = match and (match["host"] or _canonical_ip_address(match["bracketed"]))
+        host = match and (match["host"] or _canonical_ip_address_if_valid(match["bracketed"]))
         port = int(match["port"] or IPERF3_PORT) if match else 0
         if not (host and re.fullmatch(rf"{_HOST_NAME_PATTERN}|[0-9a-f:.]+", host) and 1 <= port <= 65535):
             raise WrongValue(
@@ -99,7 +99,7 @@ def split_canonical_server(canonical_server: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _canonical_ip_address(text: str | None) -> str | None:
+def _canonical_ip_address_if_valid(text: str | None) -> str | None:
     """Return the address in its shortest form; None if it is invalid or needs an interface (a zone)."""
     try:
         return None if text is None or "%" in text else str(ipaddress.ip_address(text))

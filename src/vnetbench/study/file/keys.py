@@ -26,7 +26,7 @@ class KeyFormat:
     none_word: str = ""
     """Keyword that stands for None."""
 
-    def parse(self, raw: object) -> Level | None:
+    def parse_level_or_none_word(self, raw: object) -> Level | None:
         """Return the value of a raw TOML value; raises a PydanticCustomError with `what` and `fix`."""
         try:
             value = self.value_type.parse(raw)
@@ -46,7 +46,9 @@ class KeyFormat:
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         # The JSON Schema shows the default that this serializer returns.
         write = core_schema.plain_serializer_function_ser_schema(self.format_default, when_used="json")
-        return core_schema.no_info_plain_validator_function(self.parse, serialization=write)
+        return core_schema.no_info_plain_validator_function(
+            self.parse_level_or_none_word, serialization=write
+        )
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler

@@ -107,7 +107,7 @@ def _make_factor_schema(factor: Factor) -> Json:
     schema: Json = {
         "description": factor.description,
         "anyOf": [
-            *_list_schema_alternatives(one),
+            *_schema_alternatives(one),
             {"type": "array", "items": one, "minItems": 1, "maxItems": MAX_LEVELS},
         ],
         "examples": [_parse_toml_value(example) for example in factor.examples],
@@ -119,7 +119,7 @@ def _make_factor_schema(factor: Factor) -> Json:
     return schema
 
 
-def _list_schema_alternatives(schema: Json) -> list[Any]:
+def _schema_alternatives(schema: Json) -> list[Any]:
     alternatives = schema.get("anyOf", [schema])
     assert isinstance(alternatives, list)
     return alternatives

@@ -196,7 +196,7 @@ impl PortCounters {
 
     /// Counts a frame that arrived at `now_nanos` (CLOCK_MONOTONIC).
     fn record(&mut self, frame: &CapturedFrame<'_>, now_nanos: u64) {
-        match self.find_sink_or_class(frame.header_bytes, now_nanos) {
+        match self.find_sink_frame_or_none_for_probe(frame.header_bytes, now_nanos) {
             Ok(Some(SinkFrame { sink_index, header })) => {
                 let transit = header.transit_nanos(now_nanos);
                 let stream = &mut self.streams[sink_index];
@@ -218,7 +218,7 @@ impl PortCounters {
     }
 
     /// Returns the sink and the header of a frame, or `None` for a probe.
-    fn find_sink_or_class(
+    fn find_sink_frame_or_none_for_probe(
         &self,
         frame: &[u8],
         now_nanos: u64,

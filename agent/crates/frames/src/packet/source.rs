@@ -171,13 +171,13 @@ impl PacketSource {
             },
         };
         let bytes = batch.total_bytes(accepted) + accepted * FCS_BYTES;
-        increment(&self.sent, accepted as u64);
-        increment(&self.sent_bytes, bytes as u64);
+        add_as_only_writer(&self.sent, accepted as u64);
+        add_as_only_writer(&self.sent_bytes, bytes as u64);
         // The call ends with the first frame that the port rejects. The source does not send it again.
         let handled = (accepted + usize::from(accepted < count)).min(count);
         let refused = (handled - accepted) as u64;
-        increment(&self.rejected, refused);
-        increment(
+        add_as_only_writer(&self.rejected, refused);
+        add_as_only_writer(
             &self.rejected_bytes,
             (batch.total_bytes(handled) - batch.total_bytes(accepted)) as u64
                 + refused * FCS_BYTES as u64,
@@ -187,7 +187,7 @@ impl PacketSource {
 }
 
 /// Adds to a counter that has only one writer.
-fn increment(count: &AtomicU64, amount: u64) {
+fn add_as_only_writer(count: &AtomicU64, amount: u64) {
     count.store(count.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }
 

@@ -30,7 +30,7 @@ TimeShares = Mapping[str, float]
 
 def account_for_time(data: TrialData) -> TimeShares:
     """Return what the time of a stream or a request is spent on; empty without the threads' times."""
-    part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
+    part, kernels = data.steady_part, {kernel.endpoint_or_host: kernel for kernel in data.kernels}
     sender = mean_thread_time(part, part.senders, kernels)
     receiver = mean_thread_time(part, part.receivers, kernels)
     if (sender is None and receiver is None) or data.frame_losses is not None:
@@ -93,9 +93,9 @@ def _sender_and_receiver_shares_of_stream(sender: ThreadTime, receiver: ThreadTi
     the sender blocks. The network limits while neither is active. Where both are active, they share the time
     in the ratio of the two.
     """
-    sender_only = sender.active * receiver.sleeping
-    receiver_only = receiver.active * sender.sleeping
-    both = sender.active * receiver.active
+    sender_only = sender.active_share * receiver.sleeping
+    receiver_only = receiver.active_share * sender.sleeping
+    both = sender.active_share * receiver.active_share
     one = sender_only + receiver_only
     sender_part = sender_only / one if one else 0.5
     return sender_only + both * sender_part, receiver_only + both * (1 - sender_part)
@@ -103,13 +103,13 @@ def _sender_and_receiver_shares_of_stream(sender: ThreadTime, receiver: ThreadTi
 
 def _sender_and_receiver_shares_of_request(sender: ThreadTime, receiver: ThreadTime) -> tuple[float, float]:
     """Return the shares of both endpoints of a request, which is at one place at a time."""
-    total = max(1.0, sender.active + receiver.active)
-    return sender.active / total, receiver.active / total
+    total = max(1.0, sender.active_share + receiver.active_share)
+    return sender.active_share / total, receiver.active_share / total
 
 
 def _shares_of_active_time_by_use(time: ThreadTime) -> dict[str, float]:
     """Return running and the reasons for waiting as shares of the active time."""
-    uses = {RUNNING: time.running, **time.waiting}
+    uses = {RUNNING: time.running_share, **time.waiting_share_by_reason}
     total = sum(uses.values())
     return {name: value / total if total else float(name == RUNNING) for name, value in uses.items()}
 
@@ -124,12 +124,15 @@ def _busiest_network_station(data: TrialData, kernels: Mapping[str, ObservedKern
         for kernel in kernels.values()
         for cpu in kernel.cpu_seconds_by_cpu_and_state
     )
-    stations = {"packet_processing": packets or 0.0, "virtual_switch": _busiest_switch_thread_share(data)}
+    stations = {
+        "packet_processing": packets or 0.0,
+        "virtual_switch": _busiest_emulator_thread_active_share(data),
+    }
     name = max(stations, key=lambda each: stations[each])
     return {name: min(1.0, stations[name])}
 
 
-def _busiest_switch_thread_share(data: TrialData) -> float:
+def _busiest_emulator_thread_active_share(data: TrialData) -> float:
     """Return the active time of the busiest emulator thread of a guest, 0 to 1."""
     samples = [x for x in data.steady_part.host_samples if x.observation]
     duration_s = sum(x.interval_s for x in samples)

@@ -24,7 +24,7 @@ _BUSY_TIME_COUNTERS = ("user_s", "nice_s", "system_s", "irq_s", "softirq_s")
 
 
 @dataclass(frozen=True)
-class CpuUse:
+class CpuTimeShares:
     """What a set of CPUs of one kernel is used for. All values are shares of the set's time, 0 to 1.
 
     The shares add up to 1. CPU times of the kernel count ticks, so that each share can be wrong by about
@@ -49,7 +49,7 @@ class CpuUse:
         """Share of the time in which the CPUs were not idle."""
         return 1 - self.idle
 
-    def share_for(self, reason: str) -> float:
+    def cpu_time_share_of(self, reason: str) -> float:
         """Return the share of the CPUs' time that work of this kind takes (`WAIT_REASONS`)."""
         return float(getattr(self, reason))
 
@@ -63,7 +63,7 @@ def allowed_cpus(part: SteadyPart, endpoint: EndpointRecord, kernel: ObservedKer
     return tuple(sorted(allowed & known or known))
 
 
-def measure_cpu_use(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int]) -> CpuUse | None:
+def measure_cpu_use(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int]) -> CpuTimeShares | None:
     """Return the use of some CPUs of a kernel; None without CPU times.
 
     Args:
@@ -85,7 +85,7 @@ def measure_cpu_use(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int
     instrument = min(instrument, occupied - load)
     rest = occupied - load - instrument
     programs = min(rest, _programs_cpu_s(part, kernel, cpus, rest * capacity_s) / capacity_s)
-    return CpuUse(
+    return CpuTimeShares(
         cpus=tuple(cpus),
         load=load,
         instrument=instrument,
@@ -101,9 +101,9 @@ def _load_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int]) -
     total_s = 0.0
     for endpoint, samples in part.endpoints:
         if _runs_in(endpoint, samples, kernel):
-            share = _overlap_share(allowed_cpus(part, endpoint, kernel), cpus)
+            share = _share_of_allowed_cpus_in_set(allowed_cpus(part, endpoint, kernel), cpus)
             total_s += share * (total_of_counter(samples, "threads_cpu_s") or 0.0)
-    if kernel.name == HOST:
+    if kernel.endpoint_or_host == HOST:
         for x in part.host_samples:
             for thread, time_s in x.observation.thread_cpu_s.items() if x.observation else ():
                 guest, kind = split_owner_and_thread_kind(thread)
@@ -112,7 +112,7 @@ def _load_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int]) -
                     if kind == "vcpu"
                     else kernel.cpu_seconds_by_cpu_and_state
                 )
-                total_s += _overlap_share(pinned, cpus) * time_s
+                total_s += _share_of_allowed_cpus_in_set(pinned, cpus) * time_s
     return total_s
 
 
@@ -139,9 +139,9 @@ def _instrument_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[i
         process_s = total_of_known_counters(samples, "process_cpu_user_s", "process_cpu_system_s")
         threads_s = total_of_counter(samples, "threads_cpu_s")
         if _runs_in(endpoint, samples, kernel) and process_s is not None and threads_s is not None:
-            share = _overlap_share(allowed_cpus(part, endpoint, kernel), cpus)
+            share = _share_of_allowed_cpus_in_set(allowed_cpus(part, endpoint, kernel), cpus)
             total_s += share * max(0.0, process_s - threads_s)
-    if kernel.name == HOST:
+    if kernel.endpoint_or_host == HOST:
         observer_s = total_of_known_counters(part.host_samples, "process_cpu_user_s", "process_cpu_system_s")
         totals = next((each.totals for each in part.trial.endpoints if each.name == HOST), {})
         trial_s = part.trial.idle_s + part.trial.duration_s
@@ -152,14 +152,16 @@ def _instrument_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[i
     return total_s
 
 
-def _programs_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int], rest_s: float) -> float:
+def _programs_cpu_s(
+    part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int], unattributed_cpu_s: float
+) -> float:
     """Return the CPU time of other programs on these CPUs.
 
     The kernel's list of processes is exact. Its own threads are not programs: they count as packet
     processing. Without the list (an older file), the time in user mode and in system calls that the load and
     the instrument did not use is a lower bound.
     """
-    endpoint = next((each for each in part.trial.endpoints if each.name == kernel.name), None)
+    endpoint = next((each for each in part.trial.endpoints if each.name == kernel.endpoint_or_host), None)
     programs = list_other_programs(endpoint) if endpoint is not None else None
     if endpoint is not None and programs is not None and part.trial.duration_s > 0:
         scale = part.duration_s / programs_interval_s(part.trial, endpoint)
@@ -169,20 +171,26 @@ def _programs_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int
         for cpu in cpus
         for kind in INTERRUPT_TIME_COUNTERS
     )
-    return max(0.0, rest_s - interrupts_s)
+    return max(0.0, unattributed_cpu_s - interrupts_s)
 
 
 def _process_cpu_s(process: Mapping[str, Any], cpus: Sequence[int]) -> float:
     allowed = process.get("cpus")
-    share = _overlap_share(parse_cpu_list(allowed), cpus) if isinstance(allowed, str) and allowed else 1.0
+    share = (
+        _share_of_allowed_cpus_in_set(parse_cpu_list(allowed), cpus)
+        if isinstance(allowed, str) and allowed
+        else 1.0
+    )
     return share * (to_number(process.get("cpu_s")) or 0.0)
 
 
 def _runs_in(endpoint: EndpointRecord, samples: Sequence[Any], kernel: ObservedKernel) -> bool:
-    return endpoint.name == kernel.name or (kernel.name == HOST and not has_own_kernel(samples))
+    return endpoint.name == kernel.endpoint_or_host or (
+        kernel.endpoint_or_host == HOST and not has_own_kernel(samples)
+    )
 
 
-def _overlap_share(allowed: Iterable[int], cpus: Sequence[int]) -> float:
+def _share_of_allowed_cpus_in_set(allowed: Iterable[int], cpu_set: Sequence[int]) -> float:
     """Return the share of a thread's allowed CPUs that belong to a set: 1 if all do."""
     allowed = set(allowed)
-    return len(allowed & set(cpus)) / len(allowed) if allowed else 0.0
+    return len(allowed & set(cpu_set)) / len(allowed) if allowed else 0.0

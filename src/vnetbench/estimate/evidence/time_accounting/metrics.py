@@ -8,7 +8,7 @@ from vnetbench.estimate.evidence.aggregation import EvidenceValues, ratio, total
 from vnetbench.estimate.evidence.kernels import ObservedKernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.time_accounting.account import TimeShares, account_for_time
-from vnetbench.estimate.evidence.time_accounting.cpu_use import CpuUse, allowed_cpus, measure_cpu_use
+from vnetbench.estimate.evidence.time_accounting.cpu_use import CpuTimeShares, allowed_cpus, measure_cpu_use
 from vnetbench.estimate.evidence.time_accounting.time_uses import (
     RECEIVER,
     RUNNING,
@@ -153,7 +153,9 @@ def time_shares(evidence: Mapping[str, float]) -> TimeShares:
     return {name: percent / 100 for name, percent in shares.items() if percent is not None}
 
 
-def _load_cpu_use_and_thread_count(data: TrialData, kernel: ObservedKernel) -> Iterator[tuple[CpuUse, float]]:
+def _load_cpu_use_and_thread_count(
+    data: TrialData, kernel: ObservedKernel
+) -> Iterator[tuple[CpuTimeShares, float]]:
     """Yield the use of the CPUs that the load may use in a kernel, and the number of its load threads."""
     part = data.steady_part
     own = [

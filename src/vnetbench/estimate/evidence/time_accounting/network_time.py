@@ -8,7 +8,7 @@ from statistics import fmean
 from vnetbench.estimate.evidence.aggregation import largest, median, smallest
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.ports import Port
-from vnetbench.estimate.evidence.shapers import unsampled_link_share
+from vnetbench.estimate.evidence.shapers import unsampled_shaper_busy_share
 from vnetbench.estimate.evidence.trial_data import TrialData
 
 _RECOVERY_STATES = (3, 4)
@@ -26,11 +26,14 @@ def split_network_time(data: TrialData) -> dict[str, float]:
     rest = 1.0
     for name, share in (
         ("load_pause", _nothing_outstanding_share(data.tcp_senders)),
-        ("link_queue", max(time_share_of_most_queued_link(data.ports), unsampled_link_share(data))),
+        ("link_queue", max(time_share_of_most_queued_link(data.ports), unsampled_shaper_busy_share(data))),
         ("loss_recovery", _recovery_share(data.tcp_senders)),
         ("receive_window", _limited_share(data.tcp_senders, "rwnd_limited_s")),
-        ("send_buffer", max(_limited_share(data.tcp_senders, "sndbuf_limited_s"), _full_buffer_share(data))),
-        ("pacing", _pacing_share(data.tcp_senders)),
+        (
+            "send_buffer",
+            max(_limited_share(data.tcp_senders, "sndbuf_limited_s"), _full_send_buffer_share(data)),
+        ),
+        ("pacing", _goodput_share_of_pacing_rate(data.tcp_senders)),
         ("queueing", _queueing_share(data.tcp_senders)),
     ):
         shares[name] = rest * min(1.0, share)
@@ -50,10 +53,10 @@ def _nothing_outstanding_share(senders: Sequence[Flow]) -> float:
 
 def time_share_of_most_queued_link(ports: Sequence[Port]) -> float:
     """Return the share of the time in which the worst shaped link delays and holds packets, 0 to 1."""
-    return largest(_time_share_with_queue(port) for port in ports) or 0.0
+    return largest(_share_of_time_shaper_queued(port) for port in ports) or 0.0
 
 
-def _time_share_with_queue(port: Port) -> float | None:
+def _share_of_time_shaper_queued(port: Port) -> float | None:
     """Return the share of readings at which a link delayed packets and held some; None without a shaper."""
     if not any(port.counter_sum_per_sample(_SHAPER_COUNTER)):
         return None
@@ -72,21 +75,21 @@ def _limited_share(senders: Sequence[Flow], counter: str) -> float:
     return sum(flow.total(counter) or 0.0 for flow in senders) / busy_s if busy_s else 0.0
 
 
-def _full_buffer_share(data: TrialData) -> float:
+def _full_send_buffer_share(data: TrialData) -> float:
     """Return the share of time in which the send buffer is full and the window still has room.
 
     The kernel's own counter of this state is 0 in most cases (docs/evidence.md, `sndbuf_limited_percent`).
     """
     shares = []
     for flow in data.tcp_senders:
-        full = list(flow.ratios("wmem_queued_bytes", "sndbuf_bytes"))
-        window = list(flow.ratios("unacked", "cwnd"))
+        full = list(flow.sample_ratios("wmem_queued_bytes", "sndbuf_bytes"))
+        window = list(flow.sample_ratios("unacked", "cwnd"))
         if full and window:
             shares.append(max(0.0, min(1.0, fmean(full)) * (1 - min(1.0, fmean(window)))))
     return fmean(shares) if shares else 0.0
 
 
-def _pacing_share(senders: Sequence[Flow]) -> float:
+def _goodput_share_of_pacing_rate(senders: Sequence[Flow]) -> float:
     """Return how close streams with a maximum pacing rate come to it; 0 without such a rate."""
     shares = [
         min(1.0, flow.goodput_bps / rate_bps)

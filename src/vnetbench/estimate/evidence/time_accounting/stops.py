@@ -17,8 +17,12 @@ _MAX_SCHEDULING_DELAY_S = 4e-3
 """A sampler can be so late without any stop: by a tick of a kernel with 250 Hz, about a time slice."""
 
 
-def stopped_share(
-    endpoint: EndpointRecord, samples: Sequence[Sample], kernel: ObservedKernel, waiting: float, idle: float
+def process_stopped_share(
+    endpoint: EndpointRecord,
+    samples: Sequence[Sample],
+    kernel: ObservedKernel,
+    cpu_wait_share: float,
+    idle_cpu_share: float,
 ) -> float:
     """Return the share of the time in which the endpoint's process was stopped, 0 to 1.
 
@@ -30,8 +34,8 @@ def stopped_share(
         endpoint: The endpoint.
         samples: Its samples.
         kernel: The kernel that it runs on.
-        waiting: Share of the time in which a thread of the load waits for a CPU.
-        idle: Share of the time in which the CPUs that the threads may use are idle.
+        cpu_wait_share: Share of the time in which a thread of the load waits for a CPU.
+        idle_cpu_share: Share of the time in which the CPUs that the threads may use are idle.
     """
     has_observer = not has_own_kernel(samples)
     # The observer's interval is that of all agents, also if most samples of this one are late.
@@ -41,7 +45,7 @@ def stopped_share(
         late -= _lateness_share_of_duration(kernel.samples, interval_s)
     is_realtime = bool(mapping_or_empty(endpoint.totals.get("instrument")).get("sampler_realtime"))
     if not (is_realtime and has_observer):
-        late = min(late - waiting, idle)
+        late = min(late - cpu_wait_share, idle_cpu_share)
     return min(1.0, max(0.0, late))
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from vnetbench.estimate.evidence.aggregation import total_duration_s, total_of_counter
 from vnetbench.estimate.evidence.kernels import ObservedKernel
 from vnetbench.estimate.evidence.time_accounting.cpu_use import (
-    CpuUse,
+    CpuTimeShares,
     allowed_cpus,
     largest_programs_share,
     measure_cpu_use,
     vcpu_host_cpus,
 )
-from vnetbench.estimate.evidence.time_accounting.stops import stopped_share
+from vnetbench.estimate.evidence.time_accounting.stops import process_stopped_share
 from vnetbench.estimate.evidence.time_accounting.time_uses import STOPPED, WAIT_REASONS
 from vnetbench.estimate.guests import split_owner_and_thread_kind
 from vnetbench.estimate.steady_state import SteadyPart
@@ -26,20 +26,20 @@ from vnetbench.results.records import HOST, EndpointRecord, Sample
 class ThreadTime:
     """How the load's threads of one role spend their time, mean of the threads. Shares, 0 to 1."""
 
-    running: float
-    waiting: Mapping[str, float]
+    running_share: float
+    waiting_share_by_reason: Mapping[str, float]
     """Reason (`WAIT_REASONS`) to the share of the time in which a thread has work and does not run."""
     thread_count: float
 
     @property
-    def active(self) -> float:
+    def active_share(self) -> float:
         """Share of the time in which a thread has work: it runs, waits for a CPU or is stopped."""
-        return min(1.0, self.running + sum(self.waiting.values()))
+        return min(1.0, self.running_share + sum(self.waiting_share_by_reason.values()))
 
     @property
     def sleeping(self) -> float:
         """Share of the time in which a thread has nothing to do or its call blocks."""
-        return 1 - self.active
+        return 1 - self.active_share
 
 
 TIME_OF_UNSEEN_THREADS = ThreadTime(0.0, dict.fromkeys(WAIT_REASONS, 0.0), 0.0)
@@ -60,9 +60,9 @@ def mean_thread_time(
     if not count:
         return None
     return ThreadTime(
-        sum(each.running * each.thread_count for each in times) / count,
+        sum(each.running_share * each.thread_count for each in times) / count,
         {
-            reason: sum(each.waiting[reason] * each.thread_count for each in times) / count
+            reason: sum(each.waiting_share_by_reason[reason] * each.thread_count for each in times) / count
             for reason in WAIT_REASONS
         },
         count,
@@ -86,8 +86,11 @@ def _move_vcpu_waiting_from_running(
     share = waited_s / (ran_s + waited_s)
     own_share = ran_s / total_duration_s(host.samples) / len(cpus)
     by_reason = _split_waiting_by_reason(share, use, own_share, largest_programs_share(part, host, cpus))
-    waiting = {reason: time.waiting[reason] + time.running * by_reason[reason] for reason in WAIT_REASONS}
-    return ThreadTime(time.running * (1 - share), waiting, time.thread_count)
+    waiting = {
+        reason: time.waiting_share_by_reason[reason] + time.running_share * by_reason[reason]
+        for reason in WAIT_REASONS
+    }
+    return ThreadTime(time.running_share * (1 - share), waiting, time.thread_count)
 
 
 def _vcpu_ran_and_waited_s(part: SteadyPart, guest: str) -> tuple[float, float]:
@@ -130,13 +133,13 @@ def _endpoint_thread_time(
     # A thread's own time contains what the hypervisor took from its CPU.
     taken = running * use.hypervisor / (use.occupied or 1.0) if use.hypervisor else 0.0
     by_reason["hypervisor"] += taken
-    stopped = stopped_share(endpoint, samples, kernel, waiting, use.idle)
+    stopped = process_stopped_share(endpoint, samples, kernel, waiting, use.idle)
     by_reason[STOPPED] = min(1 - running - waiting, stopped)
     return ThreadTime(running - taken, by_reason, count)
 
 
 def _split_waiting_by_reason(
-    waiting: float, use: CpuUse, own_share: float, most_programs: float
+    waiting_share: float, use: CpuTimeShares, own_thread_cpu_share: float, max_programs_share: float
 ) -> dict[str, float]:
     """Divide the time that threads wait for a CPU by what uses their CPUs meanwhile.
 
@@ -144,15 +147,17 @@ def _split_waiting_by_reason(
     that this machine does not show, such as that of the VM.
 
     Args:
-        waiting: Share of the time in which a thread waits.
+        waiting_share: Share of the time in which a thread waits.
         use: Use of the CPUs that it may use.
-        own_share: The part of these CPUs' time that one thread itself uses.
-        most_programs: Share of time that other programs take on the CPU where they take most.
+        own_thread_cpu_share: The part of these CPUs' time that one thread itself uses.
+        max_programs_share: Share of time that other programs take on the CPU where they take most.
     """
-    others = {reason: use.share_for(reason) for reason in ("load", "programs", "packets", "hypervisor")}
-    others["load"] = max(0.0, others["load"] + use.instrument - own_share)
+    others = {
+        reason: use.cpu_time_share_of(reason) for reason in ("load", "programs", "packets", "hypervisor")
+    }
+    others["load"] = max(0.0, others["load"] + use.instrument - own_thread_cpu_share)
     total = sum(others.values())
     # A program may stay on one of the CPUs, and the thread on the same one. Other work moves.
-    explained = min(waiting, total - others["programs"] + max(others["programs"], most_programs))
+    explained = min(waiting_share, total - others["programs"] + max(others["programs"], max_programs_share))
     split = {reason: explained * share / total if total else 0.0 for reason, share in others.items()}
-    return {reason: split.get(reason, 0.0) for reason in WAIT_REASONS} | {"quota": waiting - explained}
+    return {reason: split.get(reason, 0.0) for reason in WAIT_REASONS} | {"quota": waiting_share - explained}

@@ -177,7 +177,7 @@ class EthrReport(LineReport):
         )  # fmt: skip
         return any(pattern.match(line) for pattern in patterns)
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if (row := _CLIENT_ROW_WITHOUT_STREAM.match(line)) is not None:
             self.rows_without_stream.append(row)
@@ -266,7 +266,7 @@ class EthrLogFileReport(EthrReport):
         )
         return not is_next_test and not (self.has_end_line and '"Message":"Hint: ' not in line)
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         entry = parse_json(line)
         self.test_title = self.test_title or str(entry.get("Title", ""))
@@ -285,7 +285,7 @@ class EthrLogFileReport(EthrReport):
         if (row := _CLIENT_STREAM_ROWS.match_line(message)) is not None:
             self.add_rows(_CLIENT_STREAM_ROWS, [row])
         else:
-            super().add(message)
+            super().add_non_row_line(message)
 
     def _parse_latencies(self, entry: Mapping[str, str]) -> dict[str, RoundedValue]:
         values = {

@@ -23,8 +23,8 @@ from vnetbench.importers.tools.flent.probes import PingSeries, latency_metrics, 
 from vnetbench.importers.tools.flent.transfers import (
     Transfer,
     build_intervals,
+    first_start_and_last_end_unix_s,
     goodput_metrics,
-    load_period_unix_s,
     parse_transfer,
 )
 from vnetbench.study.factors.registry import parse_level
@@ -90,7 +90,7 @@ def _build_load_run(
     factors = {**_build_stream_factors(transfers), **_build_ip_version_factor(meta)}
     remarks = []
     if is_mixed:
-        begin, end = load_period_unix_s(transfers)
+        begin, end = first_start_and_last_end_unix_s(transfers)
         metrics |= latency_metrics(probes, begin, end)
         factors |= _build_probe_factors(probes)
         kinds = " and ".join(

@@ -132,7 +132,7 @@ def build_intervals(transfers: Sequence[Transfer]) -> Iterator[ReportInterval]:
     times. So within an interval of another process the rate of each counts as constant. A direction whose
     transfers hardly overlap has no intervals.
     """
-    begin, end = load_period_unix_s(transfers)
+    begin, end = first_start_and_last_end_unix_s(transfers)
     for direction in (FORWARD, REVERSE):
         active = [t for t in transfers if t.direction == direction]
         if not active or not all(t.rate_intervals for t in active):
@@ -191,7 +191,7 @@ def _subtract_cumulative_values(a: RoundedValue, b: RoundedValue) -> RoundedValu
     return RoundedValue(a.value - b.value, a.low - b.low, a.high - b.high)
 
 
-def load_period_unix_s(transfers: Sequence[Transfer]) -> tuple[float, float]:
+def first_start_and_last_end_unix_s(transfers: Sequence[Transfer]) -> tuple[float, float]:
     """Return Unix times of the first transfer's start and the last one's end; both are 0 if unknown."""
     ends = [
         (t.cumulative_bytes_by_unix_time[0][0], t.cumulative_bytes_by_unix_time[-1][0])

@@ -29,7 +29,7 @@ class ReportHeader:
     """False for CSV without a command line: its lines are the same at both endpoints."""
     only_connects: bool = False
     """Whether the client opens connections and sends nothing (`--connect-only`)."""
-    burst: str = ""
+    burst_text: str = ""
     """How the load is cut into bursts, in the tool's words."""
     size_bytes_by_factor: dict[str, int] = field(default_factory=dict)
     """Sizes in bytes, by factor."""

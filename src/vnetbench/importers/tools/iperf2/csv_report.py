@@ -75,7 +75,7 @@ class CsvReport(Iperf2Report):
         started_at = _parse_time(row) - timedelta(seconds=float(row["end"]))
         return not self.group.rows_by_stream_and_is_reverse or started_at < self.latest_row_time
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if (row := _ROW_PATTERN.match(line)) is not None:
             self.group.add_row(_parse_row(row))

@@ -263,7 +263,7 @@ def _build_intervals(group: ConnectionGroup, header: ReportHeader, workload: str
             else group.find_stream_rows(is_reverse)
         )
         rtts = _RoundTripTimes(group.find_stream_rows(is_reverse)) if has_sums else None
-        for start_s, end_s, rows in _group_rows_by_start_and_end(streams):
+        for start_s, end_s, rows in _group_rows_of_intervals_in_all_streams(streams):
             if load.has_datagrams and not all(_is_from_udp_receiver(row, header, is_reverse) for row in rows):
                 continue  # The sender's rows say nothing about what arrived.
             values = _combine_stream_values([row.value_by_name for row in rows])
@@ -294,7 +294,9 @@ class _RoundTripTimes:
         return {"rtt_us": mean_value(times)} if times and len(times) == self._stream_count else {}
 
 
-def _group_rows_by_start_and_end(streams: list[StreamRows]) -> Iterable[tuple[float, float, list[ReportRow]]]:
+def _group_rows_of_intervals_in_all_streams(
+    streams: list[StreamRows],
+) -> Iterable[tuple[float, float, list[ReportRow]]]:
     """Return start, end and rows of the intervals that all streams report."""
     rows_by_time: dict[tuple[float, float], list[ReportRow]] = {}
     for stream in streams:
@@ -331,8 +333,8 @@ def _list_remarks(group: ConnectionGroup, header: ReportHeader) -> Iterable[str]
         yield f"iperf reported: {header.error_message}"
     if group.lacks_receiver_report:
         yield "The receiver's report is missing, so the amount of data that arrived is unknown."
-    if header.burst and not group.has_requests:
-        yield f"The load came in bursts ({header.burst}), so the goodput is not the network's limit."
+    if header.burst_text and not group.has_requests:
+        yield f"The load came in bursts ({header.burst_text}), so the goodput is not the network's limit."
     if "rate" in header.command_options and not header.is_udp:
         limit = header.command_options["rate"]
         yield f"The option -b {limit} limited each stream, so the goodput is not the network's limit."

@@ -140,7 +140,7 @@ class TextReport(Iperf2Report):
             )
         return bool(_SETTING_LINE.match(line) or _ERROR_LINE.match(line))
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if line.startswith("["):
             self._add_stream_line(line)
@@ -169,7 +169,7 @@ class TextReport(Iperf2Report):
                 self.header.size_bytes_by_factor[name] = int(size[1])
         self.header.only_connects |= line.startswith("TCP three-way-handshake (3WHS) only")
         if (burst := _BURST_LINE.match(line)) is not None:
-            self.header.burst = burst["burst"].strip()
+            self.header.burst_text = burst["burst"].strip()
         if (buffer := _BUFFER_SIZE_PATTERN.match(line)) is not None:
             self.header.other_results[buffer["name"]] = buffer["size"].strip()
 

@@ -84,13 +84,13 @@ def cpu_metrics(
     direction: Level,
     local_and_remote_shares: tuple[RoundedValue, RoundedValue | None],
     *,
-    is_complete: bool,
+    is_run_complete: bool,
 ) -> dict[str, RoundedValue]:
     """Return the metrics of CPU time from the shares of this endpoint and of the other one.
 
     Only a client learns the other endpoint's share. A server prints what it learned in the test before.
     """
-    local, remote = local_and_remote_shares[0], local_and_remote_shares[1] if is_complete else None
+    local, remote = local_and_remote_shares[0], local_and_remote_shares[1] if is_run_complete else None
     values = {CLIENT: (local, remote), SERVER: (None, local)}.get(role, (None, None))
     names = ["first_vm", "second_vm"] if direction == "both" else [SENDER, RECEIVER]
     if direction == "reverse":
@@ -120,7 +120,7 @@ def compute_results(workload: str, endpoint_results: EndpointResults) -> RunResu
         metrics,
         max((each.duration_s.value for each in preferred), default=None),
         endpoints.pop() if is_one_endpoint else "",
-        tuple(_list_remarks(workload, endpoint_results, directions)),
+        tuple(_missing_receiver_remarks(workload, endpoint_results, directions)),
     )
 
 
@@ -246,7 +246,9 @@ def _compute_datagram_metrics(
         yield "loss_percent", RoundedValue.exact(100 * max(0, lost) / total_datagrams)
 
 
-def _list_remarks(workload: str, endpoint_results: EndpointResults, directions: list[str]) -> Iterator[str]:
+def _missing_receiver_remarks(
+    workload: str, endpoint_results: EndpointResults, directions: list[str]
+) -> Iterator[str]:
     for direction in directions:
         if (direction, RECEIVER) in endpoint_results:
             continue

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vnetbench.importers.command_line import CommandLine
-from vnetbench.importers.json_documents import take_json_document
+from vnetbench.importers.json_documents import take_json_document_and_rest
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.reader import StartsRun
@@ -41,7 +41,7 @@ from vnetbench.importers.tools.iperf3.json_parts import (
 from vnetbench.importers.tools.iperf3.line_patterns import split_tool_and_version
 from vnetbench.importers.tools.iperf3.options import (
     find_requested_options,
-    label_factor_name,
+    label_name_for_option,
     parse_level_or_none,
 )
 from vnetbench.importers.tools.iperf3.text_report import (
@@ -84,7 +84,7 @@ def read_document_after_command(
         ValueError: There is no document of iperf3.
     """
     first = lines.last_taken_number + 1
-    buffer, rest = take_json_document(lines, starts_any_run)
+    buffer, rest = take_json_document_and_rest(lines, starts_any_run)
     document = buffer.parse() if rest is not None else buffer.parse_truncated()
     if not is_iperf3_document(document):
         raise ValueError("no iperf3 document follows the iperf3 command line in the log")
@@ -256,8 +256,8 @@ class DocumentRunBuilder:
             "pacing_rate": self._find_pacing_rate(),
             "udp_gso": _format_on_off(test.get("gso")),
             "udp_gro": _format_on_off(test.get("gro")),
-            label_factor_name("set-mss"): scalar_text_or_empty(start.get("tcp_mss")) or None,
-            label_factor_name("sctp"): "on" if test.get("protocol") == "SCTP" else None,
+            label_name_for_option("set-mss"): scalar_text_or_empty(start.get("tcp_mss")) or None,
+            label_name_for_option("sctp"): "on" if test.get("protocol") == "SCTP" else None,
         }
         known = {name: each for name, each in raw_levels.items() if each is not None}
         levels = {
@@ -294,7 +294,7 @@ class DocumentRunBuilder:
             return {}
         shares = RoundedValue.exact(local), None if remote is None else RoundedValue.exact(remote)
         return cpu_metrics(
-            self.collector.role, self.collector.direction_level, shares, is_complete=not failure
+            self.collector.role, self.collector.direction_level, shares, is_run_complete=not failure
         )
 
     def _collect_other_results(self, end: JsonObject) -> dict[str, str]:

@@ -65,7 +65,12 @@ class IntervalCollector:
             self.omitted_s = max(self.omitted_s, end_s)
         stream_values = [_parse_stream_values(each) for each in streams]
         rows: list[tuple[int | None, Mapping[str, float]]] = [
-            (None, stream_values[0] if len(stream_values) == 1 else _sum_stream_values(stream_values))
+            (
+                None,
+                stream_values[0]
+                if len(stream_values) == 1
+                else _sum_counts_and_average_jitter(stream_values),
+            )
         ]
         if len(stream_values) > 1:
             rows += [
@@ -112,7 +117,7 @@ def _parse_stream_values(stream: JsonObject) -> dict[str, float]:
     return values
 
 
-def _sum_stream_values(streams: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _sum_counts_and_average_jitter(streams: Sequence[Mapping[str, float]]) -> dict[str, float]:
     sums = {
         n: sum(each[n] for each in streams)
         for n in _ADDITIVE_VALUE_NAMES

@@ -124,7 +124,7 @@ def find_requested_options(command: CommandLine | None, workload: str = "") -> R
     return requested
 
 
-def label_factor_name(option: str) -> str:
+def label_name_for_option(option: str) -> str:
     """Return the name of the label for an option that is not a factor."""
     return f"label_{option.replace('-', '_')}"
 
@@ -143,7 +143,7 @@ def _find_factors_and_raw_levels(option: str, value: str, workload: str) -> list
     if option in valued:
         name, read = valued[option]
         return [(name, read(value))]
-    return [(label_factor_name(option), value or "on")] if option in _LABEL_OPTIONS else []
+    return [(label_name_for_option(option), value or "on")] if option in _LABEL_OPTIONS else []
 
 
 def _parse_number(text: str, thousand: int) -> int | None:

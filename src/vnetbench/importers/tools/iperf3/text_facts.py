@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 
 from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.tools.iperf3.endpoint_results import CLIENT, SERVER, format_connection
-from vnetbench.importers.tools.iperf3.options import label_factor_name
+from vnetbench.importers.tools.iperf3.options import label_name_for_option
 from vnetbench.importers.units import parse_rounded
 
 _TIMESTAMP_PATTERN = re.compile(
@@ -75,7 +75,7 @@ class TextFacts:
 
     def labels(self) -> dict[str, str]:
         """Return labels for properties without a factor."""
-        return {label_factor_name("sctp"): "on"} if self.protocol == "SCTP" else {}
+        return {label_name_for_option("sctp"): "on"} if self.protocol == "SCTP" else {}
 
     def _add_table_header(self, match: re.Match[str]) -> None:
         columns = match["columns"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from vnetbench.importers.command_line import CommandLine
-from vnetbench.importers.json_documents import take_json_document
+from vnetbench.importers.json_documents import take_json_document_and_rest
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.reader import StartsRun
@@ -169,7 +169,7 @@ class TextRunParser:
             ),
         )
         cpu = (
-            cpu_metrics(facts.role, direction, facts.local_and_remote_cpu, is_complete=not failure)
+            cpu_metrics(facts.role, direction, facts.local_and_remote_cpu, is_run_complete=not failure)
             if facts.local_and_remote_cpu
             else {}
         )
@@ -201,7 +201,7 @@ class TextRunParser:
         are_omitted = False
         if not (rows := self._lines.take_rows(line_patterns.INTERVAL_ROWS)):
             are_omitted, rows = True, self._lines.take_rows(line_patterns.OMITTED_ROWS)
-        foreign = self.rows.add_intervals(rows, are_omitted=are_omitted)
+        foreign = self.rows.add_intervals_and_list_unordered_rows(rows, are_omitted=are_omitted)
         self._foreign_line_numbers += [first + position for position in foreign]
         return bool(rows)
 
@@ -276,15 +276,15 @@ class TextRunParser:
         elif name == "is_servers_output":
             self._server_intervals = read_server_text_intervals(self._lines, self._starts_run)
         elif name == "is_servers_document":
-            self._take_document()
+            self._take_server_json_document()
 
-    def _take_document(self) -> None:
+    def _take_server_json_document(self) -> None:
         """Take the document that a server with `-J` sent back."""
         if self._lines.peek_line() is None or self._starts_run(self._lines):
             self._foreign_line_numbers.append(self._lines.last_taken_number)
             return
         try:
-            buffer, _ = take_json_document(self._lines, self._starts_run)
+            buffer, _ = take_json_document_and_rest(self._lines, self._starts_run)
             self._server_intervals = read_intervals(buffer.parse())
         except ValueError:
             self._foreign_line_numbers.append(self._lines.last_taken_number)
@@ -317,8 +317,8 @@ class TextRunParser:
         has_both = all(required <= results or "" in results for results in summary_endpoints.values())
         return bool(summary_endpoints) and has_both and len(summary_endpoints) > self.facts.is_bidirectional
 
-    def _detect_workload(self, requested: str) -> str:
-        return {"": requested, "UDP": UDP_STREAM}.get(self.facts.protocol, TCP_STREAM)
+    def _detect_workload(self, workload_if_protocol_unknown: str) -> str:
+        return {"": workload_if_protocol_unknown, "UDP": UDP_STREAM}.get(self.facts.protocol, TCP_STREAM)
 
     def _build_factors(self, workload: str) -> dict[str, Level]:
         facts = self.facts

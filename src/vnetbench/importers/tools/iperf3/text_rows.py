@@ -87,9 +87,9 @@ class TextRows:
         if groups["lost"] == "Unknown":
             groups |= {"jitter": "", "lost": "", "total": ""}
         columns = [(groups[name],) for name in line_patterns.INTERVAL_ROWS.names]
-        return self._add_columns(columns, are_omitted=bool(groups["mark"])) == []
+        return self._add_columns_and_list_unordered_rows(columns, are_omitted=bool(groups["mark"])) == []
 
-    def add_intervals(self, rows: Sequence[Row], *, are_omitted: bool) -> list[int]:
+    def add_intervals_and_list_unordered_rows(self, rows: Sequence[Row], *, are_omitted: bool) -> list[int]:
         """Add rows of `INTERVAL_ROWS` or `OMITTED_ROWS`, without the separators between them.
 
         Returns:
@@ -99,16 +99,21 @@ class TextRows:
         if not positions:
             return []
         columns = list(zip(*(rows[position] for position in positions), strict=True))[:-1]
-        return [positions[each] for each in self._add_columns(columns, are_omitted=are_omitted)]
+        return [
+            positions[each]
+            for each in self._add_columns_and_list_unordered_rows(columns, are_omitted=are_omitted)
+        ]
 
-    def _add_columns(self, columns: Sequence[Sequence[str]], *, are_omitted: bool) -> list[int]:
+    def _add_columns_and_list_unordered_rows(
+        self, columns: Sequence[Sequence[str]], *, are_omitted: bool
+    ) -> list[int]:
         names, times, transfers, jitters, lost, totals, counts, cwnds = columns
         starts_s, ends_s = _TIMES_S.parse(times).T
         is_in_order = starts_s <= ends_s
         if not is_in_order.all():
             kept = [tuple(compress(column, is_in_order)) for column in columns]
             if kept[0]:
-                self._add_columns(kept, are_omitted=are_omitted)
+                self._add_columns_and_list_unordered_rows(kept, are_omitted=are_omitted)
             return [int(position) for position in np.flatnonzero(~is_in_order)]
         if are_omitted:
             self.omitted_s = max(self.omitted_s, float(ends_s.max()))
@@ -126,11 +131,11 @@ class TextRows:
             values["retransmits"] = _parse_counts(counts)
         formats = self._register_formats(names, totals, counts, cwnds, are_omitted=are_omitted)
         is_sum = np.fromiter(map(_SUM_NAMES.__contains__, names), dtype=np.bool_, count=len(names))
-        starts_s, ends_s = self._take_times_of_sums(is_sum, starts_s, ends_s)
+        starts_s, ends_s = self._align_stream_times_with_sums(is_sum, starts_s, ends_s)
         self.intervals.extend(formats, starts_s, ends_s, values)
         return []
 
-    def _take_times_of_sums(
+    def _align_stream_times_with_sums(
         self, is_sum: npt.NDArray[np.bool_], starts_s: Floats, ends_s: Floats
     ) -> tuple[Floats, Floats]:
         """Return the times of the rows. Streams have those of the next sum: the last digit may differ."""
@@ -171,7 +176,7 @@ class TextRows:
 
     def add_summary(self, row: re.Match[str]) -> None:
         """Add a row of the summary. A row whose rate is not a number (a run without duration) is ignored."""
-        mark, (stream_id, direction) = row["mark"] or "", _split_name(row["name"])
+        mark, (stream_id, direction) = row["mark"] or "", _parse_stream_id_and_direction(row["name"])
         try:
             rate = parse_with_unit(row["rate"], row["rate_unit"], _BITS_PER_S_BY_RATE_UNIT)
         except ValueError:
@@ -227,7 +232,7 @@ class TextRows:
             for direction, ids in self._stream_ids_by_direction.items()
         }
         self.intervals.replace_formats(
-            lambda interval_format: _complete_format(interval_format, directions, stream_counts)
+            lambda interval_format: _resolve_stream_and_direction(interval_format, directions, stream_counts)
         )
 
     def endpoint_results(
@@ -275,7 +280,7 @@ class TextRows:
     def _register_format(
         self, name: str, has_total: bool, has_count: bool, has_cwnd: bool, *, is_omitted: bool
     ) -> int:
-        stream_id, direction = _split_name(name)
+        stream_id, direction = _parse_stream_id_and_direction(name)
         self._record_stream_id(direction, stream_id)
         stream = None if stream_id == _ALL_STREAMS_ID else int(stream_id)
         if has_total:
@@ -289,13 +294,13 @@ class TextRows:
         return self.intervals.register_format(IntervalFormat(names, stream, direction, is_omitted))
 
 
-def _split_name(name: str) -> tuple[str, str]:
+def _parse_stream_id_and_direction(name: str) -> tuple[str, str]:
     """Return stream and direction of `5` or `5][TX-C`."""
     stream_id, _, role = name.partition("][")
     return stream_id, _DIRECTION_BY_ROLE[role]
 
 
-def _complete_format(
+def _resolve_stream_and_direction(
     interval_format: IntervalFormat, directions: Sequence[str], stream_count_by_direction: Mapping[str, int]
 ) -> IntervalFormat:
     """Mark a single stream as all streams, and give rows without a role the only direction in use."""
@@ -326,16 +331,16 @@ def _to_endpoint_result(row: _SummaryRow, end: str) -> EndpointResult:
 def _parse_bytes(text: str) -> RoundedValue:
     """Return the bytes of `12.3 MBytes`."""
     number, unit = text.split()
-    return _center(parse_with_unit(number, unit, BYTES_BY_UNIT))
+    return _make_range_symmetric(parse_with_unit(number, unit, BYTES_BY_UNIT))
 
 
-def _center(value: RoundedValue) -> RoundedValue:
+def _make_range_symmetric(value: RoundedValue) -> RoundedValue:
     """Return a value with a range of the same width to either side."""
     half_width = value.high - value.value
     return RoundedValue(value.value, value.value - half_width, value.value + half_width)
 
 
-def _parse_times_s(texts: Sequence[str]) -> Floats:
+def _parse_starts_and_ends_s(texts: Sequence[str]) -> Floats:
     """Return start and end of `0.00-1.00`."""
     return np.array([[float(time) for time in text.split("-")] for text in texts])
 
@@ -344,6 +349,6 @@ def _parse_counts(texts: Sequence[str]) -> ValueColumn:
     return ValueColumn.exact(parse_floats(texts))
 
 
-_TIMES_S = CachedNumbers(2, _parse_times_s)
+_TIMES_S = CachedNumbers(2, _parse_starts_and_ends_s)
 _parse_bytes_column = cache_values(_parse_bytes)
-_parse_jitters_us = cache_values(lambda text: _center(parse_rounded(text, _US_PER_MS)))
+_parse_jitters_us = cache_values(lambda text: _make_range_symmetric(parse_rounded(text, _US_PER_MS)))

@@ -173,7 +173,7 @@ class NetperfReport(LineReport):
         is_classic = self.test is not None and not self.requested.is_omni and self.command is not None
         return bool(self.pending_omni_headings) or bool(self.title and not is_classic and self.table is None)
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         line = line.rstrip()
         if (title := TITLE_PATTERN.match(line)) is not None and not self.is_complete:

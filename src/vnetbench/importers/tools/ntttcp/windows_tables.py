@@ -78,12 +78,12 @@ class WindowsTables:
     """Each number as printed, by the name of its column."""
     threads: list[dict[str, str]] = field(default_factory=list)
     """The rows of the table of threads."""
-    _titles: list[str] = field(default_factory=list)
+    _column_titles: list[str] = field(default_factory=list)
     _ruler_count: int = 0
-    _row_numbers: list[str] = field(default_factory=list)
+    _current_row_cells: list[str] = field(default_factory=list)
     _has_rows: bool = False
 
-    def add_tables_and_return_rest(self, text: str) -> str | None:
+    def add_leading_tables_and_return_rest(self, text: str) -> str | None:
         """Add the tables at the start of a text and return the rest; None if there is no table.
 
         It stops after the last number of the last table: the rest of that line belongs to another run.
@@ -92,7 +92,7 @@ class WindowsTables:
         while (token := _TABLE_TOKEN_PATTERN.match(text, at)) and not self.is_complete:
             at = token.end()
             if token["title"]:
-                self._add_title(_NAME_BY_LOWERCASE_TITLE[" ".join(token["title"].split()).lower()])
+                self._add_column_title(_NAME_BY_LOWERCASE_TITLE[" ".join(token["title"].split()).lower()])
             elif token["ruler"]:
                 self._ruler_count += 1
             elif token["number"]:
@@ -107,23 +107,23 @@ class WindowsTables:
     @property
     def is_open(self) -> bool:
         """Whether a table has titles and may get more rows."""
-        return bool(self._titles)
+        return bool(self._column_titles)
 
-    def _add_title(self, name: str) -> None:
-        if self._has_rows or self._row_numbers:
-            self._titles, self._ruler_count, self._row_numbers, self._has_rows = [], 0, [], False
-        self._titles.append(name)
+    def _add_column_title(self, name: str) -> None:
+        if self._has_rows or self._current_row_cells:
+            self._column_titles, self._ruler_count, self._current_row_cells, self._has_rows = [], 0, [], False
+        self._column_titles.append(name)
 
     def _add_number(self, text: str) -> None:
         # With other counts of rulers and titles, a line is damaged and the columns do not match.
-        if not self._titles or self._ruler_count not in (0, len(self._titles)):
+        if not self._column_titles or self._ruler_count not in (0, len(self._column_titles)):
             return
-        self._row_numbers.append(text)
-        if len(self._row_numbers) < len(self._titles):
+        self._current_row_cells.append(text)
+        if len(self._current_row_cells) < len(self._column_titles):
             return
-        row = dict(zip(self._titles, self._row_numbers, strict=True))
-        if self._titles[0] == "thread":
+        row = dict(zip(self._column_titles, self._current_row_cells, strict=True))
+        if self._column_titles[0] == "thread":
             self.threads.append(row)
         else:
             self.totals |= row
-        self._row_numbers, self._has_rows = [], True
+        self._current_row_cells, self._has_rows = [], True

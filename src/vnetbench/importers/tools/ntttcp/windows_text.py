@@ -103,7 +103,7 @@ class _WindowsRunReport:
 class _RecordedLine(NamedTuple):
     is_own: bool
     """Whether the line is the run's own."""
-    rest: str
+    rest_of_other_run: str
     """What follows on the line and belongs to another run."""
 
 
@@ -159,7 +159,7 @@ def _starts_next_run(report: _WindowsRunReport, line: str) -> bool:
 
 def _record_line(report: _WindowsRunReport, line: str) -> _RecordedLine:
     """Record a line."""
-    rest = report.tables.add_tables_and_return_rest(line) if report.tables.is_open else None
+    rest = report.tables.add_leading_tables_and_return_rest(line) if report.tables.is_open else None
     text = line if rest is None else rest
     if report.is_complete:
         return _RecordedLine(True, text)
@@ -168,7 +168,7 @@ def _record_line(report: _WindowsRunReport, line: str) -> _RecordedLine:
     is_own = _record_text(report, prose) or rest is not None
     if opening is None:
         return _RecordedLine(is_own, "")
-    rest = report.tables.add_tables_and_return_rest(text[opening.start() :])
+    rest = report.tables.add_leading_tables_and_return_rest(text[opening.start() :])
     return _RecordedLine(True, rest or "" if report.is_complete else "")
 
 
@@ -243,7 +243,7 @@ def _build_run(report: _WindowsRunReport, last_line: int) -> Run:
         last_line,
         requested,
         report.version,
-        throughput_bps=_find_throughput(totals),
+        throughput_bps=_find_throughput_bps(totals),
         datagram_bytes=_find_datagram_bytes(requested, report.tables, remarks),
         endpoint_values_by_name=_compute_endpoint_values(
             totals, time_text if not requested.has_datagrams else ""
@@ -284,7 +284,7 @@ def _find_requested_options(report: _WindowsRunReport) -> RequestedOptions:
     return requested
 
 
-def _find_throughput(totals: dict[str, str]) -> RoundedValue | None:
+def _find_throughput_bps(totals: dict[str, str]) -> RoundedValue | None:
     for name, scale in _BITS_PER_S_BY_COLUMN_TITLE.items():
         if name in totals:
             return parse_rounded(totals[name], scale)

@@ -125,7 +125,7 @@ class XfrReport(LineReport):
             self.is_in_summary and (not line.strip() or any(p.match(line) for p in in_summary))
         )
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if line.startswith((_JSON_INTERVAL_START, _JSON_RESULT_START)):
             self._add_json(parse_json(line))
@@ -205,7 +205,7 @@ class _XfrResult:
     is_quic: bool = False
 
     @property
-    def direction(self) -> str:
+    def direction_level_if_known(self) -> str:
         """`both` for a test of both directions; empty for any other, because xfr does not say which."""
         return "both" if self.forward_bps is not None else ""
 
@@ -228,7 +228,7 @@ def _result_of_text(report: XfrReport) -> _XfrResult:
         result.retransmits = int(values["Retransmits"])
     if "RTT" in values:
         result.rtt_us = _parse_duration_us(values["RTT"])
-    if result.is_udp and not result.direction:
+    if result.is_udp and not result.direction_level_if_known:
         result.packets_sent = int(values["Packets Sent"])
         result.packets_received = int(values.get("Packets Received", "0"))
         if (lost := _LOST_TEXT.match(values.get("Lost", ""))) is not None:
@@ -288,13 +288,13 @@ def _result_of_document(document: Any) -> _XfrResult:
     if "throughput_send_mbps" in document:
         result.forward_bps = RoundedValue.exact(1e6 * float(document["throughput_send_mbps"]))
         result.reverse_bps = RoundedValue.exact(1e6 * float(document["throughput_recv_mbps"]))
-    if udp and result.direction != "both":
+    if udp and result.direction_level_if_known != "both":
         result.packets_sent, result.packets_received = int(udp["packets_sent"]), int(udp["packets_received"])
         result.lost_percent = RoundedValue.exact(float(udp["lost_percent"]))
         result.jitter_us = RoundedValue.exact(1e3 * float(udp["jitter_ms"]))
     if udp:
         result.datagram_bytes = int(udp["packet_size"]) if "packet_size" in udp else None
-    elif tcp and result.direction != "both":
+    elif tcp and result.direction_level_if_known != "both":
         result.retransmits = sum(int(each.get("retransmits") or 0) for each in document["streams"])
         result.rtt_us = RoundedValue.exact(float(tcp["rtt_us"])) if "rtt_us" in tcp else None
     return result
@@ -311,8 +311,8 @@ def _build_run(
         factors[WORKLOADS[workload].count_factor] = result.stream_count
     if result.datagram_bytes:
         factors["datagram_size"] = result.datagram_bytes
-    if result.direction:
-        factors["direction"] = result.direction
+    if result.direction_level_if_known:
+        factors["direction"] = result.direction_level_if_known
     elif command_options is not None:
         factors["direction"] = REVERSE if "reverse" in options else FORWARD
     if result.is_quic or "quic" in options:
@@ -336,10 +336,10 @@ def _compute_metrics(result: _XfrResult) -> dict[str, RoundedValue]:
         "goodput_reverse_bps": result.reverse_bps,
         "loss_percent": result.lost_percent,
         "jitter_us": result.jitter_us,
-        "rtt_us": None if result.direction else result.rtt_us,
+        "rtt_us": None if result.direction_level_if_known else result.rtt_us,
     }
     duration = result.duration_s
-    if duration is not None and duration.low > 0 and not result.direction:
+    if duration is not None and duration.low > 0 and not result.direction_level_if_known:
         counts = {
             "datagrams_sent_per_s": result.packets_sent,
             "datagrams_received_per_s": result.packets_received,

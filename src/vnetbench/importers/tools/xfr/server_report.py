@@ -62,7 +62,7 @@ class XfrServerReport(LineReport):
             return self.request is None
         return any(pattern.match(line) for pattern in (_RESULT_LINE, _OTHER_LINE, _ERROR_LINE))
 
-    def add(self, line: str) -> None:
+    def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if (client := _CLIENT_LINE.match(line)) is not None:
             self.version = client["version"]
