@@ -53,8 +53,13 @@ class UsageSamples:
     """(program name, process id) to its samples (resident bytes, open files)."""
 
     def add(self, bench_pid: int) -> None:
-        """Take one sample of the bench and of every process that it started."""
-        for pid in (bench_pid, *descendants(bench_pid)):
+        """Take one sample of the bench and of every process that it started, while it runs trials.
+
+        Before its first agent and after its last one, a bench reads and summarizes a file. This takes the
+        more memory the more trials the file has.
+        """
+        started = descendants(bench_pid)
+        for pid in (bench_pid, *started) if started else ():
             with suppress(OSError, IndexError, ValueError):
                 resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
                 files = len(list(Path(f"/proc/{pid}/fd").iterdir()))

@@ -102,6 +102,25 @@ def test_a_growing_figure_is_not_flat() -> None:
 
 
 @pytest.mark.pure
+def test_a_bench_counts_only_while_it_has_agents() -> None:
+    usage = UsageSamples()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bench:
+        usage.add(bench.pid)
+        assert not usage.figures
+        assert bench.stdin is not None
+        bench.stdin.close()
+    start_agent = "import subprocess; subprocess.run(['sh', '-c', 'echo ready; read line'])"
+    with subprocess.Popen(
+        [sys.executable, "-c", start_agent], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as bench:
+        assert bench.stdin is not None and bench.stdout is not None
+        bench.stdout.readline()
+        usage.add(bench.pid)
+        assert [name for name, _ in usage.figures] == ["bench", "sh"]
+        bench.stdin.close()
+
+
+@pytest.mark.pure
 def test_what_is_new_on_the_machine_is_named() -> None:
     before = MachineState({"namespace": frozenset({"a"}), "mount": frozenset({"/x"})})
     after = MachineState({"namespace": frozenset({"a", "b"}), "mount": frozenset()})
