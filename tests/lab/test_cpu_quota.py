@@ -311,7 +311,7 @@ def test_a_group_whose_process_does_not_end_is_reported(
         "list_registered_and_leftover_testbeds",
         lambda: [registry.RegisteredTestbed("t-stuck", "a test", "", {})],
     )
-    monkeypatch.setattr(privilege, "has_root", lambda: True)
+    monkeypatch.setattr(privilege, "has_root_outside_user_namespace", lambda: True)
     for command in (["down", "t-stuck"], ["down", "--all"]):
         result = CliRunner().invoke(lab_group, command, standalone_mode=False)
         assert result.return_value == 1
