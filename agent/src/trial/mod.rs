@@ -14,13 +14,13 @@ mod ready;
 mod registry;
 mod report;
 mod requests;
+mod round_robin;
 mod running;
 mod sampler;
 mod series;
 mod server;
 mod socket_detail;
 mod streams;
-mod turns;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel, sync_channel};

@@ -77,7 +77,7 @@ impl ObserverRequest {
     }
 
     /// Returns the file of the network namespace of the observed interfaces, if it is not the agent's own.
-    pub fn namespace(&self) -> Option<&str> {
+    pub fn namespace_file(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client_control::ClientControl;
 use crate::limits::EndCondition;
 use crate::parameters::TestParameters;
-use crate::results::{StreamResult, TestResults, sanitize_text};
+use crate::results::{RetransmitReporting, StreamResult, TestResults, sanitize_text};
 use crate::sockets::connect_tcp;
 use crate::states::TestError;
 use crate::streams::stream_id_from_index;
@@ -85,7 +85,7 @@ fn run_probe_test(
         }],
         ..TestResults::default()
     };
-    let peer_results = control.exchange_results(&local_results, -1)?;
+    let peer_results = control.exchange_results(&local_results, RetransmitReporting::Receiver)?;
     control.send_final_state()?;
     Ok(peer_results)
 }

@@ -11,7 +11,7 @@ use crate::client_control::ClientControl;
 use crate::control_connection::ControlConnection;
 use crate::cpu_time::{CpuTime, CpuTimeTotal};
 use crate::parameters::{Direction, TestParameters};
-use crate::results::{StreamResult, TestResults};
+use crate::results::{RetransmitReporting, StreamResult, TestResults};
 pub use crate::server_report::ServerReport;
 use crate::sockets::read_unacknowledged_bytes;
 use crate::states::{State, TestError};
@@ -235,10 +235,13 @@ impl ControlThread {
         self.control.request_test_end()?;
         self.wait_for_server_close(ended + DRAIN_TIMEOUT);
         let local_results = self.local_results(elapsed);
-        let is_sender = self.parameters.direction != Direction::Reverse;
+        let retransmit_reporting = match self.parameters.direction {
+            Direction::Reverse => RetransmitReporting::Receiver,
+            _ => RetransmitReporting::Counted,
+        };
         let peer_results = self
             .control
-            .exchange_results(&local_results, if is_sender { 1 } else { -1 })?;
+            .exchange_results(&local_results, retransmit_reporting)?;
         self.control.send_final_state()?;
         // `RemoteServerTest` still holds the connection, and a server may keep its streams until it closes.
         control.shut_down();
