@@ -16,8 +16,8 @@ import pytest
 from tests import fixtures
 from tests.campaign.simulated_instrument import Fault, SimulatedInstrument
 from vnetbench.campaign.instrument import CompletedTrial
-from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
@@ -39,11 +39,11 @@ def run(
         file, plan = fixtures.create_results_file(path, study)
     messages: list[str] = []
     try:
-        with SignalHandler() as interrupts:
+        with SignalHandler() as signal_handler:
             campaign = CampaignSession(
                 file, study, plan, instrument, lambda message, index: messages.append(message), lambda: None
             )
-            status = campaign.run(interrupts)
+            status = campaign.run(signal_handler)
     except BaseException:
         file.close("interrupted")
         raise

@@ -10,8 +10,8 @@ import pytest
 
 from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.campaign.simulated_frames import SimulatedPorts
-from vnetbench.campaign.interrupts import ImmediateExit, SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import ImmediateExit, SignalHandler
 from vnetbench.campaign.step_runner import StepRunner
 from vnetbench.campaign.trial import StepSeries, TrialLoad
 from vnetbench.estimate.summarize import summarize
@@ -47,8 +47,8 @@ def run(path: Path, study: Study, ports: SimulatedPorts) -> tuple[CampaignSummar
         campaign = CampaignSession(
             file, study, plan, ports, lambda text, _: messages.append(text), lambda: None
         )
-        with SignalHandler() as interrupts:
-            campaign.run(interrupts)
+        with SignalHandler() as signal_handler:
+            campaign.run(signal_handler)
         return summarize(file), messages
     finally:
         file.close("interrupted")
@@ -331,8 +331,8 @@ def test_the_progress_contains_the_steps_of_the_running_search(tmp_path: Path) -
         )
 
     campaign = CampaignSession(file, study, plan, SimulatedPorts(), lambda *_: None, record_progress)
-    with SignalHandler() as interrupts:
-        campaign.run(interrupts)
+    with SignalHandler() as signal_handler:
+        campaign.run(signal_handler)
     file.close()
     assert [step_count for step_count, _ in updates[:-1]] == list(range(1, len(updates)))
     assert all(remaining_s >= 0 for _, remaining_s in updates)

@@ -78,7 +78,7 @@ class _SocketBufferFacts(_Message):
 
 
 class _CycleFacts(_Message):
-    system_cycles: str | None = None
+    system_cycles: Literal["hardware", "estimated"] | None = None
     reason: str | None = None
 
 

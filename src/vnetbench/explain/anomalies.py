@@ -54,7 +54,7 @@ def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_ObservablePathPart
         )
         for each in tables["anomalies"]
     )
-    parts = tuple(_ObservablePathPart(**each) for each in tables["parts"])
+    parts = tuple(_ObservablePathPart(each["metric"], each["label"]) for each in tables["parts"])
     known = EVIDENCE_METRICS.keys()
     return tuple(each for each in ranges if each.metric in known), tuple(
         each for each in parts if each.metric_if_observed in known

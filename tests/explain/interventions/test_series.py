@@ -16,8 +16,8 @@ from tests.campaign.simulated_instrument import SimulatedInstrument
 from tests.explain.campaigns import SENDER_SATURATED, SimulatedTreatment, campaign
 from tests.report.explanations import QUOTA, RECEIVER
 from vnetbench.campaign import progress
-from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.estimate.experiments import INTERVENTION_FACTS_SUBJECT, estimate_experiments
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.interventions.planner import BASE_TREATMENT_INDEX, InterventionSeries
@@ -149,7 +149,7 @@ def run_series(path: Path, planned: SeriesPlan, interrupt_at: int | None = None,
             planned.plan,
         )
         file.add_facts(INTERVENTION_FACTS_SUBJECT, series.to_facts())
-    with pytest.MonkeyPatch.context() as patch, SignalHandler() as interrupts:
+    with pytest.MonkeyPatch.context() as patch, SignalHandler() as signal_handler:
         patch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
         session = CampaignSession(
             file,
@@ -162,7 +162,7 @@ def run_series(path: Path, planned: SeriesPlan, interrupt_at: int | None = None,
         )
         # The simulated clock starts at 0 in each session, and the session's own start must do so too.
         session.progress.session_start_monotonic_s = 0.0
-        status = session.run(interrupts)
+        status = session.run(signal_handler)
     file.close(status)
     return status
 
