@@ -6,22 +6,24 @@ import os
 import signal
 from pathlib import Path
 
+ProcessIdentity = str
+"""`pid:boot:start`, with the start in clock ticks since boot: unique when the kernel reuses a process ID."""
 BENCH_IDENTITY_VARIABLE = "VNETBENCH_BENCH"
 """The environment variable of an agent that contains the identity of its bench."""
 
 
-def read_own_process_identity() -> str:
-    """Return the identity of this process, `pid:boot:start`, with the start in clock ticks since boot."""
+def read_own_process_identity() -> ProcessIdentity:
+    """Return the identity of this process."""
     return _read_process_identity(os.getpid()) or f"{os.getpid()}:"
 
 
-def is_process_alive(identity: str) -> bool:
+def is_process_alive(identity: ProcessIdentity) -> bool:
     """Return whether the process with this identity still runs, on the same boot."""
     pid = identity.split(":", 1)[0]
     return pid.isdigit() and _read_process_identity(int(pid)) == identity
 
 
-def _read_process_identity(pid: int) -> str | None:
+def _read_process_identity(pid: int) -> ProcessIdentity | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -96,7 +96,7 @@ def test_full_steps_follow_only_if_the_repetition_misses_too() -> None:
     missed_twice = search_after([*NEAR_THE_LIMIT, step(0.6, 0.1, 0.02), step(0.6, 0.1, 0.02)])
 
     planned = stalled_once.plan_step()
-    assert planned is not None and planned[0] != 0.6 * LIMIT_FPS
+    assert planned is not None and planned.load_fps != 0.6 * LIMIT_FPS
     assert missed_twice.plan_step() == (0.6 * LIMIT_FPS, 1.0)
 
 

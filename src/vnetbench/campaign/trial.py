@@ -38,7 +38,7 @@ from vnetbench.campaign.load_checks import (
 from vnetbench.campaign.load_run import collect_records, run_load_and_measure_bench_cpu_s
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.campaign.trial_notes import clock_notes, delay_line_notes, instrument_notes
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, StepRecord
@@ -224,7 +224,7 @@ def run_trial(
 
 def find_endpoint_roles(load: TrialLoad) -> tuple[str, str]:
     """Return the roles of endpoints a and b of each pair."""
-    role_a, role_b = (find_endpoint_role(list_streams(load.workload, load.factors, side)) for side in "ab")
+    role_a, role_b = (find_endpoint_role(list_streams(load.workload, load.factors, side)) for side in SIDES)
     return role_a, role_b
 
 
@@ -256,7 +256,7 @@ class _TrialPreparation:
         self._workload = workload
         # Each pair has its own secret, so that a stream that reaches the wrong VM is detected as foreign.
         self._pairs = [(a, b, secrets.token_hex(16)) for a, b in endpoint_pairs(testbed)]
-        self._streams_a, self._streams_b = (list_streams(load.workload, load.factors, side) for side in "ab")
+        self._streams_a, self._streams_b = (list_streams(load.workload, load.factors, side) for side in SIDES)
 
     def prepare_frames_and_collect_replies(self) -> dict[str, Any]:
         """Prepare generators and sinks of frames at both endpoints of each pair."""

@@ -258,7 +258,7 @@ def _evidence_item(condition: EvidenceCondition, trials: Sequence[TrialEvidence]
         high=max(values),
         threshold=condition.value_of_degree_0,
         role=role,
-        supports_when_low=condition.value_of_degree_1 < condition.value_of_degree_0,
+        applies_below_threshold=condition.value_of_degree_1 < condition.value_of_degree_0,
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import NO_SIDE, SIDES, Endpoint, SideOrEmpty
 from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING_SIZE, Adapter, Hardware, guest_mac
 from vnetbench.lab.netns.topology import (
     IPV4_ADDRESS_FORMAT,
@@ -102,7 +103,7 @@ class Guest:
     """A guest and its adapters."""
 
     name: str
-    side: str
+    side: SideOrEmpty
     """Side of the endpoint that the guest is; empty if it forwards between two endpoints."""
     pair: int
     nics: tuple[Nic, ...]
@@ -120,6 +121,13 @@ class Guest:
             )
             for nic in self.nics
         )
+
+
+class GuestInterface(NamedTuple):
+    """An interface inside a guest."""
+
+    guest_name: str
+    interface: str
 
 
 @dataclass(frozen=True)
@@ -184,7 +192,7 @@ class GuestTopology:
 
     def path_elements(self, pair: int) -> tuple[NetDevice | Guest, ...]:
         """Return what a packet of this pair (from 1) crosses, from a to b: host interfaces and guests."""
-        a, b = (next(e for e in self.endpoints if e.pair == pair and e.side == side) for side in "ab")
+        a, b = (next(e for e in self.endpoints if e.pair == pair and e.side == side) for side in SIDES)
         forwarder = next((g for g in self.guests if g.pair == pair and not g.side), None)
         ports = self.ports_by_pair[pair - 1]
         middle: tuple[NetDevice | Guest, ...] = ports
@@ -192,16 +200,14 @@ class GuestTopology:
             middle = (*ports[:2], forwarder, *ports[2:])
         return (self._find_device_or_guest(a), *middle, self._find_device_or_guest(b))
 
-    def next_hop(self, endpoint: Endpoint) -> NetDevice | tuple[str, str]:
-        """Return the receiver of frames that this endpoint sends to its peer.
-
-        It is a device of the host, or a guest's name and its interface.
-        """
+    def next_hop(self, endpoint: Endpoint) -> NetDevice | GuestInterface:
+        """Return the receiver of frames that this endpoint sends to its peer: on the host, or in a guest."""
         if self.shape.role == ROUTER:
             forwarder = next(guest for guest in self.guests if guest.pair == endpoint.pair)
-            return forwarder.name, forwarder.nics["ab".index(endpoint.side)].guest_interface
+            nic = forwarder.nics[SIDES.index(endpoint.side)]
+            return GuestInterface(forwarder.name, nic.guest_interface)
         peer = next(e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
-        return peer.device if isinstance(peer, Vm) else (peer.name, peer.interface)
+        return peer.device if isinstance(peer, Vm) else GuestInterface(peer.name, peer.interface)
 
     def _find_device_or_guest(self, endpoint: Endpoint) -> NetDevice | Guest:
         if isinstance(endpoint, Vm):
@@ -227,7 +233,7 @@ def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
     guests: list[Guest] = []
     endpoints: list[Endpoint] = []
     for pair in pairs:
-        for number, side in enumerate("ab", start=1):
+        for number, side in enumerate(SIDES, start=1):
             address, ipv6_address = _ipv4_address(number, pair), _ipv6_address(number, pair)
             own_name = f"{side}{pair}"
             if side == "b" and shape.role == GUEST_TO_HOST:
@@ -278,7 +284,7 @@ def _make_forwarding_topology(
     for pair in pairs:
         forwarder = f"g{pair}"
         nics: list[Nic] = []
-        for number, side in enumerate("ab", start=1):
+        for number, side in enumerate(SIDES, start=1):
             vswitch, own_name = f"sw{2 * pair - 3 + number}", f"{side}{pair}"
             router, router6 = router_addresses(number)
             endpoints.append(
@@ -304,13 +310,13 @@ def _make_forwarding_topology(
                 )
             own_mac = guest_mac(2 + number, pair, number - 1)
             nics.append(Nic(f"eth{number - 1}", own_mac, addresses, port, vswitch))
-        guests.append(Guest(forwarder, "", pair, tuple(nics)))
+        guests.append(Guest(forwarder, NO_SIDE, pair, tuple(nics)))
         if shape.host_endpoint_device_type == TAPS:
             ports.append(())
             continue
         first, last = (
             _make_vswitch_port(shape, switch, f"{side}{pair}", nic.vswitch)
-            for side, nic in zip("ab", nics, strict=True)
+            for side, nic in zip(SIDES, nics, strict=True)
         )
         ports.append((first, nics[0].host_device, nics[1].host_device, last))
     vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics if nic.vswitch))
