@@ -164,7 +164,7 @@ def test_a_generator_that_misses_the_minimum_load_fails_the_trial(tmp_path: Path
             return SentAndReceivedFrames(sent, sent)
 
     campaign, messages = run(tmp_path / "x.vnb", make_study(), SimulatedPorts(StarvedGenerator(50.0)))
-    assert campaign.treatments[0].state == "failed"
+    assert campaign.treatments[0].stop_reason == "failed"
     assert all(
         "the generator did not reach the smallest load, 100 frame/s" in message for message in messages
     )
@@ -204,7 +204,7 @@ class BlockedDevice:
 def test_two_steps_without_a_received_frame_refuse_the_treatment(tmp_path: Path) -> None:
     ports = SimulatedPorts(BlockedDevice())
     campaign, messages = run(tmp_path / "x.vnb", make_study(), ports)
-    assert campaign.treatments[0].state == "refused"
+    assert campaign.treatments[0].stop_reason == "refused"
     assert messages[0].startswith("refused: none of 500050 frames arrived")
     assert [load.factors["frame_load"] for load in ports.loads] == ["max", 100.0]
 
@@ -343,4 +343,4 @@ def test_a_refused_step_ends_the_treatment(tmp_path: Path) -> None:
         raise TreatmentRefused("the port is down", where="a1", fix="set it up")
 
     campaign, messages = run(tmp_path / "x.vnb", make_study(), SimulatedPorts(before=refuse))
-    assert campaign.treatments[0].state == "refused" and "the port is down" in messages[0]
+    assert campaign.treatments[0].stop_reason == "refused" and "the port is down" in messages[0]

@@ -77,7 +77,7 @@ def test_a_stopped_search_has_a_throughput_with_its_range(tmp_path: Path, method
     summary = run(tmp_path / "r.vnb", f"search.method={method}", stop=STOPS[stop], before_step=6)
 
     (treatment,) = summary.treatments
-    assert treatment.state == "interrupted" and treatment.trial_count == 0
+    assert treatment.stop_reason == "interrupted" and treatment.trial_count == 0
     estimate = treatment.metrics["throughput_fps"]
     assert estimate.low is not None and estimate.high is not None
     assert estimate.low <= LIMIT_FPS <= estimate.high and estimate.low < estimate.high < 2e6

@@ -52,7 +52,7 @@ def test_closed_loops_are_measured_with_every_waiting_mode_and_direction(tmp_pat
         'connections = 3\nrequest_size = "100 B"',
     )
     for treatment in summary.treatments:
-        assert (treatment.state, treatment.trial_count) == ("trial limit", 2), treatment.failures
+        assert (treatment.stop_reason, treatment.trial_count) == ("trial limit", 2), treatment.failures
         assert treatment.effective["no_delay"] is True
         assert count_histogram_values(treatment.latency_histogram) > 0
         assert treatment.metrics["latency_p50_us"].value > 0

@@ -290,7 +290,7 @@ class CampaignSession:
             return None
 
         def save_step(step: StepRecord) -> None:
-            step = replace(step, started_s=max(0.0, self.progress.elapsed_s - step.elapsed_s))
+            step = replace(step, since_campaign_start_s=max(0.0, self.progress.elapsed_s - step.elapsed_s))
             self._file.add_step(index, block, step, self.progress.elapsed_s)
             self.progress.running_trial_steps = (*self.progress.running_trial_steps[: step.number], step)
             self._report_progress()

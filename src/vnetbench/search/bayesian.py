@@ -150,7 +150,7 @@ class BayesianSearch:
             [
                 replace(
                     _build_goal_result(each, self._parameters),
-                    lossy_load_fps=self._missed_load_below_kept_fps_by_goal.get(each.goal),
+                    missed_load_below_kept_load_fps=self._missed_load_below_kept_fps_by_goal.get(each.goal),
                 )
                 for each in self.estimators
             ]

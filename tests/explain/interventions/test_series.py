@@ -175,7 +175,7 @@ def test_a_session_runs_only_what_the_series_chooses_and_names_the_resource(tmp_
     assert by_resource["streams"].ratio.value == pytest.approx(2, rel=0.05)
     assert by_resource["streams"].resource_ratio == 2.0
     assert all(each.trial_count <= 11 for each in summary.treatments[1:])
-    assert {each.state for each in summary.treatments} <= {"trial limit", "not needed"}
+    assert {each.stop_reason for each in summary.treatments} <= {"trial limit", "not needed"}
 
 
 def test_a_session_ends_at_its_time_limit(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_session_ends_at_its_time_limit(tmp_path: Path) -> None:
     assert run_series(tmp_path / "s.vnb", planned, trial_s=5.0) == "finished"
     summary = fixtures.read_summary(tmp_path / "s.vnb")
     assert sum(each.trial_count for each in summary.treatments) <= MAX_SERIES_DURATION_S / 5
-    assert {each.state for each in summary.treatments} == {"time limit"}
+    assert {each.stop_reason for each in summary.treatments} == {"time limit"}
 
 
 def test_a_resumed_series_runs_the_same_trials_as_an_uninterrupted_one(tmp_path: Path) -> None:

@@ -44,10 +44,10 @@ pub struct RunningTest {
 }
 
 impl RunningTest {
-    /// Starts the threads, which wait for `run`; `stream_numbers` are those to print, in order.
+    /// Starts the threads, which wait for `run`; `printed_stream_numbers` are in order.
     pub fn prepare(
         streams: Vec<Arc<TestStream>>,
-        stream_numbers: &[u32],
+        printed_stream_numbers: &[u32],
         parameters: &TestParameters,
         options: &SessionOptions,
         is_client: bool,
@@ -58,7 +58,7 @@ impl RunningTest {
             is_client,
             is_bidirectional: parameters.direction == Direction::Bidirectional,
             format: options.format.unwrap_or_default(),
-            streams: stream_numbers
+            streams: printed_stream_numbers
                 .iter()
                 .zip(&streams)
                 .map(|(label, stream)| StreamLabel {

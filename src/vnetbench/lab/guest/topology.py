@@ -49,8 +49,7 @@ class GuestShape:
     adapter: str = "virtio-net"
     vcpus: int = 1
     queues: int = 1
-    guests: int = 1
-    """Number of pairs."""
+    pairs: int = 1
     role: str = GUEST_TO_GUEST
     rx_ring: int = DEFAULT_VIRTIO_RING_SIZE
     tx_ring: int = DEFAULT_VIRTIO_RING_SIZE
@@ -68,15 +67,19 @@ class GuestShape:
     """Whether the link between the switches is a delay line: two taps that an agent joins."""
 
     def __str__(self) -> str:
-        default = GuestShape()
+        default = GuestShape().to_json()
         others = [
             f"{name}={value}"
-            for name, value in asdict(self).items()
-            if name not in ("adapter", *_FIELDS_SHOWN_AS_NAME_ONLY) and value != getattr(default, name)
+            for name, value in self.to_json().items()
+            if name not in ("adapter", *_FIELDS_SHOWN_AS_NAME_ONLY) and value != default[name]
         ]
         return " ".join(
             (self.adapter, *others, *(name for name in _FIELDS_SHOWN_AS_NAME_ONLY if getattr(self, name)))
         )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the shape in the form that results files store, where `guests` is the number of pairs."""
+        return {"guests" if name == "pairs" else name: value for name, value in asdict(self).items()}
 
     def hardware(self, accelerator: str) -> Hardware:
         """Return the hardware of each guest."""
@@ -176,7 +179,7 @@ class GuestTopology:
         """Return the description for the results file."""
         return {
             "name": self.testbed_name,
-            "shape": asdict(self.shape),
+            "shape": self.shape.to_json(),
             "endpoints": [asdict(e) for e in self.endpoints],
             "guests": [guest.name for guest in self.guests],
             "vswitches": list(self.vswitches),
@@ -185,7 +188,7 @@ class GuestTopology:
                     element.name if isinstance(element, Guest) else element.display_name
                     for element in self.path_elements(pair)
                 ]
-                for pair in range(1, self.shape.guests + 1)
+                for pair in range(1, self.shape.pairs + 1)
             ],
             "observed_interfaces": describe_observed_interfaces(self),
         }
@@ -220,12 +223,12 @@ class GuestTopology:
 def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
     """Return the topology for this name and shape; raises BenchError for an impossible one."""
     check_testbed_name(testbed_name)
-    if not 1 <= shape.guests <= MAX_PAIRS:
+    if not 1 <= shape.pairs <= MAX_PAIRS:
         raise BenchError(
-            f"a testbed has 1 to {MAX_PAIRS} pairs of guests, not {shape.guests}", fix="request fewer pairs"
+            f"a testbed has 1 to {MAX_PAIRS} pairs of guests, not {shape.pairs}", fix="request fewer pairs"
         )
     switch = namespace_name(testbed_name, "sw")
-    pairs = range(1, shape.guests + 1)
+    pairs = range(1, shape.pairs + 1)
     if shape.role in (ROUTER, BRIDGE):
         return _make_forwarding_topology(testbed_name, shape, switch, pairs)
     uplinks = uplink_devices(switch) if shape.uplink or shape.delay_line else ()
