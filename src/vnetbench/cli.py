@@ -239,7 +239,10 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     _print_renderables(comparison_table(comparison))
     if share is None:
         return 0
-    worse, lost = find_worsened_metrics(comparison, share), comparison.measured_before_but_not_after
+    worse, lost = (
+        find_worsened_metrics(comparison, share),
+        comparison.measured_before_but_refused_or_failed_after,
+    )
     if not comparison.changes and not lost:
         raise BenchError(
             "no treatment has a ratio in the two campaigns, so --fail-if-worse cannot decide",

@@ -101,7 +101,7 @@ def test_without_a_matching_cause_the_finding_names_the_closest_one() -> None:
 
 def test_trials_without_counters_are_reported() -> None:
     explanation = explain(campaign(ONE, SimulatedTreatment({})))
-    assert "The trials have no counters that distinguish causes." in explanation.findings[0].text
+    assert "The trials recorded none of the counters that the causes need." in explanation.findings[0].text
     unjudged = explanation.findings[0].details["unscored"]
     assert isinstance(unjudged, dict) and unjudged["cpu_quota"][0] == "busiest_cpu_percent"
 

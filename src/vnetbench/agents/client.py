@@ -152,7 +152,7 @@ class AgentClient:
         if request is None:
             return
         if "error" not in message:
-            self._resolve_request(request, _object_or_empty(message.get("result")))
+            self._check_result_and_resolve_request(request, _object_or_empty(message.get("result")))
             return
         error = _object_or_empty(message["error"])
         code = error.get("code")
@@ -166,7 +166,7 @@ class AgentClient:
             )
         )
 
-    def _resolve_request(self, request: _PendingRequest, reply: dict[str, Any]) -> None:
+    def _check_result_and_resolve_request(self, request: _PendingRequest, reply: dict[str, Any]) -> None:
         """Hand over a reply, or the error that it does not follow the protocol."""
         try:
             check_reply(request.method, request.params, reply)

@@ -139,7 +139,7 @@ class _ServerProbe(_Message):
     system: str | None
 
 
-class _Impairments(_Message):
+class _ReportedImpairments(_Message):
     delay_us: NonNegativeNumber
     jitter_us: NonNegativeNumber
     loss: NonNegativeNumber
@@ -155,7 +155,7 @@ class _DelayLineCounts(_Message):
 
 
 class _DelayLineDirection(_Message):
-    requested: _Impairments
+    requested: _ReportedImpairments
     tid: Count
     cpus: CpuList
     has_priority: bool

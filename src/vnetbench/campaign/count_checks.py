@@ -16,7 +16,7 @@ from vnetbench.study.workloads import WORKLOADS
 STALL_CHECK_START_SHARE = 0.5
 """Share of the load. If nothing arrives after it, nor in the drain, the path is broken."""
 
-MAX_UNCOUNTED_BYTES_SHARE = 0.05
+MAX_SHARE_OF_SENT_BYTES_MISSED_BY_SERVER = 0.05
 """Share of the sent bytes. A server that misses more did not receive them, whatever was acknowledged."""
 MAX_STORABLE_BYTES = 1 << 62
 """Maximum count that a results file can store; a larger one cannot be real."""
@@ -98,7 +98,7 @@ def check_server_totals(
             f"the iperf3 server {endpoint_name} counted {counted} bytes, "
             f"but only {sent} bytes were sent to it"
         )
-    if sent - counted > MAX_UNCOUNTED_BYTES_SHARE * sent:
+    if sent - counted > MAX_SHARE_OF_SENT_BYTES_MISSED_BY_SERVER * sent:
         raise TrialFailed(
             f"the iperf3 server {endpoint_name} counted only {counted} of {sent} bytes sent. "
             "It was too slow to read them, or a proxy on the path acknowledged data that the server did "

@@ -9,7 +9,7 @@ from typing import Any
 from vnetbench.estimate.latency import latency_metrics, merge_histograms
 from vnetbench.results.records import Sample, StreamSample, TrialRecord
 
-SHARE_METRICS_BY_COUNT: Mapping[str, tuple[str, ...]] = {
+SHARE_METRICS_BY_DENOMINATOR_METRIC: Mapping[str, tuple[str, ...]] = {
     "datagrams": ("loss_percent", "socket_drop_percent", "reordered_percent", "duplicate_percent"),
     "frames": ("frame_loss_percent", "reordered_percent", "duplicate_percent"),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vnetbench.estimate import imported_trials
-from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT, zero_count_upper_bound_percent
+from vnetbench.estimate.datagrams import SHARE_METRICS_BY_DENOMINATOR_METRIC, zero_count_upper_bound_percent
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.packet_work import deciding_hop_by_metric
 from vnetbench.estimate.evidence.path_state import most_loaded_hop_by_metric
@@ -150,7 +150,7 @@ def estimate_metrics(
         measured = [each[name] for each in trial_values if name in each]
         if measured:
             estimates[name] = estimate_median(measured, precision.confidence, analyses)
-    for count_metric, share_metrics in SHARE_METRICS_BY_COUNT.items():
+    for count_metric, share_metrics in SHARE_METRICS_BY_DENOMINATOR_METRIC.items():
         count = sum(each.get(count_metric, 0.0) for each in trial_values)
         for name in share_metrics:
             if name in estimates and count and not any(each.get(name) for each in trial_values):

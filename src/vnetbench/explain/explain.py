@@ -296,6 +296,6 @@ def _delivered_load_sentence(limit: TreatmentLimit) -> str:
 def _best_cause_below_minimum_sentence(limit: TreatmentLimit) -> str:
     """Name the cause with the highest score below the minimum; empty if all scores are 0."""
     if limit.ranking.best_cause_and_score is None:
-        return "The trials have no counters that distinguish causes."
+        return "The trials recorded none of the counters that the causes need."
     name, score = limit.ranking.best_cause_and_score
     return f'The closest cause is "{get_cause(name).description}" (score {score:.2f}).' if score > 0 else ""

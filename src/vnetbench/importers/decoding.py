@@ -108,7 +108,9 @@ def _decode_mixed_lines(
     while start < len(data) and (is_last or start + _ENCODING_PROBE_BYTES <= len(data)):
         marked = _ENCODING_BY_BYTE_ORDER_MARK.get(data[start : start + 2])
         start += 2 if marked else 0
-        encoding = marked or _guess_encoding(data[start : start + _ENCODING_PROBE_BYTES], encoding)
+        encoding = marked or _guess_encoding_by_nul_positions(
+            data[start : start + _ENCODING_PROBE_BYTES], encoding
+        )
         end = _find_line_end(data, start, encoding, is_last=is_last)
         if end is None:
             break
@@ -127,7 +129,7 @@ def _find_line_end(data: bytes, start: int, encoding: Encoding, *, is_last: bool
     return _LineEnd(len(data), len(data)) if is_last else None
 
 
-def _guess_encoding(line_start: bytes, previous_encoding: Encoding) -> Encoding:
+def _guess_encoding_by_nul_positions(line_start: bytes, previous_encoding: Encoding) -> Encoding:
     """Return the encoding of the line that starts with these bytes, by the positions of the NUL bytes."""
     end = re.search(rb"[\r\n]", line_start)
     if end:

@@ -44,7 +44,7 @@ class _PackedColumn:
         for stored, new in zip(self.bounds or (), (column.lows, column.highs), strict=False):
             stored.frombytes(new.tobytes())
 
-    def append_exact(self, value: float) -> None:
+    def append_unrounded(self, value: float) -> None:
         """Append a value that was not rounded."""
         for stored in (self.values, *(self.bounds or ())):
             stored.append(value)
@@ -139,7 +139,7 @@ class PackedIntervals(Sequence[ReportInterval]):
         self._starts_s.append(start_s)
         self._ends_s.append(end_s)
         for name, packed in self._columns.items():
-            packed.append_exact(values.get(name, nan))
+            packed.append_unrounded(values.get(name, nan))
 
     def overwrite_last_times(self, interval_count: int, start_s: float, end_s: float) -> None:
         """Set the times of the last `interval_count` intervals."""

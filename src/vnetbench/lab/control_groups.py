@@ -227,11 +227,11 @@ def find_groups(hierarchy: CgroupHierarchy, testbed_name: str, part_pattern: str
 
 
 def _limit_cpu_time_and_read_quota_back(
-    hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, process_count: int
+    hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, weight_as_process_count: int
 ) -> str:
     """Create the group with a quota per period, move the process into it, and return the quota read back."""
     weight_file = CPU_WEIGHT_FILE_BY_VERSION[hierarchy.version]
-    weight = min(weight_file.weight_of_one_process * process_count, weight_file.max_weight_of_group)
+    weight = min(weight_file.weight_of_one_process * weight_as_process_count, weight_file.max_weight_of_group)
     try:
         group.mkdir(exist_ok=True)
         (group / weight_file.file_name).write_text(str(weight))

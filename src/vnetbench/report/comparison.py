@@ -79,7 +79,7 @@ class CampaignComparison:
     only_after: tuple[Mapping[str, Level], ...]
     unmeasured_in_either: tuple[UnmeasuredTreatment, ...]
     """Shared treatments that at least one campaign did not measure."""
-    measured_before_but_not_after: tuple[Mapping[str, Level], ...] = ()
+    measured_before_but_refused_or_failed_after: tuple[Mapping[str, Level], ...] = ()
     """Treatments that were measured before and are refused or failed now."""
     unmatched_published_count: int = 0
     """Number of published values without a matching treatment."""
@@ -127,7 +127,7 @@ def compare_campaigns(
         only_before=() if before.represented_table else only_before,
         only_after=() if after.represented_table else only_after,
         unmeasured_in_either=tuple(_find_unmeasured_in_either(matches)),
-        measured_before_but_not_after=tuple(
+        measured_before_but_refused_or_failed_after=tuple(
             match.levels
             for match in matches
             if match.before.metrics

@@ -37,7 +37,7 @@ from vnetbench.results.validation import (
     check_step,
     check_treatment,
     check_trial,
-    refuse_unreadable,
+    refuse_to_store_unreadable,
     translate_value_errors,
 )
 from vnetbench.results.writer_lock import WriterLock, is_locked_by_writer
@@ -145,7 +145,7 @@ class ResultsFile:
 
     def add_facts(self, subject: str, facts: Mapping[str, object]) -> None:
         """Store this session's facts about `bench`, `host` or an endpoint; raises BenchError."""
-        refuse_unreadable(self.path, f"facts about {subject}", dict(facts))
+        refuse_to_store_unreadable(self.path, f"facts about {subject}", dict(facts))
         with translate_errors(self.path), self._db:
             self._db.executemany(
                 "INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)",
@@ -154,7 +154,7 @@ class ResultsFile:
 
     def add_testbed(self, shape: str, description: Mapping[str, object]) -> None:
         """Store the description of a testbed of this campaign; raises BenchError."""
-        refuse_unreadable(self.path, "the description of a testbed", dict(description))
+        refuse_to_store_unreadable(self.path, "the description of a testbed", dict(description))
         with translate_errors(self.path), self._db:
             self._db.execute("INSERT OR REPLACE INTO testbed VALUES (?, ?)", (shape, to_json(description)))
 
@@ -179,7 +179,7 @@ class ResultsFile:
                 self._insert_trial(trial)
 
     def _insert_trial(self, trial: TrialRecord) -> int:
-        refuse_unreadable(self.path, "the effective settings of a trial", dict(trial.effective))
+        refuse_to_store_unreadable(self.path, "the effective settings of a trial", dict(trial.effective))
         cursor = self._db.execute(
             "INSERT INTO trial (treatment_id, block, session_id, testbed_shape, started_s, idle_s,"
             " duration_s, setup_s, state, failure, effective, notes)"
@@ -286,7 +286,7 @@ class ResultsFile:
                         treatment, block, shape, started, duration, setup, json.loads(effective),
                         tuple(read_endpoints(self._db, i, with_counters)), failure,
                         tuple(json.loads(notes)), i, idle,
-                        step_table.read_steps(self._db, treatment, block),
+                        step_table.read_trial_steps(self._db, treatment, block),
                     )  # fmt: skip
                     check_trial(trial, treatment_ids)
                 yield trial
@@ -294,7 +294,7 @@ class ResultsFile:
     def steps(self, treatment: int, block: int) -> tuple[StepRecord, ...]:
         """Return the steps of a trial in order; the trial may be running."""
         with translate_errors(self.path), translate_value_errors(self.path, "steps"):
-            return tuple(map(check_step, step_table.read_steps(self._db, treatment, block)))
+            return tuple(map(check_step, step_table.read_trial_steps(self._db, treatment, block)))
 
     def facts(self) -> dict[str, dict[str, object]]:
         """Return the latest facts of all sessions: subject to name to value."""

@@ -169,7 +169,7 @@ def _build_samples(tables: Mapping[str, Any], with_counters: bool) -> list[Sampl
         for each in _table_rows(tables.get(_CPUS, {})):
             cpus.setdefault(each.pop("seq"), []).append(each)
     streams = _build_streams(_expect_object(tables.get(_STREAMS, {})))
-    histograms = _build_histograms(tables.get(_HISTOGRAMS, {}))
+    histograms = _build_histograms_by_sample_and_kind(tables.get(_HISTOGRAMS, {}))
     return [
         Sample(
             seq[i], ends_s[i], intervals_s[i], sent[i], received[i], counters[i],
@@ -199,7 +199,7 @@ def _build_streams(columns: Mapping[str, Any]) -> dict[int, list[StreamSample]]:
     return by_seq
 
 
-def _build_histograms(columns: Any) -> dict[int, dict[str, Histogram]]:
+def _build_histograms_by_sample_and_kind(columns: Any) -> dict[int, dict[str, Histogram]]:
     """Return histograms by number of their sample, then by kind."""
     by_seq: dict[int, dict[str, Histogram]] = {}
     for each in _table_rows(columns):

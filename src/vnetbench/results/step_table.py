@@ -30,7 +30,7 @@ def delete_steps(db: sqlite3.Connection, treatment: int, block: int, first_numbe
     db.execute("DELETE FROM step WHERE treatment_id = ? AND block = ? AND number >= ?", key)
 
 
-def read_steps(db: sqlite3.Connection, treatment: int, block: int) -> tuple[StepRecord, ...]:
+def read_trial_steps(db: sqlite3.Connection, treatment: int, block: int) -> tuple[StepRecord, ...]:
     """Return the steps of a treatment's trial in a block, in order."""
     rows = db.execute(
         "SELECT number, purpose, load_fps, burst_frames, duration_s, started_s, elapsed_s, sent, received,"

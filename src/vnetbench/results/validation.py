@@ -34,7 +34,7 @@ class _InvalidValue(ValueError):
     """A stored value that no bench writes."""
 
 
-def refuse_unreadable(path: Path, what: str, value: object) -> None:
+def refuse_to_store_unreadable(path: Path, what: str, value: object) -> None:
     """Raise BenchError if the file's reader would refuse this JSON value: nothing of it is to be stored."""
     try:
         check_json_is_storable(value, what)

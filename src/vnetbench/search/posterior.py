@@ -229,9 +229,8 @@ def compute_posterior(
                 _UNINFORMATIVE_LONGER_STEP_WEIGHT if guess is None else _WEIGHT_OF_GUESS_FROM_LONGER_STEPS
             )
             informative = (1 - weight) / (1 - _UNINFORMATIVE_LONGER_STEP_WEIGHT)
-            transitions.append(
-                informative * grid.longer_given_shorter_step_probability + weight * prior[None, :]
-            )
+            longer_given_shorter = grid.longer_given_shorter_step_probability
+            transitions.append(informative * longer_given_shorter + weight * prior[None, :])
             prior = posteriors[-1] @ transitions[-1]
         likelihood, shapes_here = _marginalize_shapes(log_likelihoods_here)
         posterior = prior * likelihood

@@ -90,10 +90,13 @@ def find_range_if_throughput_changed(
     changes = _list_changes(len(near))
     durations_s = sorted({step.duration_s for step in near})
     tests = [_ChangeTest(near, goal, middle, duration_s, changes) for duration_s in durations_s]
-    log_constant = sum(_log_sum(test.log_likelihoods(None, 0.0)) for test in tests)
+    log_constant = sum(_log_sum(test.log_joint_probabilities(None, 0.0)) for test in tests)
     candidates = [(change, shift) for change in changes for shift in _TESTED_LOG_LOAD_SHIFTS]
     evidence = np.array(
-        [sum(_log_sum(test.log_likelihoods(*candidate)) for test in tests) for candidate in candidates]
+        [
+            sum(_log_sum(test.log_joint_probabilities(*candidate)) for test in tests)
+            for candidate in candidates
+        ]
     )
     # Each pattern of a change has the same prior probability, however many times of it are tested.
     counts = Counter(change.pattern for change, _ in candidates)
@@ -128,7 +131,7 @@ def _throughput_range(
     test: _ChangeTest, change: _Change, shift: float, confidence: float
 ) -> tuple[float, float]:
     """Return the lowest and the highest throughput if this change is the true one."""
-    by_cell = test.log_likelihoods(change, shift)
+    by_cell = test.log_joint_probabilities(change, shift)
     low, high = posterior.shortest_log_load_interval(test.grid, np.exp(by_cell - by_cell.max()), confidence)
     return math.exp(low + min(0.0, shift)), math.exp(high + max(0.0, shift))
 
@@ -165,7 +168,7 @@ class _ChangeTest:
         times = {0, len(steps), *(each for change in changes for each in (change.start, change.end or 0))}
         self._sums = {shift: self._sums_until(times, shift) for shift in (0.0, *_TESTED_LOG_LOAD_SHIFTS)}
 
-    def log_likelihoods(self, change: _Change | None, shift: float) -> Floats:
+    def log_joint_probabilities(self, change: _Change | None, shift: float) -> Floats:
         """Return the log of likelihood times prior of each throughput before the change."""
         usual, last = self._sums[0.0], self._last_number + 1
         if change is None:

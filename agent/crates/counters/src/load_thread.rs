@@ -85,13 +85,13 @@ impl ThreadReading {
             last_window: None,
         };
         Self {
-            last_window: next.window_since(self),
+            last_window: next.window_since_if_times_known(self),
             ..next
         }
     }
 
     /// Returns the time since `earlier`, and what the thread used in it; `None` if a time is unknown.
-    fn window_since(&self, earlier: &Self) -> Option<(Duration, ThreadTimes)> {
+    fn window_since_if_times_known(&self, earlier: &Self) -> Option<(Duration, ThreadTimes)> {
         let window = self.at?.saturating_duration_since(earlier.at?);
         Some((window, self.times?.since(&earlier.times?)))
     }
@@ -100,7 +100,7 @@ impl ThreadReading {
     fn use_in(&self, interval: Duration, earlier: &Self) -> Option<ThreadTimes> {
         let is_new = self.at > earlier.at;
         let (window, used) = if is_new {
-            self.window_since(earlier)?
+            self.window_since_if_times_known(earlier)?
         } else {
             self.last_window?
         };

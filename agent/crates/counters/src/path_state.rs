@@ -13,9 +13,7 @@ use crate::packet_taps::{AgentHandles, Link, PacketSocket, read_links, read_pack
 use crate::path_interfaces::{InterfaceChange, describe_interfaces};
 use crate::rate_limits::RateLimit;
 use crate::rule_passes::PacketCounts;
-use crate::traffic_control::{
-    EntryKey, TrafficControlEntry, format_handle, read_qdiscs_and_htb_classes,
-};
+use crate::traffic_control::{self, EntryKey, TrafficControlEntry, format_handle};
 use crate::traffic_filters::{Filters, read_filters};
 use vnetbench_interfaces::netlink::NetlinkSocket;
 use vnetbench_system::error::{Error, Result};
@@ -217,7 +215,7 @@ impl StateCounts {
 
 impl TrafficControl {
     fn read(socket: &mut NetlinkSocket, links: &[Link]) -> io::Result<Self> {
-        let entries = read_qdiscs_and_htb_classes(socket)?;
+        let entries = traffic_control::read_qdiscs_and_htb_classes(socket)?;
         let filters = read_filters(socket, &entries)?;
         Ok(Self {
             links: links.to_vec(),

@@ -192,7 +192,7 @@ impl XdpSource {
         turns: &mut PriorityTurns,
     ) -> io::Result<()> {
         let mut runs = PROGRAM_RUNS_OF_FIRST_CALL;
-        let call_duration = if self.shares_cpu {
+        let target = if self.shares_cpu {
             SHARED_CPU_TURN_DURATION
         } else {
             TARGET_CALL_DURATION
@@ -207,7 +207,7 @@ impl XdpSource {
             turns.advance(started);
             let run = u64::from(runs).min(max_runs) as u32;
             self.run_program(run, batch_runs)?;
-            runs = choose_next_call_runs(run, started.elapsed(), call_duration);
+            runs = choose_next_call_runs(run, started.elapsed(), target);
         }
         Ok(())
     }
@@ -293,11 +293,8 @@ impl FrameEndpoint for XdpSource {
         match &self.pacing {
             None => self.run_without_sleeping(commands, PROGRAM_RUNS_PER_UNPACED_BATCH, turns)?,
             Some((schedule, PacingMethod::Auto | PacingMethod::Program)) => {
-                self.run_without_sleeping(
-                    commands,
-                    choose_paced_batch_runs(schedule.gap()),
-                    turns,
-                )?;
+                let runs = choose_paced_batch_runs(schedule.gap());
+                self.run_without_sleeping(commands, runs, turns)?;
             }
             Some((schedule, PacingMethod::Batches)) => {
                 self.run_in_batches(schedule, commands, turns)?
@@ -357,15 +354,11 @@ fn pacing_method_name(pacing: PacingMethod) -> &'static str {
 }
 
 /// Returns how many runs fill the next call's duration, given the runs and the elapsed time of the last call.
-fn choose_next_call_runs(
-    last_call_runs: u32,
-    last_call_elapsed: Duration,
-    call_duration: Duration,
-) -> u32 {
-    let rate = f64::from(last_call_runs) / last_call_elapsed.as_secs_f64().max(1e-9);
-    let wanted = (rate * call_duration.as_secs_f64()) as u32;
+fn choose_next_call_runs(last_runs: u32, last_elapsed: Duration, target: Duration) -> u32 {
+    let rate = f64::from(last_runs) / last_elapsed.as_secs_f64().max(1e-9);
+    let wanted = (rate * target.as_secs_f64()) as u32;
     wanted
-        .clamp(1, last_call_runs.saturating_mul(2))
+        .clamp(1, last_runs.saturating_mul(2))
         .min(MAX_PROGRAM_RUNS_PER_CALL)
 }
 

@@ -86,7 +86,7 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
     segment_percent = percent(known.get("mss_bytes"), _permitted_segment_bytes(known))
     return {
         "filter_work_percent": _filter_percent_of_load_work(data, known),
-        "interrupt_us_per_packet": largest(_interrupt_us_per_packet(kernel) for kernel in data.kernels),
+        "interrupt_us_per_packet": largest(_irq_and_softirq_us_per_packet(kernel) for kernel in data.kernels),
         "segment_share_of_mtu_percent": None if segment_percent is None else min(100.0, segment_percent),
         "split_at_port_ratio": _split_at_port_ratio(data),
     }
@@ -98,7 +98,9 @@ def deciding_hop_by_metric(data: TrialData) -> dict[str, str]:
     places = (
         {"filter_work_percent": hop.name} if hop is not None and hop.cpus_used_by_rules_and_filters else {}
     )
-    times = [(_interrupt_us_per_packet(kernel) or 0.0, kernel.endpoint_or_host) for kernel in data.kernels]
+    times = [
+        (_irq_and_softirq_us_per_packet(kernel) or 0.0, kernel.endpoint_or_host) for kernel in data.kernels
+    ]
     most_us, name = max(times, default=(0.0, ""))
     return places | {"interrupt_us_per_packet": name} if most_us else places
 
@@ -178,7 +180,7 @@ def _tc_filter_passes_per_s(
     return passes
 
 
-def _interrupt_us_per_packet(kernel: ObservedKernel) -> float | None:
+def _irq_and_softirq_us_per_packet(kernel: ObservedKernel) -> float | None:
     """Return the time of a kernel's CPUs in interrupts for each packet that it processed, in µs."""
     interrupts_s = sum(
         times.get(kind, 0.0)

@@ -40,7 +40,7 @@ class HostEndpoint(Endpoint):
 
     user: str
     is_root: bool
-    has_any_ipv6_address: bool
+    has_ipv6_address_on_interface: bool
     """Whether its interface has an IPv6 address, including link-local ones."""
     ports: str
     """Ports for its load as `first-last`; empty for any."""
@@ -177,7 +177,11 @@ class HostsTestbed:
                 where=setting.where,
                 fix=f'write ssh = "root@…" for {endpoint.name}, or leave {factor} out',
             )
-        if setting.knob in MTU.knobs and int(setting.value) < MIN_IPV6_MTU and endpoint.has_any_ipv6_address:
+        if (
+            setting.knob in MTU.knobs
+            and int(setting.value) < MIN_IPV6_MTU
+            and endpoint.has_ipv6_address_on_interface
+        ):
             raise TreatmentRefused(
                 f"{setting.requesting_level} would permanently remove the interface's IPv6 addresses",
                 where=setting.where,

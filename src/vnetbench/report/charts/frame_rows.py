@@ -351,11 +351,11 @@ def _loss_curve_model_rows(steps: tuple[SearchStep, ...], divisor: float) -> Ite
             }
 
 
-def _step_row(trial: int, step: StepRecord, load: float) -> ChartRow:
+def _step_row(trial: int, step: StepRecord, load_on_chart_axis: float) -> ChartRow:
     return {
         "kind": "step",
         "trial": trial,
-        "load": round_for_chart(load),
+        "load": round_for_chart(load_on_chart_axis),
         "loss": round_for_chart(step.loss_ratio),
         "lost": "some" if step.loss_ratio else "none",
         "duration": round_for_chart(step.duration_s),

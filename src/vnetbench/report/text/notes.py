@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT
+from vnetbench.estimate.datagrams import SHARE_METRICS_BY_DENOMINATOR_METRIC
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_exact_share
@@ -24,7 +24,7 @@ _FAILURE_IN_NOTE = re.compile(
 _MAX_NAMED_TREATMENTS = 2
 """A note names at most this many treatments and counts the rest."""
 _METRICS_THAT_ARE_SHARES = tuple(
-    dict.fromkeys(name for shares in SHARE_METRICS_BY_COUNT.values() for name in shares)
+    dict.fromkeys(name for shares in SHARE_METRICS_BY_DENOMINATOR_METRIC.values() for name in shares)
 )
 _MAX_LISTED_TRIALS = 12
 """A note lists at most this many trials; the page and the JSON contain all of them."""

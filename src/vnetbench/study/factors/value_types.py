@@ -379,7 +379,8 @@ def thread_cpus() -> ValueType:
 
 def emulator_cpus() -> ValueType:
     """Make the type of the host CPUs of QEMU's own threads."""
-    return _make_cpu_type(("any", "own", "apart"), '"any", "own", "apart" or CPUs such as "0-1"')
+    expected = '"any", "own" (CPUs of the vCPUs), "apart" (others) or CPUs such as "0-1"'
+    return _make_cpu_type(("any", "own", "apart"), expected)
 
 
 def device_cpus() -> ValueType:

@@ -223,7 +223,7 @@ class SearchSection(StudySection):
     relative_width: Annotated[float, KeyFormat(value_types.percentages(0.0001, 0.5), '"1 %"')] = Field(
         _SEARCH.relative_width,
         alias="width",
-        description="Target width of the throughput's interval, as a share of the throughput.",
+        description="Each search ends when its interval for the throughput is this narrow (share of it).",
     )
     step_s: Annotated[float, KeyFormat(value_types.durations(0.01, 3600), '"1 s"')] = Field(
         _SEARCH.step_s, alias="trial", description="Length of a full step, which RFC 2544 calls a trial."

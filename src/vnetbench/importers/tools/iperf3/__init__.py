@@ -11,5 +11,5 @@ MAX_RUN_LINES = 1_200_000
 
 READERS = (
     TextReader(TOOL, log_reader.starts_run, log_reader.read_next_report, MAX_RUN_LINES),
-    DocumentReader(TOOL, "json", json_document.is_iperf3_document, json_document.read_document_run),
+    DocumentReader(TOOL, "json", json_document.is_iperf3_document, json_document.read_document_as_one_run),
 )

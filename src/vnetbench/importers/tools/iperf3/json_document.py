@@ -64,7 +64,7 @@ def is_iperf3_document(document: Any) -> bool:
     return any(isinstance(document.get(name), interval_format) for name, interval_format in parts.items())
 
 
-def read_document_run(
+def read_document_as_one_run(
     document: JsonObject, first_line: int, last_line: int, command: CommandLine | None = None
 ) -> list[Run]:
     """Return the run in a document."""
@@ -90,7 +90,7 @@ def read_document_after_command(
         raise ValueError("no iperf3 document follows the iperf3 command line in the log")
     if rest is not None and rest.strip():
         lines.put_back_rest_of_line(rest)
-    runs = read_document_run(document, first, lines.last_taken_number, command)
+    runs = read_document_as_one_run(document, first, lines.last_taken_number, command)
     return runs if rest is not None else [replace(run, failure=CUT_OFF_FAILURE) for run in runs]
 
 

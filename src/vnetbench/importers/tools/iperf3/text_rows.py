@@ -331,10 +331,10 @@ def _to_endpoint_result(row: _SummaryRow, end: str) -> EndpointResult:
 def _parse_bytes(text: str) -> RoundedValue:
     """Return the bytes of `12.3 MBytes`."""
     number, unit = text.split()
-    return _make_range_symmetric(parse_with_unit(number, unit, BYTES_BY_UNIT))
+    return _mirror_upper_half_of_range(parse_with_unit(number, unit, BYTES_BY_UNIT))
 
 
-def _make_range_symmetric(value: RoundedValue) -> RoundedValue:
+def _mirror_upper_half_of_range(value: RoundedValue) -> RoundedValue:
     """Return a value with a range of the same width to either side."""
     half_width = value.high - value.value
     return RoundedValue(value.value, value.value - half_width, value.value + half_width)
@@ -351,4 +351,4 @@ def _parse_counts(texts: Sequence[str]) -> ValueColumn:
 
 _TIMES_S = CachedNumbers(2, _parse_starts_and_ends_s)
 _parse_bytes_column = cache_values(_parse_bytes)
-_parse_jitters_us = cache_values(lambda text: _make_range_symmetric(parse_rounded(text, _US_PER_MS)))
+_parse_jitters_us = cache_values(lambda text: _mirror_upper_half_of_range(parse_rounded(text, _US_PER_MS)))
