@@ -115,6 +115,7 @@ def test_rings_and_queues_are_hardware_of_virtio_adapters_only() -> None:
 def test_a_shape_is_named_by_its_fields_that_are_not_default() -> None:
     assert str(GuestShape("vmxnet3")) == "vmxnet3"
     assert str(GuestShape("e1000", vcpus=2, pairs=3, uplink=True)) == "e1000 vcpus=2 guests=3 uplink"
+    assert str(GuestShape(host_endpoint_device_type="taps")) == "virtio-net host_endpoints=taps"
 
 
 def test_the_command_line_has_the_adapter_with_its_queues_and_rings(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ PORTS, TAPS = "ports", "taps"
 
 _FIELDS_SHOWN_AS_NAME_ONLY = ("uplink", "delay_line")
 """Fields whose name alone is part of a shape's text."""
+_STORED_KEY_BY_FIELD = {"pairs": "guests", "host_endpoint_device_type": "host_endpoints"}
+"""Keys of a `GuestShape` in results files that differ from its fields."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,8 @@ class GuestShape:
         )
 
     def to_json(self) -> dict[str, object]:
-        """Return the shape in the form that results files store, where `guests` is the number of pairs."""
-        return {"guests" if name == "pairs" else name: value for name, value in asdict(self).items()}
+        """Return the shape in the form that results files store."""
+        return {_STORED_KEY_BY_FIELD.get(field, field): value for field, value in asdict(self).items()}
 
     def hardware(self, accelerator: str) -> Hardware:
         """Return the hardware of each guest."""

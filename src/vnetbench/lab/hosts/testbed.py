@@ -45,6 +45,12 @@ class HostEndpoint(Endpoint):
     ports: str
     """Ports for its load as `first-last`; empty for any."""
 
+    def to_json(self) -> dict[str, object]:
+        """Return the endpoint in the form that results files store."""
+        fields = asdict(self)
+        fields["has_any_ipv6_address"] = fields.pop("has_ipv6_address_on_interface")
+        return fields
+
 
 class ExtraInterfaceEndpoint(HostEndpoint):
     """Another interface of a machine that already is an endpoint, which reports the machine's kernel."""
@@ -153,7 +159,7 @@ class HostsTestbed:
         """See Testbed."""
         return {
             "lab": "hosts",
-            "endpoints": [asdict(e) for e in self.endpoints],
+            "endpoints": [e.to_json() for e in self.endpoints],
             "hosts": {
                 each.spec.name: each.agent_folder_record.destination or "local" for each in self._connected
             },
