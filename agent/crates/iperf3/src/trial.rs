@@ -19,7 +19,7 @@ use crate::streams::stream_id_from_index;
 pub use crate::trial_parameters::derive_parameters;
 use vnetbench_counters::tcp_info::TcpMeter;
 use vnetbench_streams::{OnEnd, Role, Stream};
-use vnetbench_system::error::Error;
+use vnetbench_system::error::RequestError;
 use vnetbench_system::waiting::{WaitOutcome, Waker};
 use vnetbench_traffic::Load;
 use vnetbench_traffic::connector::connect_sequentially;
@@ -64,7 +64,7 @@ impl NegotiatedTest {
     ) -> vnetbench_system::error::Result<Option<(Self, Vec<Socket>)>> {
         let from = route.source.as_ref().and_then(SockAddr::as_socket);
         let to = require_ip_address(Ok(route.destination.clone()))
-            .map_err(|error| Error::system("find an iperf3 server", error))?;
+            .map_err(|error| RequestError::system("find an iperf3 server", error))?;
         let mut control =
             ClientControl::open_connection(to, from.map(|from| from.ip()), timeout, timeout)?;
         control.send_cookie_and_parameters(&parameters)?;

@@ -20,7 +20,7 @@ use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, rea
 use vnetbench_streams::jitter::JitterEstimator;
 use vnetbench_streams::reception::SequenceTracker;
 use vnetbench_system::clock::monotonic_nanos;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::histogram::{Histogram, HistogramCounts, MAX_RECORDED_DURATION};
 
 /// Duplicates are detected among this many last numbers (WINDOW_BITS in bpf/arrivals.h).
@@ -76,7 +76,7 @@ impl PacketSink {
     /// Opens a receive ring at a port and starts its thread.
     pub fn open(port: &Port, filter: &TrialFrameFilter) -> Result<Self> {
         let ring_error =
-            |error| Error::system(format!("open a receive ring at {}", port.name), error);
+            |error| RequestError::system(format!("open a receive ring at {}", port.name), error);
         let ring = ReceiveRing::open(port, BLOCK_COUNT).map_err(ring_error)?;
         let counters = Arc::new(Mutex::new(PortCounters::new(filter)));
         let is_stopping = Arc::new(AtomicBool::new(false));
@@ -91,7 +91,7 @@ impl PacketSink {
                 let _ = started_sender.send(());
                 count_frames(ring, &thread_state.0, &thread_state.1);
             })
-            .map_err(|error| Error::system("start a thread", error))?;
+            .map_err(|error| RequestError::system("start a thread", error))?;
         let _ = started_receiver.recv();
         Ok(Self {
             counters,
