@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import NamedTuple
 
 ProcessIdentity = str
 """`pid:boot:start`, with the start in clock ticks since boot: unique when the kernel reuses a process ID."""
@@ -35,8 +36,15 @@ def _read_process_identity(pid: int) -> ProcessIdentity | None:
     return None if state == "Z" else f"{pid}:{boot}:{start}"
 
 
-def run_folder(pid: int) -> tuple[int, int] | None:
-    """Return device and inode of the `/run` that a process sees; None if it has ended or is another user's.
+class FolderIdentity(NamedTuple):
+    """What two paths of the same folder share."""
+
+    device: int
+    inode: int
+
+
+def run_folder(pid: int) -> FolderIdentity | None:
+    """Return the identity of the `/run` that a process sees; None if it has ended or is another user's.
 
     A container and a test run have a `/run` of their own, and with it other testbeds.
     """
@@ -44,7 +52,7 @@ def run_folder(pid: int) -> tuple[int, int] | None:
         folder = Path(f"/proc/{pid}/root/run").stat()
     except OSError:
         return None
-    return folder.st_dev, folder.st_ino
+    return FolderIdentity(folder.st_dev, folder.st_ino)
 
 
 def format_exit_status(code: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from socket import VMADDR_CID_HOST
-from typing import Any
+from typing import Any, NamedTuple
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.agent_parameters import (
@@ -222,10 +222,17 @@ def run_trial(
     return TrialMeasurement(records, effective, notes)
 
 
-def find_endpoint_roles(load: TrialLoad) -> tuple[str, str]:
+class EndpointRoles(NamedTuple):
+    """The roles of endpoints a and b of each pair."""
+
+    a: str
+    b: str
+
+
+def find_endpoint_roles(load: TrialLoad) -> EndpointRoles:
     """Return the roles of endpoints a and b of each pair."""
     role_a, role_b = (find_endpoint_role(list_streams(load.workload, load.factors, side)) for side in SIDES)
-    return role_a, role_b
+    return EndpointRoles(role_a, role_b)
 
 
 class _TrialPreparation:

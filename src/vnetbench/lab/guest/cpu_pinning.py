@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import parse_cpu_set
@@ -42,9 +43,16 @@ class GuestThreads:
         }
 
 
-def pinning_levels(factors: Mapping[str, Level]) -> tuple[str, str]:
+class PinningLevels(NamedTuple):
+    """Levels of `vcpu_pin` and `emulator_pin`."""
+
+    vcpu: str
+    emulator: str
+
+
+def pinning_levels(factors: Mapping[str, Level]) -> PinningLevels:
     """Return a treatment's levels of `vcpu_pin` and `emulator_pin`."""
-    return str(VCPU_PIN.read_level(factors)), str(EMULATOR_PIN.read_level(factors))
+    return PinningLevels(str(VCPU_PIN.read_level(factors)), str(EMULATOR_PIN.read_level(factors)))
 
 
 def find_guest_threads(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import SIDES, Endpoint, Side
@@ -41,6 +41,13 @@ class NetnsShape:
         return f"{self.vswitch} pairs={self.pairs}{others}"
 
 
+class InterfaceLocation(NamedTuple):
+    """A network namespace, and the name of an interface in it."""
+
+    namespace: str
+    interface: str
+
+
 @dataclass(frozen=True)
 class NetDevice:
     """A network interface on a path."""
@@ -53,9 +60,9 @@ class NetDevice:
     """The endpoint, guest or virtual switch at the other end of its link; empty for an endpoint's own."""
 
     @property
-    def location(self) -> tuple[str, str]:
+    def location(self) -> InterfaceLocation:
         """Its namespace and its name there."""
-        return self.namespace, self.interface
+        return InterfaceLocation(self.namespace, self.interface)
 
 
 @dataclass(frozen=True)
@@ -255,9 +262,16 @@ def make_topology(testbed_name: str, shape: NetnsShape) -> NetnsTopology:
     )
 
 
-def router_addresses(side_number: int) -> tuple[str, str]:
-    """Return a router's IPv4 and IPv6 address on one side (1 or 2)."""
-    return (
+class RouterAddresses(NamedTuple):
+    """A router's addresses on one side."""
+
+    ipv4: str
+    ipv6: str
+
+
+def router_addresses(side_number: int) -> RouterAddresses:
+    """Return a router's addresses on one side (1 or 2)."""
+    return RouterAddresses(
         IPV4_ADDRESS_FORMAT.format(side=side_number, pair=ROUTER_ADDRESS_NUMBER),
         IPV6_ADDRESS_FORMAT.format(side=side_number, pair=ROUTER_ADDRESS_NUMBER),
     )
