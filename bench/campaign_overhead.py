@@ -20,8 +20,8 @@ import click
 from bench.large_files import RECORDED_FILE
 from tests import fixtures
 from vnetbench.campaign.instrument import CompletedTrial, LabInstrument, NewFacts
-from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.results.file import ResultsFile
@@ -86,13 +86,13 @@ def measure_session(trial_count: int, folder: Path) -> tuple[list[float], float]
         instrument = RecordedInstrument(list(source.trials()))
     study = fixtures.make_study(fixtures.STUDY_TEXT.replace("max_trials = 20", _ENDLESS))
     file, plan = fixtures.create_results_file(folder / "session.vnb", study)
-    with SignalHandler() as interrupts:
+    with SignalHandler() as signal_handler:
 
         def stop_at_end() -> None:
-            interrupts.is_requested = len(instrument.ends_s) > trial_count
+            signal_handler.is_requested = len(instrument.ends_s) > trial_count
 
         session = CampaignSession(file, study, plan, instrument, lambda text, index: None, stop_at_end)
-        status = session.run(interrupts)
+        status = session.run(signal_handler)
     file.close(status)
     ends_s = instrument.ends_s
     between_ms = [1e3 * (after - before) for before, after in itertools.pairwise(ends_s)]

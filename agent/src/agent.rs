@@ -21,7 +21,7 @@ use vnetbench_delay_line::DelayLines;
 use vnetbench_frames::capabilities::probe_capabilities;
 use vnetbench_iperf3::server_probe;
 use vnetbench_system::clock;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 const PROTOCOL_VERSION: u32 = 3;
 const WORKLOADS: [&str; 7] = [
@@ -77,7 +77,7 @@ pub fn serve(run_mode: RunMode) -> ExitCode {
         match line {
             Line::Text(text) => agent.handle_line(text.trim_ascii()),
             Line::TooLong => {
-                let error = Error::InvalidRequest(format!(
+                let error = RequestError::InvalidRequest(format!(
                     "the line is longer than {MAX_LINE_BYTES} bytes"
                 ));
                 agent
@@ -189,7 +189,7 @@ impl Agent {
                     Err(error) => reply.send(Err(error)),
                 }
             }
-            _ => reply.send(Err(Error::UnknownMethod(method))),
+            _ => reply.send(Err(RequestError::UnknownMethod(method))),
         }
     }
 
@@ -210,7 +210,7 @@ impl Agent {
     fn run_on_thread(&self, reply: Reply, work: impl FnOnce() -> Result<Value> + Send + 'static) {
         let slot = BlockingRequestSlot::new(&self.blocked_requests);
         if slot.number > MAX_BLOCKED_REQUESTS {
-            return reply.send(Err(Error::System {
+            return reply.send(Err(RequestError::System {
                 operation: "accept another blocking request".into(),
                 errno: libc::EAGAIN,
                 reason: format!(
@@ -265,7 +265,7 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            let error = Error::Internal("the request ended without an answer".into());
+            let error = RequestError::Internal("the request ended without an answer".into());
             self.outbox.send_answer(rpc::format_answer(&id, Err(error)));
         }
     }

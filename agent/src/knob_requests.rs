@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::{journal, knobs};
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// The maximum number of knobs in one `knob.get`.
 const MAX_KNOBS: usize = 64;
@@ -29,7 +29,7 @@ pub struct KnobSetRequest {
 /// Reads knobs and returns their values.
 pub fn get_knobs(request: KnobGetRequest) -> Result<Value> {
     if request.knobs.len() > MAX_KNOBS {
-        return Err(Error::BadParameter(format!(
+        return Err(RequestError::BadParameter(format!(
             "knobs can have at most {MAX_KNOBS} elements"
         )));
     }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn unknown_knobs_interfaces_and_values_are_rejected() {
-        let code = |error: Error| error.json_rpc_code();
+        let code = |error: RequestError| error.json_rpc_code();
         let get_code = |json| get_knobs(request(json)).map_err(code);
         assert_eq!(
             get_code(json!({"interface": "lo", "knobs": ["x"]})),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// A request of the bench.
 #[derive(Debug)]
@@ -22,10 +22,10 @@ pub struct Request {
 /// # Errors
 ///
 /// Returns the error with the id for its answer, which is null if the line has no valid id.
-pub fn parse_request(line: &[u8]) -> std::result::Result<Request, (Value, Error)> {
+pub fn parse_request(line: &[u8]) -> std::result::Result<Request, (Value, RequestError)> {
     let message: Value = serde_json::from_slice(line)
-        .map_err(|error| (Value::Null, Error::Parse(error.to_string())))?;
-    let invalid = |reason: &str| Error::InvalidRequest(reason.into());
+        .map_err(|error| (Value::Null, RequestError::Parse(error.to_string())))?;
+    let invalid = |reason: &str| RequestError::InvalidRequest(reason.into());
     let mut message = match message {
         Value::Object(message) => message,
         Value::Array(_) => return Err((Value::Null, invalid("batches are not supported"))),
@@ -54,7 +54,7 @@ pub fn parse_request(line: &[u8]) -> std::result::Result<Request, (Value, Error)
         Some(_) => {
             return Err((
                 answer_id,
-                Error::BadParameter("\"params\" must be an object".into()),
+                RequestError::BadParameter("\"params\" must be an object".into()),
             ));
         }
     };
@@ -64,7 +64,7 @@ pub fn parse_request(line: &[u8]) -> std::result::Result<Request, (Value, Error)
 /// Converts the parameters of a method to its request type.
 pub fn parse_params<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T> {
     serde_json::from_value(Value::Object(params))
-        .map_err(|error| Error::BadParameter(error.to_string()))
+        .map_err(|error| RequestError::BadParameter(error.to_string()))
 }
 
 /// Formats the answer to a request.

@@ -25,7 +25,7 @@ from bench.corpus.scenarios import SCENARIOS
 from bench.corpus.store import CorpusStore
 from vnetbench.agents.client import AgentError
 from vnetbench.agents.launch import check_agent_binary
-from vnetbench.campaign.interrupts import SignalHandler
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
 from vnetbench.lab.privilege import has_root_outside_user_namespace
@@ -66,13 +66,13 @@ def main(output: Path, filter_text: str, again: bool, is_list: bool) -> None:
         console.print(f"{len(runs)} runs, of which {len(runs) - len(missing)} exist or were discarded")
         with (
             run_with_cgroup_priority() as has_priority,
-            SignalHandler(lambda: console.print("Stopping after the current trial.")) as interrupts,
+            SignalHandler(lambda: console.print("Stopping after the current trial.")) as signal_handler,
         ):
             if not has_priority:
                 console.print("Cannot create a control group. Run no other work on this machine.")
             for name, value in restore_leftover_sysctls().items():
                 console.print(f"Restored {name} = {value}, which a killed process had changed.")
-            sys.exit(0 if _make_all(console, store, missing, interrupts) else exit_codes.INTERRUPTED)
+            sys.exit(0 if _make_all(console, store, missing, signal_handler) else exit_codes.INTERRUPTED)
     except (BenchError, AgentError) as error:
         click.echo(f"{error}", err=True)
         sys.exit(1)
@@ -98,19 +98,19 @@ def _list_runs(console: Console, runs: list[Run]) -> None:
     console.print(f"{len(runs)} runs, {len(causes_with_runs)} causes, {duration}")
 
 
-def _make_all(console: Console, store: CorpusStore, runs: list[Run], interrupts: SignalHandler) -> bool:
+def _make_all(console: Console, store: CorpusStore, runs: list[Run], signal_handler: SignalHandler) -> bool:
     """Make the runs and return whether the user did not interrupt them."""
     start_s = time.monotonic()
     outcomes: Counter[str] = Counter()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=sum(run.expected_s for run in runs))
-        maker = RunMaker(interrupts, lambda message: progress.print(message))
+        maker = RunMaker(signal_handler, lambda message: progress.print(message))
         try:
             for number, run in enumerate(runs, start=1):
                 progress.update(task, description=f"{number}/{len(runs)}")
                 outcomes[_make_run(progress, task, store, maker, run)] += 1
-                if interrupts.is_requested:
+                if signal_handler.is_requested:
                     return False
         finally:
             maker.close()

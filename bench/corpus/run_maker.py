@@ -19,8 +19,8 @@ from vnetbench.campaign.instrument import (
     TrialContext,
     no_trial_context,
 )
-from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.lab.guest.lab import QemuLab, guest_shape
 from vnetbench.lab.guest.prerequisites import find_qemu_and_fetch_kernel, prepare_guests
@@ -71,8 +71,8 @@ class SharedInstrument:
 class RunMaker:
     """Measures runs one after the other and reuses guests between them. It must be closed."""
 
-    def __init__(self, interrupts: SignalHandler, show_message: Callable[[str], None]) -> None:
-        self._interrupts = interrupts
+    def __init__(self, signal_handler: SignalHandler, show_message: Callable[[str], None]) -> None:
+        self._signal_handler = signal_handler
         self._show_message = show_message
         self._trial_context: TrialContext = no_trial_context
         self._guest_instrument: tuple[str, LabInstrument, SharedInstrument] | None = None
@@ -116,14 +116,14 @@ class RunMaker:
             campaign = CampaignSession(
                 file, study, plan, instrument, lambda message, _: messages.append(message), lambda: None
             )
-            status = campaign.run(self._interrupts)
+            status = campaign.run(self._signal_handler)
             trials = list(file.trials())
             state = file.treatments()[0].state
         except BaseException:
             file.close(INTERRUPTED)
             raise
         file.close(status)
-        if status != FINISHED or self._interrupts.is_requested:
+        if status != FINISHED or self._signal_handler.is_requested:
             raise RunInterrupted
         if state in ("refused", "failed") or any(trial.failure for trial in trials):
             raise RunMeasurementFailed("; ".join(messages) or state)

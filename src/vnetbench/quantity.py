@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from vnetbench.errors import BenchError
 from vnetbench.printable import make_printable
@@ -44,17 +45,10 @@ _SHARE_UNITS = {"%": Decimal("0.01")}
 
 # U+03BC (Greek mu) and U+00B5 (micro sign) look the same, and "us" needs neither.
 _UNIT_ALIASES = {
-    "us": "µs",
-    "μs": "µs",
-    "KB": "kB",
-    "bps": "bit/s",
-    "kbps": "kbit/s",
-    "Mbps": "Mbit/s",
-    "Gbps": "Gbit/s",
-    "frames/s": "frame/s",
-    "kframes/s": "kframe/s",
-    "Mframes/s": "Mframe/s",
-}
+    "us": "µs", "μs": "µs", "KB": "kB",
+    "bps": "bit/s", "kbps": "kbit/s", "Mbps": "Mbit/s", "Gbps": "Gbit/s",
+    "frames/s": "frame/s", "kframes/s": "kframe/s", "Mframes/s": "Mframe/s",
+}  # fmt: skip
 _MISSPELLED_UNITS = {
     "sec": "s", "secs": "s", "second": "s", "seconds": "s", "m": "min", "minute": "min",
     "minutes": "min", "hr": "h", "hour": "h", "hours": "h", "msec": "ms", "usec": "µs", "k": "KiB",
@@ -252,6 +246,12 @@ class Scale:
     unit: str
 
 
+class _DisplayScale(NamedTuple):
+    scale: Scale
+    min_number: float
+    """The smallest number for which the scale applies."""
+
+
 @dataclass(frozen=True)
 class IntervalText:
     """A value and its interval as texts with the same decimals and unit."""
@@ -270,18 +270,19 @@ class IntervalText:
 
 
 CPU_SUM_UNIT = "% of one CPU, sum"  # Displayed as a number of CPUs: a share is at most 100 %.
-_DisplayScale = tuple[float, str, float]
-"""A divisor, the unit that it gives, and the smallest number for which the scale applies."""
-_DISPLAY_SCALES_BY_UNIT: dict[str, tuple[_DisplayScale, ...]] = {
-    "bit/s": ((1, "bit/s", 0), (1e3, "kbit/s", 1e3), (1e6, "Mbit/s", 1e6), (1e9, "Gbit/s", 1e9)),
-    # An MTU or a segment size is known by its four digits: 1448 B, not 1.45 kB.
-    "B": ((1, "B", 0), (1e3, "kB", 1e4), (1e6, "MB", 1e6), (1e9, "GB", 1e9)),
-    "s": ((1e-6, "µs", 0), (1e-3, "ms", 1e-3), (1, "s", 1)),
-    "µs": ((1, "µs", 0), (1e3, "ms", 1e3), (1e6, "s", 1e6)),
-    "1/s": ((1, "/s", 0), (1e3, "k/s", 1e3), (1e6, "M/s", 1e6)),
-    "frame/s": ((1, "frame/s", 0), (1e3, "kframe/s", 1e3), (1e6, "Mframe/s", 1e6)),
-    CPU_SUM_UNIT: ((100, "CPUs", 0),),
-    "1": ((1, "", 0), (1e3, "k", 1e4), (1e6, "M", 1e6)),
+_DISPLAY_SCALES_BY_UNIT = {
+    unit: tuple(_DisplayScale(Scale(divisor, shown), minimum) for divisor, shown, minimum in scales)
+    for unit, scales in {
+        "bit/s": ((1, "bit/s", 0), (1e3, "kbit/s", 1e3), (1e6, "Mbit/s", 1e6), (1e9, "Gbit/s", 1e9)),
+        # An MTU or a segment size is known by its four digits: 1448 B, not 1.45 kB.
+        "B": ((1, "B", 0), (1e3, "kB", 1e4), (1e6, "MB", 1e6), (1e9, "GB", 1e9)),
+        "s": ((1e-6, "µs", 0), (1e-3, "ms", 1e-3), (1, "s", 1)),
+        "µs": ((1, "µs", 0), (1e3, "ms", 1e3), (1e6, "s", 1e6)),
+        "1/s": ((1, "/s", 0), (1e3, "k/s", 1e3), (1e6, "M/s", 1e6)),
+        "frame/s": ((1, "frame/s", 0), (1e3, "kframe/s", 1e3), (1e6, "Mframe/s", 1e6)),
+        CPU_SUM_UNIT: ((100, "CPUs", 0),),
+        "1": ((1, "", 0), (1e3, "k", 1e4), (1e6, "M", 1e6)),
+    }.items()
 }
 _NO_NUMBER_TEXT = "–"
 
@@ -294,12 +295,9 @@ def choose_scale(unit: str, largest: float) -> Scale:
     scales = _DISPLAY_SCALES_BY_UNIT.get(unit)
     if scales is None or not math.isfinite(largest):
         return Scale(1, unit if unit != "1" else "")
-    divisor, shown_unit, _ = scales[0]
-    for each_divisor, each_unit, smallest_number in scales:
-        # Without this factor, 999.6 Mbit/s would be rounded to "1000 Mbit/s".
-        if abs(largest) >= smallest_number * 0.9995:
-            divisor, shown_unit = each_divisor, each_unit
-    return Scale(divisor, shown_unit)
+    # Without this factor, 999.6 Mbit/s would be rounded to "1000 Mbit/s".
+    fitting = [each.scale for each in scales if abs(largest) >= each.min_number * 0.9995]
+    return fitting[-1] if fitting else scales[0].scale
 
 
 def format_interval(

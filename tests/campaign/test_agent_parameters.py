@@ -16,7 +16,7 @@ from vnetbench.campaign.agent_parameters import (
     list_streams,
 )
 from vnetbench.lab.cpus import parse_cpu_set
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import QEMU
 from vnetbench.study.model import Level, Timing
@@ -48,7 +48,7 @@ class CpuTestbed:
     """A testbed that only has endpoints and their CPUs."""
 
     def __init__(self, cpus: str) -> None:
-        self.endpoints = [Endpoint(name, name[0], 1, "eth0", "", "") for name in ("a1", "b1")]
+        self.endpoints = [Endpoint(f"{side}1", side, 1, "eth0", "", "") for side in SIDES]
         self._cpus = parse_cpu_set(cpus)
 
     def load_cpus_in_endpoint_numbering(self, _factors: Mapping[str, Level]) -> dict[str, frozenset[int]]:

@@ -16,8 +16,8 @@ import pytest
 from tests import fixtures
 from tests.campaign.simulated_instrument import Fault, SimulatedInstrument
 from vnetbench.campaign.instrument import CompletedTrial
-from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
@@ -39,11 +39,11 @@ def run(
         file, plan = fixtures.create_results_file(path, study)
     messages: list[str] = []
     try:
-        with SignalHandler() as interrupts:
+        with SignalHandler() as signal_handler:
             campaign = CampaignSession(
                 file, study, plan, instrument, lambda message, index: messages.append(message), lambda: None
             )
-            status = campaign.run(interrupts)
+            status = campaign.run(signal_handler)
     except BaseException:
         file.close("interrupted")
         raise
@@ -56,7 +56,7 @@ def test_trials_repeat_until_the_interval_of_each_treatment_is_narrow_enough(tmp
     instrument = SimulatedInstrument(noise=0.005)
     assert run(path, instrument) == ("finished", [])
     campaign = fixtures.read_summary(path)
-    assert [t.state for t in campaign.treatments] == ["precision"] * 4
+    assert [t.stop_reason for t in campaign.treatments] == ["precision"] * 4
     assert [t.trial_count for t in campaign.treatments] == [6, 6, 6, 6]
     assert campaign.treatments[0].metrics["goodput_bps"].value == pytest.approx(1e10, rel=0.02)
     assert instrument.closed
@@ -66,7 +66,7 @@ def test_a_noisy_treatment_stops_at_the_maximum_number_of_trials(tmp_path: Path)
     path = tmp_path / "r.vnb"
     run(path, SimulatedInstrument(noise=0.3))
     campaign = fixtures.read_summary(path)
-    assert {t.state for t in campaign.treatments} == {"trial limit"}
+    assert {t.stop_reason for t in campaign.treatments} == {"trial limit"}
     assert {t.trial_count for t in campaign.treatments} == {20}
 
 
@@ -94,7 +94,7 @@ def test_a_refusal_stops_only_its_treatment(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     status, messages = run(path, SimulatedInstrument(0.005, refuse))
     assert status == "finished"
-    assert [t.state for t in fixtures.read_summary(path).treatments] == ["precision", "refused"] * 2
+    assert [t.stop_reason for t in fixtures.read_summary(path).treatments] == ["precision", "refused"] * 2
     assert len(messages) == 2
     assert "port a1: packets of 9000 bytes do not pass" in messages[0]
     assert "fix: raise its MTU" in messages[0]
@@ -129,7 +129,7 @@ def test_a_treatment_that_always_fails_stops_and_the_others_continue(tmp_path: P
     path = tmp_path / "r.vnb"
     run(path, SimulatedInstrument(0.005, fail))
     campaign = fixtures.read_summary(path)
-    assert [t.state for t in campaign.treatments] == ["precision", "precision", "failed", "precision"]
+    assert [t.stop_reason for t in campaign.treatments] == ["precision", "precision", "failed", "precision"]
     assert "3 trials in a row failed" in campaign.treatments[2].failures[-1]
 
 
@@ -138,7 +138,7 @@ def test_the_time_limit_ends_a_campaign_with_a_message(tmp_path: Path) -> None:
     slow = SimulatedInstrument(0.3, lambda number, factors: time.sleep(0.05))
     status, messages = run(path, slow, fixtures.STUDY_TEXT + 'time_limit = "1 s"\n')
     assert status == "finished"
-    assert {t.state for t in fixtures.read_summary(path).treatments} == {"time limit"}
+    assert {t.stop_reason for t in fixtures.read_summary(path).treatments} == {"time limit"}
     assert any("too short" in message for message in messages)
 
 
@@ -149,7 +149,7 @@ def test_a_calibration_longer_than_the_time_limit_does_not_start(
     text = fixtures.STUDY_TEXT.replace("[precision]", 'send_mode = "auto"\n[precision]')
     _, messages = run(path, instrument, text + 'time_limit = "4 s"\n')
     assert instrument.requested_levels == []
-    assert {t.state for t in fixtures.read_summary(path).treatments} == {"time limit"}
+    assert {t.stop_reason for t in fixtures.read_summary(path).treatments} == {"time limit"}
     assert "and calibrations" in messages[0]
 
 
@@ -175,8 +175,8 @@ def test_a_killed_and_resumed_campaign_measures_the_same_trials_as_an_uninterrup
             except Killed:
                 continue
         assert _measured_trials(path) == expected
-        assert [t.state for t in fixtures.read_summary(path).treatments] == [
-            t.state for t in fixtures.read_summary(uninterrupted).treatments
+        assert [t.stop_reason for t in fixtures.read_summary(path).treatments] == [
+            t.stop_reason for t in fixtures.read_summary(uninterrupted).treatments
         ]
 
 
@@ -188,7 +188,7 @@ def test_resuming_tries_refused_treatments_again(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     run(path, SimulatedInstrument(0.005, refuse))
     run(path, SimulatedInstrument(0.005))
-    assert [t.state for t in fixtures.read_summary(path).treatments] == ["precision"] * 4
+    assert [t.stop_reason for t in fixtures.read_summary(path).treatments] == ["precision"] * 4
 
 
 def test_a_treatment_stays_refused_if_no_time_is_left_to_try_it_again(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_treatment_stays_refused_if_no_time_is_left_to_try_it_again(tmp_path: 
     run(path, SimulatedInstrument(0.3, refuse), text)
     run(path, SimulatedInstrument(0.3, refuse), text)
     campaign = fixtures.read_summary(path)
-    assert [t.state for t in campaign.treatments] == ["time limit", "refused"] * 2
+    assert [t.stop_reason for t in campaign.treatments] == ["time limit", "refused"] * 2
     assert campaign.treatments[1].failures == ("not now",)
 
 

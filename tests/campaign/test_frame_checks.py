@@ -92,13 +92,13 @@ def test_more_received_than_sent_frames_fail_the_trial() -> None:
     [
         ({"duplicates": 1000}, "the device duplicated 1000 frames (1.00 % of the frames received)"),
         (
-            {"foreign_frames_by_endpoint": {"b2": ForeignFrames(other_trial=2000)}},
+            {"foreign_frames_by_endpoint": {"b2": ForeignFrames(from_other_trials=2000)}},
             "2000 frames of another pair",
         ),
         (
             {
                 "foreign_frames_by_endpoint": {
-                    "b1": ForeignFrames(other_senders=2000, example="UDP from 192.0.2.1")
+                    "b1": ForeignFrames(from_other_senders=2000, example="UDP from 192.0.2.1")
                 }
             },
             "2000 frames of other senders arrived at b1 (for example UDP from 192.0.2.1). They add load to "
@@ -118,7 +118,9 @@ def test_a_few_foreign_frames_are_not_noted() -> None:
         list(
             abnormal_frame_notes(
                 frame_totals(
-                    foreign_frames_by_endpoint={"b1": ForeignFrames(other_senders=90, other_trial=50)}
+                    foreign_frames_by_endpoint={
+                        "b1": ForeignFrames(from_other_senders=90, from_other_trials=50)
+                    }
                 )
             )
         )
@@ -149,7 +151,7 @@ def test_the_counts_of_all_steps_are_added_up() -> None:
     step = StepRecord(0, SEARCH_STEP, 5.0, None, 1.0, 0.0, 1.0, 5, 4, {**details, **foreign})
     totals = sum_step_counts([step, step])
     assert (totals.total_sent, totals.total_received, totals.duplicates, totals.out_of_order) == (10, 8, 4, 2)
-    assert totals.foreign_frames_by_endpoint == {"b1": ForeignFrames(other_senders=6, example="ARP")}
+    assert totals.foreign_frames_by_endpoint == {"b1": ForeignFrames(from_other_senders=6, example="ARP")}
     assert totals.sink_drops_by_endpoint == {"b1": 14}
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.campaign.simulated_frames import SimulatedPorts
-from vnetbench.campaign.interrupts import ImmediateExit, SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import ImmediateExit, SignalHandler
 from vnetbench.campaign.step_runner import StepRunner
 from vnetbench.campaign.trial import StepSeries, TrialLoad
 from vnetbench.estimate.summarize import summarize
@@ -47,8 +47,8 @@ def run(path: Path, study: Study, ports: SimulatedPorts) -> tuple[CampaignSummar
         campaign = CampaignSession(
             file, study, plan, ports, lambda text, _: messages.append(text), lambda: None
         )
-        with SignalHandler() as interrupts:
-            campaign.run(interrupts)
+        with SignalHandler() as signal_handler:
+            campaign.run(signal_handler)
         return summarize(file), messages
     finally:
         file.close("interrupted")
@@ -164,7 +164,7 @@ def test_a_generator_that_misses_the_minimum_load_fails_the_trial(tmp_path: Path
             return SentAndReceivedFrames(sent, sent)
 
     campaign, messages = run(tmp_path / "x.vnb", make_study(), SimulatedPorts(StarvedGenerator(50.0)))
-    assert campaign.treatments[0].state == "failed"
+    assert campaign.treatments[0].stop_reason == "failed"
     assert all(
         "the generator did not reach the smallest load, 100 frame/s" in message for message in messages
     )
@@ -204,7 +204,7 @@ class BlockedDevice:
 def test_two_steps_without_a_received_frame_refuse_the_treatment(tmp_path: Path) -> None:
     ports = SimulatedPorts(BlockedDevice())
     campaign, messages = run(tmp_path / "x.vnb", make_study(), ports)
-    assert campaign.treatments[0].state == "refused"
+    assert campaign.treatments[0].stop_reason == "refused"
     assert messages[0].startswith("refused: none of 500050 frames arrived")
     assert [load.factors["frame_load"] for load in ports.loads] == ["max", 100.0]
 
@@ -331,8 +331,8 @@ def test_the_progress_contains_the_steps_of_the_running_search(tmp_path: Path) -
         )
 
     campaign = CampaignSession(file, study, plan, SimulatedPorts(), lambda *_: None, record_progress)
-    with SignalHandler() as interrupts:
-        campaign.run(interrupts)
+    with SignalHandler() as signal_handler:
+        campaign.run(signal_handler)
     file.close()
     assert [step_count for step_count, _ in updates[:-1]] == list(range(1, len(updates)))
     assert all(remaining_s >= 0 for _, remaining_s in updates)
@@ -343,4 +343,4 @@ def test_a_refused_step_ends_the_treatment(tmp_path: Path) -> None:
         raise TreatmentRefused("the port is down", where="a1", fix="set it up")
 
     campaign, messages = run(tmp_path / "x.vnb", make_study(), SimulatedPorts(before=refuse))
-    assert campaign.treatments[0].state == "refused" and "the port is down" in messages[0]
+    assert campaign.treatments[0].stop_reason == "refused" and "the port is down" in messages[0]

@@ -14,8 +14,8 @@ from rich.console import Console
 from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests import fixtures
 from tests.campaign.simulated_frames import SimulatedPorts
-from vnetbench.campaign.interrupts import ImmediateExit, SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import ImmediateExit, SignalHandler
 from vnetbench.commands.throughput import DEFAULT_STUDY_TOML
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.export.campaign_json import campaign_json
@@ -56,8 +56,8 @@ def run(
     )
     try:
         campaign = CampaignSession(file, study, plan, ports, lambda *_: None, lambda: None)
-        with SignalHandler() as interrupts:
-            campaign.run(interrupts)
+        with SignalHandler() as signal_handler:
+            campaign.run(signal_handler)
     except KeyboardInterrupt:
         pass
     finally:
@@ -77,7 +77,7 @@ def test_a_stopped_search_has_a_throughput_with_its_range(tmp_path: Path, method
     summary = run(tmp_path / "r.vnb", f"search.method={method}", stop=STOPS[stop], before_step=6)
 
     (treatment,) = summary.treatments
-    assert treatment.state == "interrupted" and treatment.trial_count == 0
+    assert treatment.stop_reason == "interrupted" and treatment.trial_count == 0
     estimate = treatment.metrics["throughput_fps"]
     assert estimate.low is not None and estimate.high is not None
     assert estimate.low <= LIMIT_FPS <= estimate.high and estimate.low < estimate.high < 2e6

@@ -21,19 +21,19 @@ def test_the_summary_has_the_states_failures_and_trials_of_the_file(tmp_path: Pa
     file.set_treatment_state(2, "refused", "port a1: packets of 9000 bytes do not pass")
     file.close("interrupted")
     first, second, third, fourth = fixtures.read_summary(path).treatments
-    assert (first.state, first.trial_count) == ("precision", 6)
+    assert (first.stop_reason, first.trial_count) == ("precision", 6)
     assert first.effective == {"mtu": 1500}
     assert first.metrics["goodput_bps"].low is not None
-    assert (second.state, second.trial_count, second.failures) == (
+    assert (second.stop_reason, second.trial_count, second.failures) == (
         "interrupted",
         0,
         ("a1: the agent ended",),
     )
-    assert (third.state, third.failures) == (
+    assert (third.stop_reason, third.failures) == (
         "refused",
         ("port a1: packets of 9000 bytes do not pass",),
     )
-    assert (fourth.state, fourth.metrics) == ("interrupted", {})
+    assert (fourth.stop_reason, fourth.metrics) == ("interrupted", {})
 
 
 def test_a_killed_campaign_is_interrupted_and_an_active_one_is_running(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_killed_campaign_is_interrupted_and_an_active_one_is_running(tmp_path:
     file, _ = fixtures.create_results_file(path)
     file.add_trial(fixtures.make_trial(0, 0), 1)
     assert fixtures.read_summary(path).status == "running"
-    assert fixtures.read_summary(path).treatments[0].state == "running"
+    assert fixtures.read_summary(path).treatments[0].stop_reason == "running"
     file._db.execute("UPDATE campaign SET writer = '4194300:gone:1'")
     file._db.commit()
     assert fixtures.read_summary(path).status == "running"

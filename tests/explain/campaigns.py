@@ -100,7 +100,7 @@ def _treatment(
         index=index,
         factors=factors,
         effective={},
-        state="precision",
+        stop_reason="precision",
         metrics={name: estimate([point.values[name] for point in points]) for name in names},
         points=tuple(points),
     )

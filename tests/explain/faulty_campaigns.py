@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests import fixtures
 from vnetbench.campaign.instrument import LabInstrument
-from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
@@ -62,9 +62,9 @@ def measure_with_fault(
                 timer.join()
 
     instrument = LabInstrument(NetnsLab(study.testbed, "a test"), study.testbed, inject)
-    with SignalHandler() as interrupts:
+    with SignalHandler() as signal_handler:
         session = CampaignSession(file, study, plan, instrument, lambda *_: None, lambda: None)
-        status = session.run(interrupts)
+        status = session.run(signal_handler)
     file.close(status)
     stored = ResultsFile.open_to_read(folder / "faulty.vnb")
     try:

@@ -43,7 +43,7 @@ def test_a_natural_limit_beside_an_anomaly_is_neither_normal_nor_very_likely() -
 def test_what_the_study_asks_for_is_not_unusual() -> None:
     switched_off = [{**SENDER_SATURATED, "tso_off": 1.0}]
     assert find_abnormal_medians(switched_off) == {"tso_off": 1.0}
-    assert find_abnormal_medians(switched_off, set_factors=["tso"]) == {}
+    assert find_abnormal_medians(switched_off, factors_set_by_study=["tso"]) == {}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,11 @@ import pytest
 
 from tests.explain.campaigns import SimulatedTreatment, campaign
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.experiment_command import build_experiment_command, study_placeholder_note
+from vnetbench.explain.experiment_command import (
+    ExperimentCommand,
+    build_experiment_command,
+    study_placeholder_note,
+)
 from vnetbench.explain.rules import get_cause
 from vnetbench.study.factors.registry import format_levels
 from vnetbench.study.file.load import parse_study
@@ -25,7 +29,7 @@ def build_campaign(study: str = STUDY, path: str = "study.toml", treatments: int
     return campaign(study, *[SimulatedTreatment()] * treatments, path=path)
 
 
-def experiment(summary: CampaignSummary, cause: str, treatment: int = 0) -> tuple[dict[str, Level], str]:
+def experiment(summary: CampaignSummary, cause: str, treatment: int = 0) -> ExperimentCommand:
     return build_experiment_command(summary, summary.treatments[treatment], get_cause(cause))
 
 
@@ -50,8 +54,8 @@ def test_the_command_runs_two_treatments() -> None:
 
 
 def test_twice_means_two_times_the_treatments_level() -> None:
-    assert experiment(build_campaign(), "sender_cpu", treatment=2)[0] == {"streams": 4}
-    assert "streams=2,4" in settings(experiment(build_campaign(), "sender_cpu", treatment=2)[1])
+    assert experiment(build_campaign(), "sender_cpu", treatment=2).changed_levels == {"streams": 4}
+    assert "streams=2,4" in settings(experiment(build_campaign(), "sender_cpu", treatment=2).command)
 
 
 def test_the_study_placeholder_is_explained() -> None:
@@ -75,9 +79,9 @@ def test_a_setting_that_the_treatment_already_has_is_skipped() -> None:
 
 def test_a_factor_without_support_in_testbed_or_workload_is_skipped() -> None:
     # `connections` belongs to requests, so the other setting, `streams`, applies.
-    assert experiment(build_campaign(), "receiver_cpu")[0] == {"streams": 2}
+    assert experiment(build_campaign(), "receiver_cpu").changed_levels == {"streams": 2}
     requests = build_campaign('title = "t"\nworkload = "tcp_rr"\n[factors]\nconnections = 3\n', treatments=1)
-    assert experiment(requests, "receiver_cpu")[0] == {"connections": 6}
+    assert experiment(requests, "receiver_cpu").changed_levels == {"connections": 6}
 
 
 def test_a_setting_that_the_study_rejects_is_skipped() -> None:
@@ -87,7 +91,7 @@ def test_a_setting_that_the_study_rejects_is_skipped() -> None:
         for cpus in ("", 'cpus = "0/1"\n')
     )
     assert experiment(free, "shared_with_packets") == ({}, "")
-    assert experiment(pinned, "shared_with_packets")[0] == {"irq_cpus": "apart"}
+    assert experiment(pinned, "shared_with_packets").changed_levels == {"irq_cpus": "apart"}
 
 
 def test_a_switch_at_its_system_default_is_compared_with_its_opposite() -> None:
@@ -109,7 +113,7 @@ def test_vms_with_exclusive_cpus_get_no_exclusive_cpus() -> None:
     shared, apart = (
         build_campaign(f'title = "t"\n[factors]\ncpus = "{cpus}"\n', treatments=1) for cpus in ("0/0", "0/1")
     )
-    assert settings(experiment(shared, "shared_by_vms")[1]) == ['cpus=["0/0", "1 each"]']
+    assert settings(experiment(shared, "shared_by_vms").command) == ['cpus=["0/0", "1 each"]']
     assert experiment(apart, "shared_by_vms") == ({}, "")
 
 
@@ -131,7 +135,7 @@ def test_more_threads_are_suggested_if_several_cpus_are_allowed(
 ) -> None:
     summary = build_campaign(f'title = "t"\n[factors]\nstreams = 1\n{levels}\n', treatments=1)
     causes = ("sender_cpu", "receiver_cpu", "two_modes")
-    assert [bool(experiment(summary, cause)[1]) for cause in causes] == [sender, receiver, modes]
+    assert [bool(experiment(summary, cause).command) for cause in causes] == [sender, receiver, modes]
 
 
 @pytest.mark.parametrize(
@@ -163,18 +167,18 @@ def test_more_connections_are_suggested_with_their_own_threads() -> None:
 
 def test_more_streams_as_flows_need_no_threads() -> None:
     summary = build_campaign('title = "t"\n[factors]\nstreams = 2\nthreads = 1\n', treatments=1)
-    assert experiment(summary, "one_uplink")[0] == {"streams": 4}
+    assert experiment(summary, "one_uplink").changed_levels == {"streams": 4}
 
 
 @pytest.mark.parametrize(("vcpus", "offered"), [(1, False), (2, True)])
 def test_no_additional_threads_are_suggested_for_a_guest_with_one_vcpu(vcpus: int, offered: bool) -> None:
     study = f'title = "t"\n[testbed]\nlab = "qemu"\n[factors]\nstreams = 1\nvcpus = {vcpus}\n'
-    assert bool(experiment(build_campaign(study, treatments=1), "sender_cpu")[1]) is offered
+    assert bool(experiment(build_campaign(study, treatments=1), "sender_cpu").command) is offered
 
 
 def test_only_a_quota_of_the_study_is_removed() -> None:
     summary = build_campaign('title = "t"\n[factors]\ncpu_quota = "50 %"\n', treatments=1)
-    assert settings(experiment(summary, "cpu_quota")[1]) == ["cpu_quota=50 %,none"]
+    assert settings(experiment(summary, "cpu_quota").command) == ["cpu_quota=50 %,none"]
     assert experiment(build_campaign(), "cpu_quota") == ({}, "")
 
 

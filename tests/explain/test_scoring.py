@@ -243,7 +243,7 @@ def test_evidence_that_supports_when_low_is_marked() -> None:
     low = parse_rules({"cpu.toml": f'[full]\n{_ABOUT}requires = [{{ metric = "idle", from = 50, to = 0 }}]'})
     (item,) = rank_causes([{"idle": 1.0}], low, "tcp_stream").candidates[0].evidence
     (rising,) = rank({"load": 99.0}).candidates[0].evidence
-    assert item.supports_when_low and not rising.supports_when_low
+    assert item.applies_below_threshold and not rising.applies_below_threshold
 
 
 FIELDS = ("requires", "alternatives", "contradicts")

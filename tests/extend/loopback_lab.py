@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_local_agent
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.study.model import Level, TestbedSpec
 
@@ -22,7 +22,7 @@ class LoopbackTestbed:
 
     def __init__(self, label: str) -> None:
         self.endpoints: Sequence[Endpoint] = tuple(
-            Endpoint(f"{side}1", side, 1, "lo", "127.0.0.1", "::1") for side in "ab"
+            Endpoint(f"{side}1", side, 1, "lo", "127.0.0.1", "::1") for side in SIDES
         )
         self.agents: dict[str, AgentClient] = {}
         self.online_cpus = frozenset(os.sched_getaffinity(0))

@@ -71,7 +71,7 @@ def test_runs_of_the_same_factors_are_trials_of_one_treatment(tmp_path: Path) ->
     assert [point.values["goodput_bps"] for point in one.points] == [800e6, 820e6, 810e6]
     assert [point.block for point in one.points] == [0, 1, 2]
     assert [point.since_campaign_start_s for point in one.points] == [0, 20, 30]
-    assert one.state == "imported"
+    assert one.stop_reason == "imported"
 
 
 def test_a_trial_names_its_log(tmp_path: Path) -> None:

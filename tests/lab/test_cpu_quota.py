@@ -66,7 +66,7 @@ def test_a_vm_above_its_quota_is_throttled_and_its_counters_show_it(
         summary = run_campaign(tmp_path, "tcp_stream", 'streams = 4\ncpu_quota = ["none", "5 %"]')
         limited = [sender_counters(trial) for trial in limited_trials(tmp_path / "r.vnb")]
         assert all(counters["cgroup_throttled_periods"] > 0 for counters in limited)
-    found = {t.effective["cpu_quota"]: t.state for t in summary.treatments}
+    found = {t.effective["cpu_quota"]: t.stop_reason for t in summary.treatments}
     assert found == {"none": "trial limit", 0.05: "trial limit"}, [t.failures for t in summary.treatments]
     assert len(limited) == 2
     for counters in limited:
@@ -214,7 +214,9 @@ def test_each_vm_of_a_pair_can_have_its_own_quota(tmp_path: Path, hierarchy: Cgr
     summary = run_campaign(tmp_path, "tcp_stream", 'cpu_quota = ["none", "5 %/none", "none/10 %"]')
     found = [t.effective["cpu_quota"] for t in summary.treatments]
     assert found == ["none", {"a1": 0.05, "b1": "none"}, {"a1": "none", "b1": 0.1}]
-    assert all(t.state == "trial limit" for t in summary.treatments), [t.failures for t in summary.treatments]
+    assert all(t.stop_reason == "trial limit" for t in summary.treatments), [
+        t.failures for t in summary.treatments
+    ]
     assert not any("another program changed" in note for t in summary.treatments for note in t.notes)
 
 

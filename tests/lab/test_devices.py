@@ -260,7 +260,8 @@ def test_frames_pass_every_kind_of_vswitch(vswitch: str, levels: dict[str, Level
         for way in counts.sent_by_direction
     )
     assert all(
-        each.own_returned == each.other_trial == 0 for each in counts.foreign_frames_by_endpoint.values()
+        each.own_returned == each.from_other_trials == 0
+        for each in counts.foreign_frames_by_endpoint.values()
     )
 
 

@@ -75,7 +75,7 @@ def test_frames_larger_than_the_mtu_of_a_port_are_refused_with_the_port(network:
 
 
 def test_frames_go_to_the_next_hop_of_the_study(network: HostNetwork) -> None:
-    spec = make_spec("web-01", next_hop="52:54:00:12:34:56")
+    spec = make_spec("web-01", next_hop_mac="52:54:00:12:34:56")
     with (
         network.bridge_ports(network.hosts["web-01"]),
         closing(HostsLab(spec, "a test").create_testbed("t-ports", "")) as testbed,

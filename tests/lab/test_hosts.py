@@ -118,7 +118,7 @@ def test_four_hosts_form_two_pairs_that_run_at_once(network: HostNetwork) -> Non
 
 @pytest.mark.parametrize("workload", ["tcp_rr", "tcp_crr", "udp_stream"])
 def test_every_workload_runs_on_the_ports_of_the_study(network: HostNetwork, workload: str) -> None:
-    spec = make_spec(network, "web-01", "web-02", ports="5300-5303")
+    spec = make_spec(network, "web-01", "web-02", load_destination_ports="5300-5303")
     levels: dict[str, Level] = {"waiting": "spin"} if workload == "tcp_rr" else {}
     done = measure(spec, workload, **levels)
     assert done.measurement.endpoints[1].bytes_received > 0
@@ -188,7 +188,9 @@ def test_a_foreign_connection_is_not_counted_and_does_not_disturb_the_trial(netw
     client = threading.Thread(target=lambda: netlink.run_in_namespace(client_namespace, connect_repeatedly))
     client.start()
     try:
-        with open_instrument(make_spec(network, "web-01", "web-02", ports="5300-5301")) as instrument:
+        with open_instrument(
+            make_spec(network, "web-01", "web-02", load_destination_ports="5300-5301")
+        ) as instrument:
             for _ in range(20):
                 sides = instrument.measure(make_load(streams=4), lambda: False).measurement.endpoints
                 assert sides[0].totals["bytes_sent"] == sides[1].totals["bytes_received"] > 0

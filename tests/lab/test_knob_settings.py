@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from vnetbench.lab import knobs
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.lab.knobs import KnobSetting
 
 ENDPOINT = Endpoint("a1", "a", 1, "eth0", "10.0.0.1", "")
@@ -32,7 +32,7 @@ def test_different_coalescing_of_the_directions_does_not_match() -> None:
 def test_changed_knobs_leave_the_values_of_forwarding_guests_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    endpoints = [Endpoint(name, side, 1, "eth0", "", "") for name, side in (("a1", "a"), ("b1", "b"))]
+    endpoints = [Endpoint(f"{side}1", side, 1, "eth0", "", "") for side in SIDES]
     agents = cast(Any, {"a1": None, "b1": None, "g1": None})
     found = {"a1": {"uso": True, "tso": True}, "b1": {"uso": True, "tso": True}}
     monkeypatch.setattr(knobs, "read_knobs", lambda *_: found)

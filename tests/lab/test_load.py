@@ -22,7 +22,7 @@ def test_a_queue_filled_by_transfers_adds_to_the_latency_of_requests(tmp_path: P
     )
     assert summary.deciding_metric == "latency_p99_us" and len(summary.treatments) == 2
     for treatment in summary.treatments:
-        assert (treatment.state, treatment.trial_count) == ("trial limit", 2), treatment.failures
+        assert (treatment.stop_reason, treatment.trial_count) == ("trial limit", 2), treatment.failures
         assert treatment.effective["link_queue"] == 1_250_000
         assert treatment.metrics["latency_increase_p50_us"].value > 0
         # The link limits the goodput, apart from the burst that its bucket allows.
@@ -40,7 +40,7 @@ def test_bidirectional_transfers_and_all_request_options_are_measured(tmp_path: 
     )
     assert len(summary.treatments) == 4
     for treatment in summary.treatments:
-        assert (treatment.state, treatment.trial_count) == ("trial limit", 2), treatment.failures
+        assert (treatment.stop_reason, treatment.trial_count) == ("trial limit", 2), treatment.failures
         assert treatment.effective["no_delay"] == [False, True]
         assert {"latency_p50_us", "latency_idle_p50_us", "goodput_bps"} <= treatment.metrics.keys()
 
@@ -54,6 +54,6 @@ def test_a_missing_discipline_stops_only_its_treatment(tmp_path: Path) -> None:
     if codel.trial_count:
         assert codel.effective["link_queue"] == "codel"
     else:
-        assert codel.state == "refused"
+        assert codel.stop_reason == "refused"
         assert "this kernel has no queueing discipline codel" in codel.failures[0]
         assert "modprobe sch_codel" in codel.failures[0]

@@ -10,8 +10,8 @@ import pytest
 
 from tests import fixtures
 from vnetbench.campaign.instrument import LabInstrument
-from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.estimate.latency import count_histogram_values
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
@@ -34,10 +34,10 @@ max_trials = 2
 def run_campaign(path: Path, workload: str, factors: str) -> CampaignSummary:
     study = fixtures.make_study(f'title = "Requests"\nworkload = "{workload}"\n[factors]\n{factors}\n{SHORT}')
     file, plan = fixtures.create_results_file(path / "r.vnb", study)
-    with SignalHandler() as interrupts:
+    with SignalHandler() as signal_handler:
         instrument = LabInstrument(NetnsLab(study.testbed, "t-requests"), study.testbed)
         campaign = CampaignSession(file, study, plan, instrument, lambda sentence, index: None, lambda: None)
-        assert campaign.run(interrupts) == "finished"
+        assert campaign.run(signal_handler) == "finished"
     try:
         return summarize(file)
     finally:
@@ -52,7 +52,7 @@ def test_closed_loops_are_measured_with_every_waiting_mode_and_direction(tmp_pat
         'connections = 3\nrequest_size = "100 B"',
     )
     for treatment in summary.treatments:
-        assert (treatment.state, treatment.trial_count) == ("trial limit", 2), treatment.failures
+        assert (treatment.stop_reason, treatment.trial_count) == ("trial limit", 2), treatment.failures
         assert treatment.effective["no_delay"] is True
         assert count_histogram_values(treatment.latency_histogram) > 0
         assert treatment.metrics["latency_p50_us"].value > 0

@@ -15,6 +15,7 @@ from pyroute2.netlink.rtnl import ifaddrmsg
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, registry
+from vnetbench.lab.endpoint import SIDES
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.links.shaping import limit_transmit_rate
 from vnetbench.lab.netns import builder
@@ -43,7 +44,7 @@ def build() -> Iterator[Build]:
 
 def is_reachable(topology: NetnsTopology, pair: int = 1, size: int = 0) -> bool:
     """Whether a packet of `size` bytes passes unfragmented in both directions."""
-    a, b = (next(e for e in topology.endpoints_on_side(side) if e.pair == pair) for side in "ab")
+    a, b = (next(e for e in topology.endpoints_on_side(side) if e.pair == pair) for side in SIDES)
     return _passes(a.namespace, b.namespace, b.address, size) and _passes(
         b.namespace, a.namespace, a.address, size
     )

@@ -130,7 +130,7 @@ def treatment(
             "congestion_control": "cubic",
             "mtu": {"vm1": factors.get("mtu", 1500), "vm2": factors.get("mtu", 1500)},
         },
-        state=stopped_by,
+        stop_reason=stopped_by,
         metrics=metrics,
         points=tuple(points),
     )

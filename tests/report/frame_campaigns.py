@@ -45,7 +45,7 @@ def searched(
             name: direction_count * answer.throughput_fps
             for name, answer in zip(THROUGHPUT_METRIC_NAMES, found.goal_results, strict=False)
         }
-        answers = [asdict(answer) for answer in found.goal_results]
+        answers = [answer.to_json() for answer in found.goal_results]
         search = {
             "parameters": asdict(parameters),
             "goal_results": answers,

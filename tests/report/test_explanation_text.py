@@ -76,7 +76,7 @@ def test_value_and_threshold_each_have_a_readable_unit() -> None:
     assert evidence_line(drops) == "packets dropped by full CPU backlogs 186 /s 0 to 1710 supports > 2"
     assert evidence_line(overlimits) == "packets delayed by shapers 6.28 k/s 5.71 to 7.51 supports > 20 /s"
     assert evidence_line(
-        EvidenceItem("bytes_per_call", 256.0, 256.0, 256.0, 16384.0, supports_when_low=True)
+        EvidenceItem("bytes_per_call", 256.0, 256.0, 256.0, 16384.0, applies_below_threshold=True)
     ).endswith("supports < 16.4 kB")
 
 
@@ -85,7 +85,7 @@ def test_a_computed_threshold_has_three_digits_and_a_whole_one_all_of_its_digits
         "supports > 0.973"
     )
     assert evidence_line(
-        EvidenceItem("mtu_bytes", 576.0, 576.0, 576.0, 1450.0, supports_when_low=True)
+        EvidenceItem("mtu_bytes", 576.0, 576.0, 576.0, 1450.0, applies_below_threshold=True)
     ).endswith("supports < 1450")
 
 

@@ -120,7 +120,7 @@ def test_texts_of_a_study_are_displayed_and_not_executed(single: CampaignSummary
 
 def test_facts_failures_and_warnings_are_not_executed(single: CampaignSummary) -> None:
     refused = replace(
-        single.treatments[0], index=1, metrics={}, points=(), state="refused", failures=(HOSTILE,)
+        single.treatments[0], index=1, metrics={}, points=(), stop_reason="refused", failures=(HOSTILE,)
     )
     hostile = replace(
         single,

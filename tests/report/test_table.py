@@ -84,7 +84,7 @@ def live_rows(
         LiveTreatmentRow(
             factors={"streams": streams},
             trial_count=6 if streams in measured else 0,
-            state="precision" if streams in measured else "running",
+            stop_reason="precision" if streams in measured else "running",
             metrics={"goodput_bps": estimate} if streams in measured else {},
             is_running=streams in running,
             last_trial_number=streams if streams in measured else 0,

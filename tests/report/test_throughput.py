@@ -8,8 +8,8 @@ from rich.console import Console
 
 from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.campaign.simulated_frames import SimulatedPorts
-from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.commands.throughput import DEFAULT_STUDY_TOML
 from vnetbench.estimate.summarize import summarize
 from vnetbench.report.tables.throughput_table import throughput_table
@@ -23,8 +23,8 @@ def run_and_print(path: Path, ports: SimulatedPorts, *overrides: str) -> str:
     plan = make_plan(study, 7)
     file = ResultsFile.create(path, study, plan)
     campaign = CampaignSession(file, study, plan, ports, lambda *_: None, lambda: None)
-    with SignalHandler() as interrupts:
-        campaign.run(interrupts)
+    with SignalHandler() as signal_handler:
+        campaign.run(signal_handler)
     console = Console(width=80, record=True, file=path.with_suffix(".txt").open("w"))
     console.print(throughput_table(summarize(file)))
     file.close("finished")

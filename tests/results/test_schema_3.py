@@ -150,7 +150,10 @@ def test_the_foreign_frames_of_a_migrated_search_are_read(tmp_path: Path) -> Non
         for trial in read_trials(unpack_recorded_file("frame-throughput", tmp_path))
         for step in trial.steps
     ]
-    assert sum(each.other_senders for each in sum_step_counts(steps).foreign_frames_by_endpoint.values()) > 0
+    assert (
+        sum(each.from_other_senders for each in sum_step_counts(steps).foreign_frames_by_endpoint.values())
+        > 0
+    )
 
 
 def test_the_state_of_a_treatment_has_its_new_name(tmp_path: Path) -> None:

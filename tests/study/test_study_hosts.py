@@ -48,7 +48,7 @@ def test_hosts_reached_by_ssh_and_this_machine_make_pairs_in_order() -> None:
         HostSpec("web-01", ssh_destination="root@web-01"),
         HostSpec("web-02", ssh_destination="ssh://root@192.0.2.8:2222", interface="ens192"),
     )
-    assert (study.testbed.ports, study.testbed.backend) == ("5300-5399", HOSTS)
+    assert (study.testbed.load_destination_ports, study.testbed.backend) == ("5300-5399", HOSTS)
     assert parse_study(HEAD + WEB_1 + THIS + FACTORS, None).testbed.backend == HOSTS
 
 
@@ -76,7 +76,7 @@ def test_a_range_of_ports_excludes_privileged_ports(written: str, wrong: bool) -
     if wrong:
         assert "is not a range of ports" in problems(text)[0][1]
     else:
-        assert parse_study(text, None).testbed.ports
+        assert parse_study(text, None).testbed.load_destination_ports
 
 
 def test_ports_need_hosts_on_which_an_agent_listens() -> None:

@@ -9,7 +9,7 @@ use super::neighbours::{self, Neighbour};
 use crate::facts;
 use vnetbench_interfaces::interface::{Interface, LINK_TIMEOUT, list_interface_names};
 use vnetbench_system::clock;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// The request `guest.configure`.
 #[derive(Deserialize)]
@@ -59,11 +59,11 @@ pub fn configure(request: GuestConfigureRequest) -> Result<Value> {
         .iter()
         .map(|interface| interface.addresses.iter().map(|a| a.parse()).collect())
         .collect::<std::result::Result<_, _>>()
-        .map_err(Error::BadParameter)?;
+        .map_err(RequestError::BadParameter)?;
     let matched = match_adapters(&request.interfaces, &list_adapters()?)?;
     if let Some(name) = &request.host_name {
         rustix::system::sethostname(name.as_bytes())
-            .map_err(|error| Error::system(format!("set the host name {name}"), error))?;
+            .map_err(|error| RequestError::system(format!("set the host name {name}"), error))?;
     }
     clock::set_identity(request.clock.as_deref());
     rename_adapters(&request.interfaces, &matched)?;
@@ -73,13 +73,13 @@ pub fn configure(request: GuestConfigureRequest) -> Result<Value> {
     {
         let name = request.name.as_deref().unwrap_or(&adapter.name);
         let interface = configure_interface(request, adapter, name, addresses)
-            .map_err(|error| Error::system(format!("configure {name}"), error))?;
+            .map_err(|error| RequestError::system(format!("configure {name}"), error))?;
         interfaces.push(interface);
     }
     forwarding::set_forwarding(request.forwarding.unwrap_or_default(), &interfaces)?;
     for (request, interface) in request.interfaces.iter().zip(&interfaces) {
         if request.up != Some(false) && !interface.wait_for_link() {
-            return Err(Error::TimedOut {
+            return Err(RequestError::TimedOut {
                 operation: format!("waiting for the link of {}", interface.name),
                 after_s: LINK_TIMEOUT.as_secs_f64(),
                 kind: None,
@@ -117,7 +117,8 @@ fn list_adapters() -> Result<Vec<Adapter>> {
             }))
         };
         let adapter: std::io::Result<Option<Adapter>> = read();
-        adapters.extend(adapter.map_err(|error| Error::system(format!("read {name}"), error))?);
+        adapters
+            .extend(adapter.map_err(|error| RequestError::system(format!("read {name}"), error))?);
     }
     adapters.sort_by_key(|adapter| adapter.index);
     Ok(adapters)
@@ -153,7 +154,7 @@ fn match_adapters(request: &[InterfaceRequest], adapters: &[Adapter]) -> Result<
         .collect()
 }
 
-fn no_such_adapter_error(selector: &AdapterSelector, adapters: &[Adapter]) -> Error {
+fn no_such_adapter_error(selector: &AdapterSelector, adapters: &[Adapter]) -> RequestError {
     let criterion = match selector {
         AdapterSelector::Mac(mac) => format!("the MAC address {mac}"),
         AdapterSelector::Driver(driver) => format!("the driver {driver}"),
@@ -168,7 +169,7 @@ fn no_such_adapter_error(selector: &AdapterSelector, adapters: &[Adapter]) -> Er
     } else {
         available.join(", ")
     };
-    Error::BadParameter(format!(
+    RequestError::BadParameter(format!(
         "no unassigned adapter of this guest has {criterion}; its adapters are: {available}"
     ))
 }
@@ -184,12 +185,14 @@ fn rename_adapters(request: &[InterfaceRequest], matched: &[Adapter]) -> Result<
         .collect();
     let temporary_name = |adapter: &Adapter| format!("renamed{}", adapter.index);
     for (adapter, name) in &renamed {
-        rename_interface(&adapter.name, &temporary_name(adapter))
-            .map_err(|error| Error::system(format!("rename {} to {name}", adapter.name), error))?;
+        rename_interface(&adapter.name, &temporary_name(adapter)).map_err(|error| {
+            RequestError::system(format!("rename {} to {name}", adapter.name), error)
+        })?;
     }
     for (adapter, name) in renamed {
-        rename_interface(&temporary_name(adapter), name)
-            .map_err(|error| Error::system(format!("rename {} to {name}", adapter.name), error))?;
+        rename_interface(&temporary_name(adapter), name).map_err(|error| {
+            RequestError::system(format!("rename {} to {name}", adapter.name), error)
+        })?;
     }
     Ok(())
 }
@@ -234,7 +237,7 @@ fn describe_interface(interface: &Interface, index: u32) -> Result<Value> {
         Ok(described)
     };
     read().map_err(|error: std::io::Error| {
-        Error::system(format!("read back {}", interface.name), error)
+        RequestError::system(format!("read back {}", interface.name), error)
     })
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::mounts;
 use vnetbench_interfaces::interface::Interface;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// The name of the guest's bridge.
 const BRIDGE_NAME: &str = "br0";
@@ -33,18 +33,19 @@ pub fn set_forwarding(forwarding: Forwarding, interfaces: &[Interface]) -> Resul
     };
     mounts::set_sysctl("net/ipv4/ip_forward", routes)?;
     mounts::set_sysctl("net/ipv6/conf/all/forwarding", routes)?;
-    let bridge = Interface::open(BRIDGE_NAME).map_err(|error| Error::system("find br0", error))?;
+    let bridge =
+        Interface::open(BRIDGE_NAME).map_err(|error| RequestError::system("find br0", error))?;
     // An existing bridge may have ports of an earlier configuration.
     match bridge.remove_bridge() {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
         // The kernel lacks bridges, which matters only if one is requested.
         Err(_) if forwarding != Forwarding::Bridge => {}
-        Err(error) => return Err(Error::system("remove the bridge br0", error)),
+        Err(error) => return Err(RequestError::system("remove the bridge br0", error)),
     }
     if forwarding == Forwarding::Bridge {
         create_bridge(&bridge, interfaces).map_err(|error| {
-            Error::system(
+            RequestError::system(
                 "create the bridge br0 (the guest may lack the module bridge)",
                 error,
             )

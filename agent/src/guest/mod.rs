@@ -20,7 +20,7 @@ use rustix::system::{RebootCommand, reboot};
 pub use self::configuration::configure;
 use self::port::HostPort;
 use vnetbench_interfaces::interface::Interface;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// The file system types of an initramfs: RAMFS_MAGIC and TMPFS_MAGIC (include/uapi/linux/magic.h).
 const MEMORY_FILE_SYSTEM_MAGICS: [u64; 2] = [0x8584_58f6, 0x0102_1994];
@@ -55,13 +55,13 @@ fn set_up_and_serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
     modules::load_all_modules()?;
     Interface::open("lo")
         .and_then(|lo| lo.set_is_up(true))
-        .map_err(|error| Error::system("bring lo up", error))?;
+        .map_err(|error| RequestError::system("bring lo up", error))?;
     let limit = Rlimit {
         current: Some(MAX_FILE_DESCRIPTORS),
         maximum: Some(MAX_FILE_DESCRIPTORS),
     };
     setrlimit(Resource::Nofile, limit)
-        .map_err(|error| Error::system("raise the limit of open files", error))?;
+        .map_err(|error| RequestError::system("raise the limit of open files", error))?;
     let port = HostPort::wait_and_open()?;
     loop {
         port.wait_for_host();
@@ -73,7 +73,7 @@ fn set_up_and_serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
 fn serve_host_in_child_process(port: &HostPort, serve: fn() -> ExitCode) -> Result<()> {
     // SAFETY: this process has only one thread, so that the child holds no locks of other threads.
     match unsafe { libc::fork() } {
-        -1 => Err(Error::system(
+        -1 => Err(RequestError::system(
             "start a process",
             std::io::Error::last_os_error(),
         )),
@@ -99,7 +99,7 @@ fn wait_for_serving_process(serving_process: libc::pid_t) -> Result<()> {
                 if status.exit_status() == Some(0) {
                     return Ok(());
                 }
-                return Err(Error::Internal(match status.terminating_signal() {
+                return Err(RequestError::Internal(match status.terminating_signal() {
                     Some(signal) => {
                         format!("signal {signal} ended the process that serves the host")
                     }
@@ -108,7 +108,7 @@ fn wait_for_serving_process(serving_process: libc::pid_t) -> Result<()> {
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
-                return Err(Error::system(
+                return Err(RequestError::system(
                     "wait for the process that serves the host",
                     error,
                 ));

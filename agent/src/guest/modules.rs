@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::system::finit_module;
 
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 const MODULES_FOLDER: &str = "/modules";
 /// One path per line, relative to the folder. Each module follows those that it depends on.
@@ -19,7 +19,9 @@ const MODULE_INIT_COMPRESSED_FILE: i32 = 4;
 pub fn load_all_modules() -> Result<()> {
     let order = match std::fs::read_to_string(LOAD_ORDER_FILE) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        read => read.map_err(|error| Error::system(format!("read {LOAD_ORDER_FILE}"), error))?,
+        read => {
+            read.map_err(|error| RequestError::system(format!("read {LOAD_ORDER_FILE}"), error))?
+        }
     };
     let mut lines = order.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.try_for_each(|line| load_module(&Path::new(MODULES_FOLDER).join(line)))
@@ -27,7 +29,7 @@ pub fn load_all_modules() -> Result<()> {
 
 fn load_module(path: &Path) -> Result<()> {
     let operation = || format!("load the module {}", path.display());
-    let file = File::open(path).map_err(|error| Error::system(operation(), error))?;
+    let file = File::open(path).map_err(|error| RequestError::system(operation(), error))?;
     let is_compressed = path.extension() != Some(OsStr::new("ko"));
     let flags = if is_compressed {
         MODULE_INIT_COMPRESSED_FILE
@@ -37,13 +39,13 @@ fn load_module(path: &Path) -> Result<()> {
     match finit_module(&file, c"", flags) {
         // The module is already loaded.
         Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(Errno::INVAL | Errno::OPNOTSUPP) if is_compressed => Err(Error::system(
+        Err(Errno::INVAL | Errno::OPNOTSUPP) if is_compressed => Err(RequestError::system(
             format!(
                 "load the module {} (this kernel may not decompress modules; decompress it first)",
                 path.display()
             ),
             Errno::INVAL,
         )),
-        Err(error) => Err(Error::system(operation(), error)),
+        Err(error) => Err(RequestError::system(operation(), error)),
     }
 }

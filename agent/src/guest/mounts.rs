@@ -5,7 +5,7 @@ use std::io;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// Mount points and file systems.
 const MOUNT_POINTS_AND_TYPES: [(&str, &str); 5] = [
@@ -36,13 +36,14 @@ const KERNEL_PARAMETERS: [(&str, &str); 9] = [
 /// Mounts the kernel's file systems.
 pub fn mount_all_file_systems() -> Result<()> {
     for (mount_point, file_system) in MOUNT_POINTS_AND_TYPES {
-        std::fs::create_dir_all(mount_point)
-            .map_err(|error| Error::system(format!("create the folder {mount_point}"), error))?;
+        std::fs::create_dir_all(mount_point).map_err(|error| {
+            RequestError::system(format!("create the folder {mount_point}"), error)
+        })?;
         let flags = MountFlags::empty();
         match mount(file_system, mount_point, file_system, flags, None) {
             // The kernel has already mounted it (CONFIG_DEVTMPFS_MOUNT).
             Ok(()) | Err(Errno::BUSY) => {}
-            Err(error) => return Err(Error::system(format!("mount {mount_point}"), error)),
+            Err(error) => return Err(RequestError::system(format!("mount {mount_point}"), error)),
         }
     }
     Ok(())
@@ -59,6 +60,8 @@ pub fn set_kernel_parameters() -> Result<()> {
 pub fn set_sysctl(name: &str, value: &str) -> Result<()> {
     match std::fs::write(format!("/proc/sys/{name}"), value) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && name.contains("ipv6") => Ok(()),
-        result => result.map_err(|error| Error::system(format!("set {name} to {value}"), error)),
+        result => {
+            result.map_err(|error| RequestError::system(format!("set {name} to {value}"), error))
+        }
     }
 }

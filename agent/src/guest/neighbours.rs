@@ -10,7 +10,7 @@ use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, Neig
 use super::addresses::address_family;
 use vnetbench_interfaces::interface::parse_mac;
 use vnetbench_interfaces::netlink::NetlinkSocket;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// The IP address and MAC address of a neighbour.
 #[derive(Debug, Deserialize)]
@@ -24,7 +24,7 @@ pub struct Neighbour {
 pub fn add_permanent_neighbour(interface: u32, neighbour: &Neighbour) -> Result<()> {
     let Neighbour { address, mac } = neighbour;
     let mac = parse_mac(mac)
-        .ok_or_else(|| Error::BadParameter(format!("\"{mac}\" is not a MAC address")))?;
+        .ok_or_else(|| RequestError::BadParameter(format!("\"{mac}\" is not a MAC address")))?;
     let mut message = NeighbourMessage::default();
     message.header.family = address_family(*address);
     message.header.ifindex = interface;
@@ -36,6 +36,6 @@ pub fn add_permanent_neighbour(interface: u32, neighbour: &Neighbour) -> Result<
     let flags = NLM_F_CREATE | NLM_F_REPLACE;
     NetlinkSocket::open_route()
         .and_then(|mut socket| socket.request(libc::RTM_NEWNEIGH, flags, &message, |_| Ok(())))
-        .map_err(|error| Error::system(format!("add the neighbour {address}"), error))?;
+        .map_err(|error| RequestError::system(format!("add the neighbour {address}"), error))?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 const AGENT_PORT_NAME: &str = "vnetbench.agent";
 const VIRTIO_PORTS_FOLDER: &str = "/sys/class/virtio-ports";
@@ -26,12 +26,12 @@ impl HostPort {
         loop {
             if let Some(path) = find_device_path() {
                 let opened = OpenOptions::new().read(true).write(true).open(&path);
-                return opened
-                    .map(Self)
-                    .map_err(|error| Error::system(format!("open {}", path.display()), error));
+                return opened.map(Self).map_err(|error| {
+                    RequestError::system(format!("open {}", path.display()), error)
+                });
             }
             if Instant::now() > deadline {
-                return Err(Error::TimedOut {
+                return Err(RequestError::TimedOut {
                     operation: format!("waiting for the virtio port named {AGENT_PORT_NAME}"),
                     after_s: PORT_TIMEOUT.as_secs_f64(),
                     kind: None,
@@ -62,7 +62,7 @@ impl HostPort {
         rustix::stdio::dup2_stdin(&self.0)
             .and_then(|()| rustix::stdio::dup2_stdout(&self.0))
             .map_err(|error| {
-                Error::system(
+                RequestError::system(
                     format!("redirect standard input and output to the port {AGENT_PORT_NAME}"),
                     error,
                 )

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use self::entries::{JournalFile, JournalState, OriginalSetting};
 use self::folder::JournalFolder;
 use crate::knobs;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::signals::handle_signals;
 
 /// The signals that ask a program to end, or that report a lost connection.
@@ -58,7 +58,7 @@ pub fn record_interface_settings_before_change(
         return Ok(None);
     };
     let mut journal = lock(journal);
-    let knob_error = |reason| Error::Knob {
+    let knob_error = |reason| RequestError::Knob {
         knob: knob.into(),
         interface: Some(interface.into()),
         reason,

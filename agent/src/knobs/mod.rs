@@ -17,7 +17,7 @@ use self::coalescing::BidirectionalCoalescing;
 use self::rings::Direction;
 use vnetbench_interfaces::features;
 use vnetbench_interfaces::interface::{Interface, LINK_TIMEOUT};
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::ports;
 
 /// The knobs that switch an offload on or off.
@@ -101,7 +101,11 @@ impl Knob {
             "napi_has_priority" => Self::NapiHasPriority,
             "cpus" => Self::Cpus,
             "ports" => Self::Ports,
-            _ => return Err(Error::BadParameter(format!("unknown knob \"{name}\""))),
+            _ => {
+                return Err(RequestError::BadParameter(format!(
+                    "unknown knob \"{name}\""
+                )));
+            }
         })
     }
 
@@ -247,7 +251,7 @@ pub fn set_and_read_back(name: &str, interface: Option<&str>, value: &Value) -> 
     if let Some(adapter) = had_link
         && !adapter.wait_for_link()
     {
-        return Err(Error::Knob {
+        return Err(RequestError::Knob {
             knob: name.into(),
             interface: interface.map(str::to_owned),
             reason: format!("was set, but the link did not come back within {LINK_TIMEOUT:?}"),
@@ -267,17 +271,17 @@ fn open_interface_with_link(name: Option<&str>) -> Option<Interface> {
 fn find_applicable_knob(name: &str, interface: Option<&str>) -> Result<Knob> {
     let knob = Knob::from_name(name)?;
     match (&knob, interface) {
-        (Knob::Cpus | Knob::Ports, Some(_)) => Err(Error::BadParameter(format!(
+        (Knob::Cpus | Knob::Ports, Some(_)) => Err(RequestError::BadParameter(format!(
             "the knob {name} belongs to the agent. Set interface to null"
         ))),
         (Knob::Cpus | Knob::Ports, None) | (_, Some(_)) => Ok(knob),
-        (_, None) => Err(Error::BadParameter(format!(
+        (_, None) => Err(RequestError::BadParameter(format!(
             "the knob {name} belongs to an interface. Name the interface in interface"
         ))),
     }
 }
 
-fn knob_error(knob: &str, interface: Option<&str>, verb: &str, error: &io::Error) -> Error {
+fn knob_error(knob: &str, interface: Option<&str>, verb: &str, error: &io::Error) -> RequestError {
     let reason = match error.raw_os_error() {
         Some(libc::ENODEV) => "the interface does not exist".into(),
         Some(libc::EOPNOTSUPP) => "the driver does not support a change of this setting".into(),
@@ -286,7 +290,7 @@ fn knob_error(knob: &str, interface: Option<&str>, verb: &str, error: &io::Error
         }
         _ => error.to_string(),
     };
-    Error::Knob {
+    RequestError::Knob {
         knob: knob.into(),
         interface: interface.map(str::to_owned),
         reason: format!("cannot be {verb}: {reason}"),

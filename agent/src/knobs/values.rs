@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::coalescing::{BidirectionalCoalescing, CoalesceSetting};
 use super::interrupts::IrqPlacement;
 use vnetbench_system::cpu_list::CpuList;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::ports::{self, AllowedPorts};
 
 /// The value of `coalesce` for an adaptive delay.
@@ -24,8 +24,8 @@ pub fn parse_switch(value: &Value) -> Result<bool> {
         .ok_or_else(|| invalid_value_error(value, "true or false"))
 }
 
-fn invalid_value_error(value: &Value, expected: &str) -> Error {
-    Error::BadParameter(format!("the value must be {expected}, not {value}"))
+fn invalid_value_error(value: &Value, expected: &str) -> RequestError {
+    RequestError::BadParameter(format!("the value must be {expected}, not {value}"))
 }
 
 /// Parses a count of at least 1.

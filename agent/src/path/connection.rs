@@ -12,7 +12,7 @@ use rustix::event::PollFlags;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::socket::MAX_PACKET_BYTES;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 const MAGIC: &[u8; 4] = b"VNBT";
@@ -47,7 +47,7 @@ pub fn listen(address: IpAddr, port: u16) -> Result<TcpListener> {
         socket.set_nonblocking(true)?;
         Ok(TcpListener::from(socket))
     };
-    open().map_err(|error: io::Error| Error::system(format!("listen on {address}"), error))
+    open().map_err(|error: io::Error| RequestError::system(format!("listen on {address}"), error))
 }
 
 /// Answers one connection after another until the waker is woken.
@@ -90,7 +90,7 @@ pub fn probe_through_new_connection(
     length: usize,
     patience: Duration,
 ) -> Result<ConnectionProbe> {
-    let waker = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
+    let waker = Waker::new().map_err(|error| RequestError::system("wait for answers", error))?;
     let started = Instant::now();
     let mut result = ConnectionProbe::default();
     let done = run_probe(from, to, length, &waker, started + patience, |has_large| {

@@ -18,7 +18,7 @@ use super::wire::{
     self, FULL_SIZE_ANSWER_MAGIC, HEADER_BYTES, PROBE_MAGIC, SMALL_ANSWER_BYTES,
     SMALL_ANSWER_MAGIC, Token,
 };
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 const MAX_PROBE_ATTEMPTS: u32 = 100;
@@ -78,7 +78,7 @@ fn probe_through_connection(request: &PathProbeRequest) -> Result<ProbeResult> {
 /// Sends all probes, and keeps the shortest round-trip time: the first probe may include neighbour discovery.
 fn probe_with_datagrams(request: &PathProbeRequest, payload_bytes: usize) -> Result<ProbeResult> {
     let socket = open_unfragmented_udp_socket(request.from, 0)?;
-    let waker = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
+    let waker = Waker::new().map_err(|error| RequestError::system("wait for answers", error))?;
     let mut result = ProbeResult::default();
     if let Err(error) = socket.connect(&SockAddr::from(SocketAddr::new(request.to, request.port))) {
         result.reason = explain_sender_error(&error);
@@ -86,7 +86,7 @@ fn probe_with_datagrams(request: &PathProbeRequest, payload_bytes: usize) -> Res
         let mut probe = vec![0; payload_bytes];
         let mut token: Token = [0; 20];
         getrandom(&mut token[..16], GetRandomFlags::empty())
-            .map_err(|error| Error::system("draw random bytes", error))?;
+            .map_err(|error| RequestError::system("draw random bytes", error))?;
         for attempt in 0..request.attempts {
             token[16..].copy_from_slice(&attempt.to_be_bytes());
             wire::write_header(&mut probe, PROBE_MAGIC, &token);
@@ -120,7 +120,7 @@ fn probe_with_datagrams(request: &PathProbeRequest, payload_bytes: usize) -> Res
 
 /// Checks the request, and returns the payload length that gives the requested packet size.
 fn checked_payload_bytes(request: &PathProbeRequest) -> Result<usize> {
-    let bad = |message: String| Err(Error::BadParameter(message));
+    let bad = |message: String| Err(RequestError::BadParameter(message));
     let min_bytes = ip_udp_header_bytes(request.to) + SMALL_ANSWER_BYTES;
     if request.from.is_ipv4() != request.to.is_ipv4() {
         return bad("from and to must have the same IP version".into());

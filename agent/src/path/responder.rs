@@ -18,7 +18,7 @@ use super::socket::{MAX_PACKET_BYTES, open_unfragmented_udp_socket};
 use super::wire::{
     self, FULL_SIZE_ANSWER_MAGIC, PROBE_MAGIC, SMALL_ANSWER_BYTES, SMALL_ANSWER_MAGIC,
 };
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::ports;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
@@ -91,7 +91,7 @@ impl PathResponders {
     pub fn listen(&self, request: PathListenRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if open.wakers.len() >= MAX_RESPONDERS {
-            return Err(Error::BadParameter(format!(
+            return Err(RequestError::BadParameter(format!(
                 "{MAX_RESPONDERS} paths are already open, which is the maximum. Close one of them first"
             )));
         }
@@ -105,7 +105,8 @@ impl PathResponders {
                 .spawn(move || socket.answer_until_woken(&thread_waker))?;
             Ok((port, waker))
         };
-        let (port, waker) = start().map_err(|e: io::Error| Error::system("answer probes", e))?;
+        let (port, waker) =
+            start().map_err(|e: io::Error| RequestError::system("answer probes", e))?;
         open.created_count += 1;
         let name = format!("p{}", open.created_count);
         open.wakers.insert(name.clone(), waker);
@@ -120,7 +121,7 @@ impl PathResponders {
                 waker.wake();
                 Ok(json!({"path": request.path}))
             }
-            None => Err(Error::BadParameter(format!(
+            None => Err(RequestError::BadParameter(format!(
                 "unknown path \"{}\"",
                 request.path
             ))),

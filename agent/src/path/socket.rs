@@ -7,7 +7,7 @@ use rustix::net::sockopt::{
 };
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// The largest packet that IP can carry.
 pub const MAX_PACKET_BYTES: usize = 65_535;
@@ -32,6 +32,6 @@ pub fn open_unfragmented_udp_socket(address: IpAddr, port: u16) -> Result<Socket
         Ok(socket)
     };
     open().map_err(|error: std::io::Error| {
-        Error::system(format!("open a UDP socket on {address}"), error)
+        RequestError::system(format!("open a UDP socket on {address}"), error)
     })
 }

@@ -47,7 +47,7 @@ impl BoundarySources {
             driver: interface.map(DriverCounterReader::open),
             processes: counts_whole_kernel
                 .then(|| BusyProcessScanner::new(request.testbed_threads())),
-            path_state: PathStateReader::open(request.namespace())?,
+            path_state: PathStateReader::open(request.namespace_file())?,
         })
     }
 

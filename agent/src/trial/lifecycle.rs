@@ -26,7 +26,7 @@ use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_iperf3::trial::NegotiatedTest;
 use vnetbench_streams::OnEnd;
 use vnetbench_streams::datagrams::DatagramFlow;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_traffic::route::Route;
 use vnetbench_traffic::{
     Load, LoadPart, Workload, connector, effective_options, listener, udp_handshake,
@@ -104,7 +104,7 @@ impl Conductor {
                 }
             }
             Ok(false) => {
-                let stopped = Error::Trial(format!("trial {} was stopped", self.trial.name));
+                let stopped = RequestError::Trial(format!("trial {} was stopped", self.trial.name));
                 self.trial
                     .set_connection_state(ConnectionState::Failed(stopped));
                 LoadOutcome::never_started(TrialEndReason::Stopped, &mut sampler)
@@ -293,7 +293,7 @@ impl Drop for Conductor {
         self.registry.remove(&self.trial);
         let mut connection = lock(&self.trial.connection);
         if matches!(*connection, ConnectionState::InProgress) {
-            let error = Error::Internal("the trial's thread failed".into());
+            let error = RequestError::Internal("the trial's thread failed".into());
             *connection = ConnectionState::Failed(error);
         }
         drop(connection);

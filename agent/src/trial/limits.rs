@@ -1,10 +1,10 @@
 //! Errors for parameters outside their limits.
 
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
-/// Returns a [`Error::BadParameter`] with this message.
+/// Returns a [`RequestError::BadParameter`] with this message.
 pub fn reject_parameter<T>(message: String) -> Result<T> {
-    Err(Error::BadParameter(message))
+    Err(RequestError::BadParameter(message))
 }
 
 /// Checks that a parameter is between 1 and `max`.

@@ -12,7 +12,7 @@ use vnetbench_iperf3::trial;
 use vnetbench_streams::threads::ThreadPlan;
 use vnetbench_streams::{Secret, StreamRole};
 use vnetbench_system::cpu_list::CpuList;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_traffic::route::Transport;
 use vnetbench_traffic::sockets::SocketOptions;
 use vnetbench_traffic::{Load, LoadPart};
@@ -29,7 +29,9 @@ impl TrialPrepareRequest {
             .secret
             .as_deref()
             .and_then(parse_secret)
-            .ok_or_else(|| Error::BadParameter("secret must be 32 hexadecimal digits".into()))?;
+            .ok_or_else(|| {
+                RequestError::BadParameter("secret must be 32 hexadecimal digits".into())
+            })?;
         let ids: HashSet<u32> = self.streams.iter().map(|stream| stream.id).collect();
         if !(1..=MAX_STREAMS_PER_TRIAL).contains(&self.streams.len())
             || ids.len() != self.streams.len()
@@ -91,7 +93,7 @@ impl TrialPrepareRequest {
         if !self.connect.is_some_and(ConnectAddress::is_to_iperf3) {
             return Ok(None);
         }
-        let request = trial::derive_parameters(load).map_err(Error::BadParameter)?;
+        let request = trial::derive_parameters(load).map_err(RequestError::BadParameter)?;
         Ok(Some(Box::new(request)))
     }
 

@@ -14,13 +14,13 @@ mod ready;
 mod registry;
 mod report;
 mod requests;
+mod round_robin;
 mod running;
 mod sampler;
 mod series;
 mod server;
 mod socket_detail;
 mod streams;
-mod turns;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -41,7 +41,7 @@ use self::requests::{TrialNameRequest, TrialStartRequest};
 use self::sampler::CounterSources;
 use crate::outbox::Outbox;
 use vnetbench_counters::{CounterScope, CycleScope, ProcessCycles};
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::waiting::Waker;
 
 /// The maximum number of trials at one time.
@@ -59,7 +59,7 @@ impl PendingStart {
         let name = &self.trial.name;
         match self.answer.recv() {
             Ok(started) => Ok(json!({"trial": name, "started_monotonic_ns": started?})),
-            Err(_) => Err(Error::Trial(format!(
+            Err(_) => Err(RequestError::Trial(format!(
                 "trial {name} was already started or stopped"
             ))),
         }
@@ -105,7 +105,7 @@ impl Trials {
         };
         let counter_sources = CounterSources::open(scope, plan.observer)?;
         let (connection_plan, answer) = ConnectionPlan::open(plan.load)?;
-        let waker = Waker::new().map_err(|error| Error::system("prepare a trial", error))?;
+        let waker = Waker::new().map_err(|error| RequestError::system("prepare a trial", error))?;
         let (sender, messages) = channel();
         let trial = Arc::new(Trial {
             name: plan.trial,
@@ -130,7 +130,7 @@ impl Trials {
         std::thread::Builder::new()
             .name("trial".into())
             .spawn(move || conductor.conduct(connection_plan, counter_sources))
-            .map_err(|error| Error::system("start a thread", error))?;
+            .map_err(|error| RequestError::system("start a thread", error))?;
         by_name.insert(trial.name.clone(), Arc::clone(&trial));
         Ok((trial, answer))
     }
@@ -146,12 +146,15 @@ impl Trials {
         let trial = self.registry.find(&request.trial)?;
         if trial.last_part_starts_after > Duration::ZERO && duration <= trial.last_part_starts_after
         {
-            return Err(Error::BadParameter(
+            return Err(RequestError::BadParameter(
                 "duration_s must be more than idle_s, because it includes the idle phase".into(),
             ));
         }
         if !matches!(*lock(&trial.connection), ConnectionState::Done(_)) {
-            return Err(Error::Trial(format!("trial {} is not ready", trial.name)));
+            return Err(RequestError::Trial(format!(
+                "trial {} is not ready",
+                trial.name
+            )));
         }
         let (started, answer) = sync_channel(1);
         trial.send_message(ConductorMessage::Start { duration, started });
@@ -169,10 +172,10 @@ impl Trials {
 
 fn check_name_and_capacity(trial: &str, by_name: &HashMap<String, Arc<Trial>>) -> Result<()> {
     if by_name.contains_key(trial) {
-        return Err(Error::Trial(format!("trial {trial} already exists")));
+        return Err(RequestError::Trial(format!("trial {trial} already exists")));
     }
     if by_name.len() >= MAX_TRIALS {
-        return Err(Error::Trial(format!(
+        return Err(RequestError::Trial(format!(
             "this agent already has {MAX_TRIALS} trials, which is the maximum. Stop one of them first"
         )));
     }

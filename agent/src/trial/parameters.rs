@@ -11,7 +11,7 @@ use super::frames;
 use super::limits::{check_positive_count, reject_parameter};
 use vnetbench_counters::observer;
 use vnetbench_streams::datagram_header::{HEADER_BYTES, MAX_DATAGRAM_BYTES};
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_traffic::Workload;
 use vnetbench_traffic::receive::ReceiveMode;
 use vnetbench_traffic::send::{SendMode, SendOptions};
@@ -227,7 +227,7 @@ fn parse_parameters<P: DeserializeOwned>(
     request: Map<String, Value>,
 ) -> Result<P> {
     serde_json::from_value(Value::Object(request))
-        .map_err(|error| Error::BadParameter(format!("{}: {error}", workload.name())))
+        .map_err(|error| RequestError::BadParameter(format!("{}: {error}", workload.name())))
 }
 
 fn build_tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use vnetbench_frames::ChosenBackends;
-use vnetbench_system::error::Error;
+use vnetbench_system::error::RequestError;
 use vnetbench_traffic::effective_options::EffectiveOptions;
 
 /// The connection state of a trial's streams.
@@ -13,7 +13,7 @@ pub enum ConnectionState {
     /// All streams are connected.
     Done(Ready),
     /// Connecting failed.
-    Failed(Error),
+    Failed(RequestError),
 }
 
 /// The answer of a connected endpoint: the effective options of its sockets, and the CPUs of its threads.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::message::ConductorMessage;
 use super::ready::ConnectionState;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::waiting::Waker;
 
 /// A trial as requests see it. Its [`Conductor`](super::conductor::Conductor) does the work.
@@ -58,7 +58,7 @@ impl Trial {
                     .wait(connection)
                     .unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => {
-                    return Err(Error::TimedOut {
+                    return Err(RequestError::TimedOut {
                         operation: "connecting all streams".into(),
                         after_s: self.timeout.as_secs_f64(),
                         kind: None,
@@ -98,7 +98,7 @@ impl TrialRegistry {
         by_name
             .get(name)
             .cloned()
-            .ok_or_else(|| Error::Trial(format!("there is no trial {name}")))
+            .ok_or_else(|| RequestError::Trial(format!("there is no trial {name}")))
     }
 
     /// Removes this trial, but not a later trial of the same name.

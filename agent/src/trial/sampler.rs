@@ -10,8 +10,8 @@ use super::report::{
     DatagramReading, DatagramSinkSample, DatagramSourceSample, SampleCounters, StreamFrameCount,
     StreamSample, StreamSampleCounters, TcpSample,
 };
+use super::round_robin::{MAX_READ_PER_SAMPLE, RoundRobinSelector};
 use super::socket_detail::MAX_DETAILED_STREAMS_PER_PART_AND_ROLE;
-use super::turns::{MAX_READ_PER_SAMPLE, RoundRobinSelector};
 use vnetbench_counters::load_thread::{self, LoadThread, ThreadReading};
 use vnetbench_counters::observer::{self, Observer, ObserverReading};
 use vnetbench_counters::socket_memory::{self, SocketDropMeter};
@@ -50,11 +50,11 @@ pub struct Sampler {
     streams: Vec<(Arc<Stream>, StreamMeters)>,
     /// The number of streams that have details.
     detailed_streams: usize,
-    detail_turns: RoundRobinSelector,
+    detail_selector: RoundRobinSelector,
     threads: Vec<Arc<LoadThread>>,
     /// The last reading of each thread.
     thread_readings: Vec<ThreadReading>,
-    thread_turns: RoundRobinSelector,
+    thread_selector: RoundRobinSelector,
 }
 
 /// The meters of one stream, which keep state between readings.
@@ -123,10 +123,10 @@ impl Sampler {
             streams: metered_streams.collect(),
             sources,
             detailed_streams,
-            detail_turns: RoundRobinSelector::default(),
+            detail_selector: RoundRobinSelector::default(),
             thread_readings: vec![ThreadReading::default(); threads.len()],
             threads,
-            thread_turns: RoundRobinSelector::default(),
+            thread_selector: RoundRobinSelector::default(),
         }
     }
 
@@ -156,7 +156,7 @@ impl Sampler {
         self.read_up_to(scope, MAX_READ_PER_SAMPLE)
     }
 
-    fn read_up_to(&mut self, scope: ReadScope, max_in_turn: usize) -> Snapshot {
+    fn read_up_to(&mut self, scope: ReadScope, max_selected: usize) -> Snapshot {
         // Reads the bytes right after the clock: goodput must match its interval best.
         let at = Instant::now();
         let bytes = self
@@ -171,18 +171,20 @@ impl Sampler {
         let reading = self.sources.sources.read(scope);
         let observer = self.sources.observer.as_mut();
         let observed = observer.map(|observer: &mut Observer| observer.read(scope.qdiscs));
-        let turn = self.detail_turns.next(self.detailed_streams, max_in_turn);
+        let selection = self
+            .detail_selector
+            .next(self.detailed_streams, max_selected);
         let streams = self.streams.iter_mut().map(|(stream, meters)| {
-            let is_in_turn = meters
+            let is_selected = meters
                 .detail_index
-                .is_some_and(|index| turn.includes(index));
-            meters.read(stream, is_in_turn)
+                .is_some_and(|index| selection.includes(index));
+            meters.read(stream, is_selected)
         });
         let streams = streams.collect();
-        let turn = self.thread_turns.next(self.threads.len(), max_in_turn);
+        let selection = self.thread_selector.next(self.threads.len(), max_selected);
         let threads = self.threads.iter().zip(&mut self.thread_readings);
         for (index, (thread, reading)) in threads.enumerate() {
-            if turn.includes(index) {
+            if selection.includes(index) {
                 *reading = reading.next_reading(thread.cpu_and_wait_time(), at);
             }
         }
@@ -254,7 +256,7 @@ impl Sampler {
             connect_time: since(&now.connect, &then.connect),
             delay: since(&now.delay, &then.delay),
             counters,
-            cpu: CpuWork::since(&now.reading.cpu, &then.reading.cpu),
+            cpu: CpuWork::changes_between(&then.reading.cpu, &now.reading.cpu),
             observed: now
                 .observed
                 .as_ref()

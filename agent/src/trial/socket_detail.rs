@@ -92,23 +92,23 @@ impl SocketDetailByRole {
                     .bytes_retransmitted
                     .zip(before.bytes_retransmitted)
                     .map(|(now, then)| now.saturating_sub(then)),
-                dsack_dups: counter_increase(tcp.dsack_dups, before.dsack_dups),
-                reord_seen: counter_increase(tcp.reord_seen, before.reord_seen),
+                dsack_dups: counter_increase(before.dsack_dups, tcp.dsack_dups),
+                reord_seen: counter_increase(before.reord_seen, tcp.reord_seen),
                 memory: tcp.memory.map(SendMemory::from),
             }),
             Role::Sink => Self::Sink(SinkDetail {
                 mss_bytes: tcp.rcv_mss,
                 rcv_space_bytes: tcp.rcv_space_bytes,
                 rcv_rtt_us: tcp.rcv_rtt_us,
-                rcv_ooopack: counter_increase(tcp.rcv_ooopack, before.rcv_ooopack),
+                rcv_ooopack: counter_increase(before.rcv_ooopack, tcp.rcv_ooopack),
                 memory: tcp.memory.map(ReceiveMemory::from),
             }),
         })
     }
 }
 
-fn counter_increase(now: Option<u32>, then: Option<u32>) -> Option<u32> {
-    Some(now?.wrapping_sub(then?))
+fn counter_increase(earlier: Option<u32>, later: Option<u32>) -> Option<u32> {
+    Some(later?.wrapping_sub(earlier?))
 }
 
 impl From<SocketMemory> for SendMemory {

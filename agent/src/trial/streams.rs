@@ -15,7 +15,7 @@ use vnetbench_streams::datagrams::{DatagramFlow, PacingDeviation};
 use vnetbench_streams::threads::StartedThread;
 use vnetbench_streams::{Command, Commands, OnEnd, Stream, StreamEnd, StreamRole};
 use vnetbench_system::cpu_list::CpuList;
-use vnetbench_system::error::{Error, ErrorKind, Result};
+use vnetbench_system::error::{ErrorKind, RequestError, Result};
 use vnetbench_traffic::{Load, LoadPart, Workload, effective_options, sockets};
 
 /// The streams of a trial.
@@ -104,7 +104,7 @@ impl Streams {
                 Err(error) => {
                     self.end_all();
                     let is_at_limit = error.raw_os_error() == Some(libc::EAGAIN);
-                    let error = Error::system("start the streams' threads", error);
+                    let error = RequestError::system("start the streams' threads", error);
                     return Err(if is_at_limit {
                         error.with_kind_if_none(ErrorKind::Threads)
                     } else {

@@ -78,7 +78,7 @@ class _SocketBufferFacts(_Message):
 
 
 class _CycleFacts(_Message):
-    system_cycles: str | None = None
+    system_cycles: Literal["hardware", "estimated"] | None = None
     reason: str | None = None
 
 
@@ -213,7 +213,7 @@ class _StreamTotals(_Message):
     foreign_datagrams: Count = 0
     frames_sent: Count = 0
     frames_received: Count = 0
-    rejected: Count = 0
+    frames_rejected: Count = Field(0, alias="rejected")
     out_of_order: Count = 0
 
     @model_validator(mode="after")
@@ -245,9 +245,9 @@ class _WatchedThreadOrInterface(_Message):
 
 
 class _ForeignFrames(_Message):
-    other_senders: Count
+    from_other_senders: Count = Field(alias="other_senders")
     own_returned: Count
-    other_trial: Count
+    from_other_trials: Count = Field(alias="other_trial")
     example: str | None = None
 
 

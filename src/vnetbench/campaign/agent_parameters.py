@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from vnetbench.lab.cpus import assign_thread_cpus, parse_cpu_set
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import Endpoint, SideOrEmpty
 from vnetbench.lab.testbed import Testbed
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.frame_factors import (
@@ -39,7 +39,9 @@ VLAN_IDS = (100, 200)
 MIN_IDLE_S, MAX_IDLE_S = 0.5, 5.0
 
 
-def list_streams(workload: str, factors: Mapping[str, Level], side: str = "a") -> list[dict[str, object]]:
+def list_streams(
+    workload: str, factors: Mapping[str, Level], side: SideOrEmpty = "a"
+) -> list[dict[str, object]]:
     """Return the streams of one pair with their roles at one of its endpoints (`side`: a or b).
 
     In a stream of requests, the source sends requests and the sink responds. In `mixed`, endpoint a sends

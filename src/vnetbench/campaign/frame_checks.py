@@ -68,16 +68,16 @@ def abnormal_frame_notes(counts: FrameTotals) -> Iterator[str]:
     for name, foreign in counts.foreign_frames_by_endpoint.items():
         if foreign.own_returned:
             yield f"{foreign.own_returned} frames that {name} sent came back to {name}"
-        if foreign.other_trial > usual_count:
+        if foreign.from_other_trials > usual_count:
             yield (
-                f"{foreign.other_trial} frames of another pair or an earlier step arrived at {name}. The "
-                "device floods unknown addresses or delays frames for a long time"
+                f"{foreign.from_other_trials} frames of another pair or an earlier step arrived at {name}. "
+                "The device floods unknown addresses or delays frames for a long time"
             )
-        if foreign.other_senders > usual_count:
+        if foreign.from_other_senders > usual_count:
             example = f" (for example {foreign.example})" if foreign.example else ""
             yield (
-                f"{foreign.other_senders} frames of other senders arrived at {name}{example}. They add load "
-                "to the device"
+                f"{foreign.from_other_senders} frames of other senders arrived at {name}{example}. They add "
+                "load to the device"
             )
 
 

@@ -24,20 +24,39 @@ FORWARD, REVERSE = "forward", "reverse"
 class ForeignFrames:
     """Frames that arrived at an endpoint's port and do not belong to its sinks."""
 
-    other_senders: int = 0
+    from_other_senders: int = 0
     own_returned: int = 0
     """Frames that the endpoint itself sent."""
-    other_trial: int = 0
+    from_other_trials: int = 0
     """Frames of vnetbench from another pair or an earlier trial."""
     example: str = ""
 
     def __add__(self, other: ForeignFrames) -> ForeignFrames:
         return ForeignFrames(
-            self.other_senders + other.other_senders,
+            self.from_other_senders + other.from_other_senders,
             self.own_returned + other.own_returned,
-            self.other_trial + other.other_trial,
+            self.from_other_trials + other.from_other_trials,
             self.example or other.example,
         )
+
+    @classmethod
+    def from_json(cls, counts: Mapping[str, Any]) -> ForeignFrames:
+        """Return the counts of an agent's totals, or of a step in a results file."""
+        return cls(
+            int(counts["other_senders"]),
+            int(counts["own_returned"]),
+            int(counts["other_trial"]),
+            counts.get("example") or "",
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the counts in the form that results files store."""
+        return {
+            "other_senders": self.from_other_senders,
+            "own_returned": self.own_returned,
+            "other_trial": self.from_other_trials,
+            "example": self.example,
+        }
 
 
 @dataclass(frozen=True)
@@ -84,7 +103,7 @@ class FrameTotals:
             "duplicates": self.duplicates,
             "out_of_order": self.out_of_order,
             "foreign_frames": {
-                name: vars(each)
+                name: each.to_json()
                 for name, each in self.foreign_frames_by_endpoint.items()
                 if each != ForeignFrames()
             },
@@ -153,7 +172,7 @@ def sum_step_counts(steps: Sequence[StepRecord]) -> FrameTotals:
         received.update(details["received"])
         other_counts.update({name: details[name] for name in ("rejected", "duplicates", "out_of_order")})
         for name, counts in details["foreign_frames"].items():
-            foreign[name] = foreign.get(name, ForeignFrames()) + ForeignFrames(**counts)
+            foreign[name] = foreign.get(name, ForeignFrames()) + ForeignFrames.from_json(counts)
         dropped.update(details["sink_dropped"])
     return FrameTotals(
         sent,
@@ -173,10 +192,5 @@ def _iterate_foreign_frames(load_endpoints: Sequence[EndpointRecord]) -> Iterato
         if counts:
             yield (
                 endpoint.name,
-                ForeignFrames(
-                    int(counts["other_senders"]),
-                    int(counts["own_returned"]),
-                    int(counts["other_trial"]),
-                    counts.get("example") or "",
-                ),
+                ForeignFrames.from_json(counts),
             )

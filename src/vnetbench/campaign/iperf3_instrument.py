@@ -52,6 +52,12 @@ FIX_BY_SERVER_ERROR = {
 }
 
 
+class _TestbedAndAgents(NamedTuple):
+    testbed: iperf3_server.Iperf3Testbed
+    load_agent: AgentClient
+    observer: AgentClient
+
+
 class Iperf3Instrument:
     """Runs trials between an agent on this machine and an iperf3 server."""
 
@@ -108,7 +114,7 @@ class Iperf3Instrument:
         self._agent = self._observer = None
         cleanup.run_all_despite_errors(agent.close for agent in agents if agent is not None)
 
-    def _open_testbed_and_agents(self) -> tuple[iperf3_server.Iperf3Testbed, AgentClient, AgentClient]:
+    def _open_testbed_and_agents(self) -> _TestbedAndAgents:
         """Return the testbed and the agents on this machine; start them and record their facts once."""
         testbed = self._testbed or iperf3_server.find_testbed(self._testbed_spec)
         agent = self._agent = self._agent or start_local_agent(testbed.local.name, self._label)
@@ -123,7 +129,7 @@ class Iperf3Instrument:
                 "iperf3": server_facts["version"],
                 "system": server_facts["system"],
             }  # fmt: skip
-        return testbed, agent, observer
+        return _TestbedAndAgents(testbed, agent, observer)
 
     def _set_cpus(
         self, load: TrialLoad, testbed: iperf3_server.Iperf3Testbed, agent: AgentClient

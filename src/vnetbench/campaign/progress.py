@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vnetbench.campaign import schedule
 from vnetbench.campaign.agent_parameters import needs_throughput_search
@@ -68,6 +69,13 @@ class TreatmentProgress:
             self.trial_count <= MAX_TRIALS_UPDATING_ESTIMATE_AT_ONCE
             or missing >= NEW_TRIALS_SHARE_PER_UPDATE * self.trial_count
         )
+
+
+class RemainingTrials(NamedTuple):
+    """The trials that a campaign still needs."""
+
+    trial_count: int
+    duration_s: float
 
 
 @dataclass
@@ -181,8 +189,8 @@ class CampaignProgress:
         self.running_search_estimate = estimate
         self.running_search_estimate_monotonic_s = time.monotonic()
 
-    def estimate_remaining(self) -> tuple[int, float]:
-        """Return the expected number of remaining trials and their duration in seconds."""
+    def estimate_remaining(self) -> RemainingTrials:
+        """Return the expected number of remaining trials and their duration."""
         trials, seconds = 0, 0.0
         for index in self.open_treatments():
             treatment = self.treatments[index]
@@ -197,7 +205,7 @@ class CampaignProgress:
             trials, seconds = round(trials * available_s / seconds), available_s
         if self.running_treatment is not None:
             seconds += self.running_trial_remaining_s() - self.expected_trial_s(self.running_treatment)
-        return trials, max(0.0, seconds)
+        return RemainingTrials(trials, max(0.0, seconds))
 
     def running_trial_remaining_s(self) -> float:
         """Return the expected remaining duration of the running trial in seconds."""

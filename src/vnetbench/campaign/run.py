@@ -10,8 +10,8 @@ from vnetbench.campaign import schedule
 from vnetbench.campaign.agent_parameters import compute_idle_duration_s
 from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, MAX_CALIBRATION_TRIALS
 from vnetbench.campaign.instrument import CompletedTrial, Instrument
-from vnetbench.campaign.interrupts import ImmediateExit, SignalHandler
 from vnetbench.campaign.progress import OPEN_STATE, CampaignProgress
+from vnetbench.campaign.signal_handler import ImmediateExit, SignalHandler
 from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialFailedUnderLoad, TrialLoad
 from vnetbench.estimate.stopping_rule import decide_stopping, is_analysis_due
 from vnetbench.estimate.time_series import TimeSeries, metric_time_series
@@ -80,7 +80,7 @@ class CampaignSession:
         self._instrument = instrument
         self._replay_stored_trials()
 
-    def run(self, interrupts: SignalHandler) -> CampaignStatus:
+    def run(self, signal_handler: SignalHandler) -> CampaignStatus:
         """Measure until no treatment is open, then close the instrument. Every finished trial is on disk.
 
         Returns:
@@ -94,8 +94,8 @@ class CampaignSession:
         block = 0
         try:
             while chosen := self._choose_block_treatments_or_end_campaign(block):
-                if not self._run_block(block, chosen, interrupts):
-                    return INTERRUPTED if interrupts.is_requested else FINISHED
+                if not self._run_block(block, chosen, signal_handler):
+                    return INTERRUPTED if signal_handler.is_requested else FINISHED
                 if self._choose_treatments is None:
                     self._close_finished_treatments(block)
                 block += 1
@@ -157,16 +157,16 @@ class CampaignSession:
                 self._close_treatment(index, state)
         return chosen
 
-    def _run_block(self, block: int, chosen: Collection[int], interrupts: SignalHandler) -> bool:
+    def _run_block(self, block: int, chosen: Collection[int], signal_handler: SignalHandler) -> bool:
         """Run the block's missing trials of the chosen treatments; return False if it was cut short."""
         for index in shuffle_block(self._plan, block, chosen):
             if block in self.progress.treatments[index].time_series_by_block:
                 continue
-            if interrupts.is_requested:
+            if signal_handler.is_requested:
                 return False
             if self._close_treatments_if_trial_exceeds_time_limit(index):
                 return False
-            self._run_trial(index, block, interrupts)
+            self._run_trial(index, block, signal_handler)
             self._report_progress()
         return True
 
@@ -213,7 +213,7 @@ class CampaignSession:
         study = self._study
         return complete_levels(self._plan.treatments[index].factors, study.workload, study.testbed.backend)
 
-    def _run_trial(self, index: int, block: int, interrupts: SignalHandler) -> None:
+    def _run_trial(self, index: int, block: int, signal_handler: SignalHandler) -> None:
         """Run one trial and store it. If it is refused or fails repeatedly, close the treatment."""
         study, levels = self._study, self._treatment_levels(index)
         next_duration_s = self.progress.treatments[index].next_duration_s
@@ -227,11 +227,11 @@ class CampaignSession:
             idle,
             known,
             end_after_silence_s=(study.search or SearchSpec()).residual_frames_wait_s,
-            step_series=self._make_step_series(index, block, interrupts),
+            step_series=self._make_step_series(index, block, signal_handler),
         )
         failure = ""
         for _ in range(MAX_TRIAL_ATTEMPTS):
-            if interrupts.is_requested and failure:
+            if signal_handler.is_requested and failure:
                 return
             start_s = self.progress.elapsed_s
             self.progress.running_treatment, self.progress.running_trial_start_monotonic_s = (
@@ -239,8 +239,8 @@ class CampaignSession:
                 time.monotonic(),
             )
             try:
-                with interrupts.interruptible():
-                    done = self._instrument.measure(load, lambda: interrupts.is_immediate)
+                with signal_handler.interruptible():
+                    done = self._instrument.measure(load, lambda: signal_handler.is_immediate)
                 record = _make_trial_record(index, block, start_s, load, done)
             except TreatmentRefused as refusal:
                 if refusal.kind in PATH_REFUSAL_KINDS:
@@ -283,14 +283,14 @@ class CampaignSession:
             TrialRecord(index, block, None, start_s, load.duration_s, 0.0, fields, endpoints, failure)
         )
 
-    def _make_step_series(self, index: int, block: int, interrupts: SignalHandler) -> StepSeries | None:
+    def _make_step_series(self, index: int, block: int, signal_handler: SignalHandler) -> StepSeries | None:
         """Return the step series of a trial, if it has one. Each finished step is stored at once."""
         search_spec = self.progress.search_spec(index)
         if search_spec is None:
             return None
 
         def save_step(step: StepRecord) -> None:
-            step = replace(step, started_s=max(0.0, self.progress.elapsed_s - step.elapsed_s))
+            step = replace(step, since_campaign_start_s=max(0.0, self.progress.elapsed_s - step.elapsed_s))
             self._file.add_step(index, block, step, self.progress.elapsed_s)
             self.progress.running_trial_steps = (*self.progress.running_trial_steps[: step.number], step)
             self._report_progress()
@@ -307,7 +307,7 @@ class CampaignSession:
             lambda: self._file.steps(index, block),
             save_step,
             delete_steps,
-            lambda: interrupts.is_requested,
+            lambda: signal_handler.is_requested,
             self.progress.set_search_estimate,
         )
 

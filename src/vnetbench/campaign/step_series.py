@@ -85,7 +85,7 @@ def run_step_series_and_final_run(
     effective["search"] = {
         "method": LOSS_CURVE_STEP if workload.has_loss_curve else step_series.search_spec.method,
         "parameters": asdict(parameters),
-        "goal_results": [asdict(result) for result in goal_results],
+        "goal_results": [result.to_json() for result in goal_results],
         "direction_count": first.pair_direction_count,
         "frame_bytes": compute_mean_frame_bytes(load.factors[FRAME_SIZE.name]),
         "final_load_fps": final_load_fps,
@@ -197,10 +197,10 @@ def _search_notes(goal_results: Sequence[GoalResult], steps: Sequence[StepRecord
     for result in goal_results:
         goal = f"for a loss of at most {format_exact_share(result.goal)}"
         low, high = (format_value(each, "frame/s") for each in (result.low_fps, result.high_fps))
-        if result.change != "none":
+        if result.change_during_search != "none":
             yield (
-                f"{goal}, the throughput was not constant during the search ({result.change}). It was "
-                f"between {low} and {high} in each direction"
+                f"{goal}, the throughput was not constant during the search ({result.change_during_search}). "
+                f"It was between {low} and {high} in each direction"
             )
         elif result.limited_by == "generator":
             yield (
@@ -214,5 +214,5 @@ def _search_notes(goal_results: Sequence[GoalResult], steps: Sequence[StepRecord
             )
         elif result.limited_by == "time":
             yield f"{goal}, the search stopped at its time limit between {low} and {high} in each direction"
-        if result.lossy_load_fps is not None:
-            yield f"{goal}, {format_note_on_loss_below_kept_load(result.lossy_load_fps)}"
+        if result.missed_load_below_kept_load_fps is not None:
+            yield f"{goal}, {format_note_on_loss_below_kept_load(result.missed_load_below_kept_load_fps)}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from socket import VMADDR_CID_HOST
-from typing import Any
+from typing import Any, NamedTuple
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.agent_parameters import (
@@ -38,7 +38,7 @@ from vnetbench.campaign.load_checks import (
 from vnetbench.campaign.load_run import collect_records, run_load_and_measure_bench_cpu_s
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.campaign.trial_notes import clock_notes, delay_line_notes, instrument_notes
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, StepRecord
@@ -222,10 +222,17 @@ def run_trial(
     return TrialMeasurement(records, effective, notes)
 
 
-def find_endpoint_roles(load: TrialLoad) -> tuple[str, str]:
+class EndpointRoles(NamedTuple):
+    """The roles of endpoints a and b of each pair."""
+
+    a: str
+    b: str
+
+
+def find_endpoint_roles(load: TrialLoad) -> EndpointRoles:
     """Return the roles of endpoints a and b of each pair."""
-    role_a, role_b = (find_endpoint_role(list_streams(load.workload, load.factors, side)) for side in "ab")
-    return role_a, role_b
+    role_a, role_b = (find_endpoint_role(list_streams(load.workload, load.factors, side)) for side in SIDES)
+    return EndpointRoles(role_a, role_b)
 
 
 class _TrialPreparation:
@@ -256,7 +263,7 @@ class _TrialPreparation:
         self._workload = workload
         # Each pair has its own secret, so that a stream that reaches the wrong VM is detected as foreign.
         self._pairs = [(a, b, secrets.token_hex(16)) for a, b in endpoint_pairs(testbed)]
-        self._streams_a, self._streams_b = (list_streams(load.workload, load.factors, side) for side in "ab")
+        self._streams_a, self._streams_b = (list_streams(load.workload, load.factors, side) for side in SIDES)
 
     def prepare_frames_and_collect_replies(self) -> dict[str, Any]:
         """Prepare generators and sinks of frames at both endpoints of each pair."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from vnetbench.campaign.environment_facts import read_bench_facts
-from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.commands.instruments import InstrumentFactory, prepare_instrument
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import INTERVENTION_FACTS_SUBJECT
@@ -140,7 +140,7 @@ def _run_session(
                     "Finishing the current trial (in a search: the current step), then stopping. "
                     "Press Ctrl-C again to stop now."
                 )
-            ) as interrupts,
+            ) as signal_handler,
         ):
             file.add_facts("bench", read_bench_facts())
             instrument = make_instrument(lambda sentence: display.show_message(sentence, None))
@@ -154,7 +154,7 @@ def _run_session(
                 None if series is None else series.choose_treatments,
             )
             display.attach(campaign.progress)
-            status = campaign.run(interrupts)
+            status = campaign.run(signal_handler)
     except BaseException:
         _close_quietly(file)
         raise

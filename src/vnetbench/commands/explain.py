@@ -42,21 +42,21 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
     from vnetbench.report.export.campaign_json import explanation_json
 
     summary = read_summary_with_experiments(results)
-    chosen = [index for selector in treatments for index in select_treatments(summary, selector)]
+    treatment_indices = [index for selector in treatments for index in select_treatments(summary, selector)]
     is_interrupted, empty_proof_message = False, ""
     if prove:
         from vnetbench.commands.proof import format_empty_proof_error, run_proof
 
-        status = run_proof(results, summary, chosen, Console(highlight=False, stderr=as_json))
+        status = run_proof(results, summary, treatment_indices, Console(highlight=False, stderr=as_json))
         is_interrupted = status == INTERRUPTED
         summary = read_summary_with_experiments(results)
         if not (is_interrupted or summary.experiments):
             empty_proof_message = format_empty_proof_error(results)
-    narrative = _build_narrative_of_treatments(summary, chosen)
+    narrative = _build_narrative_of_treatments(summary, treatment_indices)
     if as_json:
-        click.echo(explanation_json(summary, narrative, chosen))
+        click.echo(explanation_json(summary, narrative, treatment_indices))
     else:
-        _print_explanation(summary, narrative, chosen)
+        _print_explanation(summary, narrative, treatment_indices)
     if is_interrupted:
         click.echo(f"\nInterrupted.\n  Continue:  vnetbench explain {results} --prove", err=as_json)
         return exit_codes.INTERRUPTED
@@ -66,27 +66,27 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
     return 0
 
 
-def _build_narrative_of_treatments(summary: CampaignSummary, chosen: Sequence[int]) -> Narrative:
+def _build_narrative_of_treatments(summary: CampaignSummary, treatment_indices: Sequence[int]) -> Narrative:
     """Return the narrative, limited to the chosen treatments and to what affects every treatment."""
     from dataclasses import replace
 
     from vnetbench.report.text.stored_narrative import read_or_build_narrative
 
     narrative = read_or_build_narrative(summary)
-    if not chosen:
+    if not treatment_indices:
         return narrative
     # Effects of factors name no treatment either, but instability of all trials affects each of them.
     kept = tuple(
         each
         for each in narrative.findings
-        if set(each.treatment_indices) & set(chosen)
+        if set(each.treatment_indices) & set(treatment_indices)
         or (each.kind == "unstable" and not each.treatment_indices)
     )
     return replace(narrative, answer=(), findings=kept)
 
 
 def _print_explanation(
-    summary: CampaignSummary, narrative: Narrative, chosen_treatment_indices: Sequence[int]
+    summary: CampaignSummary, narrative: Narrative, treatment_indices: Sequence[int]
 ) -> None:
     from vnetbench.report.tables.text_table import TrimmedLines
     from vnetbench.report.text.explanation_text import ExplanationText
@@ -94,7 +94,7 @@ def _print_explanation(
 
     notes, lines = (
         tuple(_explanation_notes(summary, narrative)),
-        tuple(time_lines(summary, chosen_treatment_indices)),
+        tuple(time_lines(summary, treatment_indices)),
     )
     text = ExplanationText(narrative.findings_as_explanation, notes, lines)
     Console(highlight=False).print(TrimmedLines(text), crop=False)

@@ -22,14 +22,14 @@ from vnetbench.wording.factor_text import format_count_with_noun, treatment_phra
 
 
 def run_proof(
-    results: Path, summary: CampaignSummary, chosen: Sequence[int], console: Console
+    results: Path, summary: CampaignSummary, treatment_indices: Sequence[int], console: Console
 ) -> CampaignStatus:
     """Run the experiments, or continue interrupted ones. A finished proof file is not run again.
 
     Args:
         results: The results file.
         summary: Its estimates.
-        chosen: Indexes of the treatments to test; empty for all.
+        treatment_indices: Indexes of the treatments to test; empty for all.
         console: Where progress is printed.
 
     Returns:
@@ -42,9 +42,9 @@ def run_proof(
     if path.exists():
         return _continue_proof(path, summary, console)
     findings = explain(summary).findings
-    if chosen:
-        findings = tuple(each for each in findings if set(each.treatment_indices) & set(chosen))
-    series = plan_series(summary, findings, chosen, privilege.has_root_outside_user_namespace())
+    if treatment_indices:
+        findings = tuple(each for each in findings if set(each.treatment_indices) & set(treatment_indices))
+    series = plan_series(summary, findings, treatment_indices, privilege.has_root_outside_user_namespace())
     if series is not None:
 
         def announced_series_path() -> Path:
@@ -77,9 +77,9 @@ def run_diagnosis_experiments(results: Path, selector: str | None, console: Cons
         console: Where progress is printed.
     """
     summary = read_summary_without_experiments(results)
-    chosen = [] if selector is None else select_treatments(summary, selector)
+    treatment_indices = [] if selector is None else select_treatments(summary, selector)
     try:
-        status = run_proof(results, summary, chosen, console)
+        status = run_proof(results, summary, treatment_indices, console)
     except BenchError as error:
         console.print(f"No diagnosis: {error}", markup=False)
         return

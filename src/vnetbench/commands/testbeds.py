@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
@@ -77,7 +77,7 @@ def print_testbeds() -> None:
     _make_console().print(table)
 
 
-def execute(testbed_name: str, endpoint: str, command: Sequence[str]) -> None:
+def execute(testbed_name: str, endpoint: str, command: Sequence[str]) -> NoReturn:
     """Replace this process with a command that runs on an endpoint of a testbed."""
     _enter_namespaces_or_fail(testbed_name)
     guests = registry.find_testbed(testbed_name).description.get("guests")

@@ -58,7 +58,7 @@ def estimate_stopped_search(
     return {
         "method": spec.method,
         "parameters": asdict(parameters),
-        "goal_results": [asdict(mark_generator_limit(result, results)) for result in goal_results],
+        "goal_results": [mark_generator_limit(result, results).to_json() for result in goal_results],
         "direction_count": first.pair_direction_count,
         "frame_bytes": compute_mean_frame_bytes(levels[FRAME_SIZE.name]),
         "step_count": len(records),
@@ -94,7 +94,7 @@ def describe_stopped_search(stopped_search: Mapping[str, Any]) -> Iterator[str]:
         f"the search has no final run: it stopped after {stopped_search['step_count']} steps in "
         f"{format_duration(stopped_search['steps_s'])}"
     )
-    for result in (GoalResult(**goal_result) for goal_result in stopped_search["goal_results"]):
+    for result in (GoalResult.from_json(goal_result) for goal_result in stopped_search["goal_results"]):
         goal = f"for a loss of at most {format_exact_share(result.goal)}, the throughput so far is"
         low, high = (format_value(each, "frame/s") for each in (result.low_fps, result.high_fps))
         confidence = f", with {format_exact_share(result.confidence)} confidence" if result.confidence else ""
@@ -102,10 +102,10 @@ def describe_stopped_search(stopped_search: Mapping[str, Any]) -> Iterator[str]:
             yield f"{goal} at least {low} in each direction"
         else:
             yield f"{goal} between {low} and {high} in each direction{confidence}"
-        if result.change != "none":
-            yield f"the throughput was not constant during the search ({result.change})"
-        if result.lossy_load_fps is not None:
+        if result.change_during_search != "none":
+            yield f"the throughput was not constant during the search ({result.change_during_search})"
+        if result.missed_load_below_kept_load_fps is not None:
             yield (
                 f"for a loss of at most {format_exact_share(result.goal)}, "
-                f"{format_note_on_loss_below_kept_load(result.lossy_load_fps)}"
+                f"{format_note_on_loss_below_kept_load(result.missed_load_below_kept_load_fps)}"
             )

@@ -30,22 +30,26 @@ def read_or_compute_summary(file: ResultsFile) -> CampaignSummary:
     Raises:
         BenchError: The file cannot be read.
     """
-    counter = read_change_counter(file.path)
+    change_counter = read_change_counter(file.path)
     stored = _summary_from_values(read_cached_values(file.path, method_version(), f"{_SUMMARY}*"))
     if stored is not None:
-        return replace(stored, path=str(file.path), change_counter=counter)
+        return replace(stored, path=str(file.path), change_counter=change_counter)
     from vnetbench.estimate.summarize import summarize
 
     summary = summarize(file)
-    if counter is None or summary.status == RUNNING or not store_summary(file.path, counter, summary):
+    if (
+        change_counter is None
+        or summary.status == RUNNING
+        or not store_summary(file.path, change_counter, summary)
+    ):
         return summary
-    return replace(summary, change_counter=counter + 1)
+    return replace(summary, change_counter=change_counter + 1)
 
 
-def store_summary(path: Path, counter: int, summary: CampaignSummary) -> bool:
+def store_summary(path: Path, change_counter: int, summary: CampaignSummary) -> bool:
     """Store a summary if reading it back gives the same one; return whether it is stored."""
     try:
-        return store_cached_values(path, method_version(), counter, _summary_to_values(summary))
+        return store_cached_values(path, method_version(), change_counter, _summary_to_values(summary))
     except UnexpectedValue:
         return False
 

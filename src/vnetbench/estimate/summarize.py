@@ -284,7 +284,7 @@ def _treatment_summary(
         index=record.index,
         factors=record.factors,
         effective=trials.effective,
-        state=record.state
+        stop_reason=record.state
         if record.state in FINAL_TREATMENT_STATES
         else RUNNING
         if status == RUNNING

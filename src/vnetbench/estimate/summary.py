@@ -62,7 +62,9 @@ class TrialPoint:
     @property
     def goal_results(self) -> tuple[GoalResult, ...]:
         """The throughput for each loss goal, as load of each direction of each pair; may be empty."""
-        return tuple(GoalResult(**goal_result) for goal_result in self.search_result.get("goal_results", ()))
+        return tuple(
+            GoalResult.from_json(goal_result) for goal_result in self.search_result.get("goal_results", ())
+        )
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ class TreatmentSummary:
     factors: Mapping[str, Level]
     effective: Mapping[str, object]
     """Settings that were read back: knob name to value, or to values by endpoint if they differ."""
-    state: str
-    """`precision`, `trial limit`, `time limit`, `interrupted`, `running`, `refused` or `failed`."""
+    stop_reason: str
+    """`precision`, `trial limit`, `time limit`, `interrupted`, `refused` or `failed`; else `running`."""
     metrics: Mapping[str, Estimate]
     points: tuple[TrialPoint, ...]
     failures: tuple[str, ...] = ()

@@ -62,17 +62,17 @@ def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_ObservablePathPart
 
 
 def find_abnormal_medians(
-    trials: Sequence[Mapping[str, float]], set_factors: Collection[str] = ()
+    trials: Sequence[Mapping[str, float]], factors_set_by_study: Collection[str] = ()
 ) -> dict[str, float]:
     """Return the evidence metrics whose median is outside of its healthy range, with that median.
 
     Args:
         trials: The evidence of the treatment's trials.
-        set_factors: The factors that the study sets. What they ask for is not unusual.
+        factors_set_by_study: The factors that the study sets. What they ask for is not unusual.
     """
     found = {}
     for healthy in _load_tables()[0]:
-        if set(healthy.ignored_if_factor_set) & set(set_factors):
+        if set(healthy.ignored_if_factor_set) & set(factors_set_by_study):
             continue
         values = [evidence[healthy.metric] for evidence in trials if healthy.metric in evidence]
         if values and not healthy.contains(median(values)):
@@ -92,7 +92,7 @@ def unseen_path_parts(trials: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
 def unusual_evidence_sentence(
     trials: Sequence[Mapping[str, float]],
     shown_metrics: Sequence[str] = (),
-    set_factors: Collection[str] = (),
+    factors_set_by_study: Collection[str] = (),
 ) -> str:
     """Return the sentence that says whether a natural limit is normal here.
 
@@ -102,9 +102,9 @@ def unusual_evidence_sentence(
     Args:
         trials: The evidence of the treatment's trials.
         shown_metrics: Metrics that the finding shows already.
-        set_factors: The factors that the study sets.
+        factors_set_by_study: The factors that the study sets.
     """
-    unusual = find_abnormal_medians(trials, set_factors)
+    unusual = find_abnormal_medians(trials, factors_set_by_study)
     anomalies = {name: value for name, value in unusual.items() if name not in shown_metrics}
     if anomalies:
         texts = [f"{metric_label(name)} {format_metric(name, value)}" for name, value in anomalies.items()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import all_levels
@@ -41,26 +42,32 @@ _ONE_THREAD_PER_STREAM = "auto"
 _OPPOSITE_SWITCH_LEVELS: Mapping[Level, Level] = {"on": "off", "off": "on"}
 
 
+class ExperimentCommand(NamedTuple):
+    """The levels that an experiment changes, and the command that runs it."""
+
+    changed_levels: dict[str, Level]
+    command: str
+
+
 def build_experiment_command(
     summary: CampaignSummary, treatment: TreatmentSummary, cause: Cause
-) -> tuple[dict[str, Level], str]:
-    """Return the setting that would confirm a cause in this treatment, and the command that runs it.
+) -> ExperimentCommand:
+    """Return the experiment that would confirm a cause in this treatment.
 
-    The setting includes `threads` if more streams need threads of their own. For imported trials the command
-    is a sentence, because no study can rerun them. Both results are empty if the testbed supports no setting
-    of the cause, or if the treatment has the setting already.
+    The changed levels include `threads` if more streams need threads of their own. For imported trials the
+    command is a sentence, because no study can rerun them. Both fields are empty if the testbed supports no
+    setting of the cause, or if the treatment has the setting already.
     """
     present = all_levels(summary, treatment)
     for name, level in _applicable_settings(summary, present, cause):
         if summary.is_imported:
             before = f" instead of {format_level(name, present[name])}" if name in present else ""
-            return {
-                name: level
-            }, f"measure the treatment again with {name} = {format_level(name, level)}{before}"
+            sentence = f"measure the treatment again with {name} = {format_level(name, level)}{before}"
+            return ExperimentCommand({name: level}, sentence)
         thread_setting = _thread_per_stream_setting(present, cause, name)
         if command := _build_command(summary, treatment, present, cause, name, level, thread_setting):
-            return {name: level, **thread_setting}, command
-    return {}, ""
+            return ExperimentCommand({name: level, **thread_setting}, command)
+    return ExperimentCommand({}, "")
 
 
 def study_placeholder_note(command: str) -> str:

@@ -225,7 +225,7 @@ def _candidates_of_group(summary: CampaignSummary, group: _CauseGroup) -> tuple[
     if group.cause_name == _UNKNOWN_CAUSE_NAME:
         return ()
     cause = get_cause(group.cause_name)
-    command = build_experiment_command(summary, group.treatments[0], cause)[1]
+    command = build_experiment_command(summary, group.treatments[0], cause).command
     return (CandidateCause(cause, 1.0, group.confidence, (), command),)
 
 

@@ -70,8 +70,9 @@ def add_experiment_commands(summary: CampaignSummary, limit: TreatmentLimit) -> 
     """Yield the candidates with the setting and the command of their experiment in this treatment."""
     for candidate in limit.candidates:
         candidate = replace(candidate, evidence=_evidence_with_places(limit.treatment, candidate))
-        setting, command = build_experiment_command(summary, limit.treatment, candidate.cause)
-        yield replace(candidate, cause=replace(candidate.cause, experiment_levels=setting), command=command)
+        experiment = build_experiment_command(summary, limit.treatment, candidate.cause)
+        cause = replace(candidate.cause, experiment_levels=experiment.changed_levels)
+        yield replace(candidate, cause=cause, command=experiment.command)
 
 
 def _evidence_with_places(treatment: TreatmentSummary, candidate: CandidateCause) -> tuple[EvidenceItem, ...]:

@@ -57,7 +57,7 @@ class EvidenceItem:
     """Value from which the metric supports or contradicts the cause; None if it only illustrates."""
     role: str = "supports"
     """`supports` or `contradicts` the cause."""
-    supports_when_low: bool = False
+    applies_below_threshold: bool = False
     """True if the role applies below the threshold."""
     deciding_interface_and_queue: str = ""
     """The interface and queue that decide the value, in words; empty if no single one does."""

@@ -54,7 +54,7 @@ def rank_causes(
     trials: Sequence[TrialEvidence],
     rules: Mapping[str, CauseRule],
     workload: str,
-    set_factors: Collection[str] = (),
+    factors_set_by_study: Collection[str] = (),
 ) -> CauseRanking:
     """Rank the causes of a treatment from its trials' evidence; candidates have no commands yet."""
     # A rule's file lists its workloads by name, so that a cause needs no property of a workload.
@@ -63,7 +63,10 @@ def rank_causes(
         for name, rule in rules.items()
         if rule.has_patterns
         and workload in rule.workloads
-        and (not rule.applies_if_any_factor_set or set(rule.applies_if_any_factor_set) & set(set_factors))
+        and (
+            not rule.applies_if_any_factor_set
+            or set(rule.applies_if_any_factor_set) & set(factors_set_by_study)
+        )
     }
     trial_scores = {name: score_cause_in_trials_with_data(rule, trials) for name, rule in applicable.items()}
     scored = {name: scores for name, scores in trial_scores.items() if 2 * len(scores) > len(trials)}
@@ -73,7 +76,9 @@ def rank_causes(
     scores = _reduce_explained_scores({name: median(each) for name, each in scored.items()}, applicable)
     ranked = sorted(scores, key=lambda name: -scores[name])
     names = [name for name in ranked if scores[name] >= min_candidate_score()][:_MAX_CANDIDATES]
-    words = _confidence_words(names, ranked, scores, scored, trials, applicable, workload, set_factors)
+    words = _confidence_words(
+        names, ranked, scores, scored, trials, applicable, workload, factors_set_by_study
+    )
     named = sorted(
         zip(names, words, strict=True),
         key=lambda each: _candidate_sort_key(each[0], each[1], applicable, workload),
@@ -98,13 +103,13 @@ def _confidence_words(
     trials: Sequence[TrialEvidence],
     rules: Mapping[str, CauseRule],
     workload: str,
-    set_factors: Collection[str],
+    factors_set_by_study: Collection[str],
 ) -> list[str]:
     """Return the confidence in each named cause: its score, less one step for each open alternative.
 
     A cause below two rivals is demoted by neither, and must not get more confidence than they have.
     """
-    has_anomaly = bool(find_abnormal_medians(trials, set_factors))
+    has_anomaly = bool(find_abnormal_medians(trials, factors_set_by_study))
     words: list[str] = []
     lowest = lowest_of_faults = confidence_word(1.0)
     for name in names:
@@ -258,7 +263,7 @@ def _evidence_item(condition: EvidenceCondition, trials: Sequence[TrialEvidence]
         high=max(values),
         threshold=condition.value_of_degree_0,
         role=role,
-        supports_when_low=condition.value_of_degree_1 < condition.value_of_degree_0,
+        applies_below_threshold=condition.value_of_degree_1 < condition.value_of_degree_0,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
-from typing import Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 READ_CHUNK_BYTES = 2**18
 MAX_UNSPLIT_LINE_BYTES = 2**24
@@ -21,15 +21,25 @@ _CONTROL_CHARACTER_PATTERN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\
 _CONTROL_BYTES = bytes(byte for byte in range(128) if _CONTROL_CHARACTER_PATTERN.fullmatch(chr(byte)))
 _NON_ASCII_RUN_PATTERN = re.compile(rb"[\x80-\xff]+")
 
-EIGHT_BIT, UTF_16_LE, UTF_16_BE = "8 bit", "utf-16-le", "utf-16-be"
-_ENCODING_BY_BYTE_ORDER_MARK = {b"\xff\xfe": UTF_16_LE, b"\xfe\xff": UTF_16_BE}
-_LINE_END_PATTERN_BY_ENCODING = {
+Encoding = Literal["8 bit", "utf-16-le", "utf-16-be"]
+EIGHT_BIT: Final = "8 bit"
+UTF_16_LE: Final = "utf-16-le"
+UTF_16_BE: Final = "utf-16-be"
+_ENCODING_BY_BYTE_ORDER_MARK: dict[bytes, Encoding] = {b"\xff\xfe": UTF_16_LE, b"\xfe\xff": UTF_16_BE}
+_LINE_END_PATTERN_BY_ENCODING: dict[Encoding, re.Pattern[bytes]] = {
     EIGHT_BIT: re.compile(rb"\r\n|\r|\n"),
     UTF_16_LE: re.compile(rb"\r\x00\n\x00|\r\x00|\n\x00"),
     UTF_16_BE: re.compile(rb"\x00\r\x00\n|\x00\r|\x00\n"),
 }
 _ENCODING_PROBE_BYTES = 256
 """Bytes at the start of a line that decide its encoding."""
+
+
+class _LineEnd(NamedTuple):
+    """Where a line ends, and where the next one starts: positions in the data, in bytes."""
+
+    line_end: int
+    next_line_start: int
 
 
 class ByteStream(Protocol):
@@ -41,7 +51,8 @@ class ByteStream(Protocol):
 
 def decode_lines(stream: ByteStream) -> Iterator[str]:
     """Yield the lines of a log without their newlines. Raises what reading the stream raises."""
-    rest, encoding = b"", EIGHT_BIT
+    rest = b""
+    encoding: Encoding = EIGHT_BIT
     pieces, piece_bytes, enough_bytes = [rest], 0, 0
     while chunk := stream.read(READ_CHUNK_BYTES):
         pieces.append(chunk)
@@ -85,8 +96,8 @@ def _decode_8_bit_lines(data: bytes) -> Iterator[str]:
 
 
 def _decode_mixed_lines(
-    data: bytes, encoding: str, *, is_last: bool
-) -> Generator[str, None, tuple[bytes, str]]:
+    data: bytes, encoding: Encoding, *, is_last: bool
+) -> Generator[str, None, tuple[bytes, Encoding]]:
     """Yield lines, each in the encoding that its own bytes suggest.
 
     Returns:
@@ -103,22 +114,22 @@ def _decode_mixed_lines(
         end = _find_line_end(data, start, encoding, is_last=is_last)
         if end is None:
             break
-        yield _remove_control_characters(_decode_line(data[start : end[0]], encoding))
-        start = end[1]
+        yield _remove_control_characters(_decode_line(data[start : end.line_end], encoding))
+        start = end.next_line_start
     return data[start:], encoding
 
 
-def _find_line_end(data: bytes, start: int, encoding: str, *, is_last: bool) -> tuple[int, int] | None:
-    """Return where a line ends and where the next one starts; None if the data does not reach that far."""
+def _find_line_end(data: bytes, start: int, encoding: Encoding, *, is_last: bool) -> _LineEnd | None:
+    """Return the end of the line that starts at `start`; None if the data does not reach that far."""
     for ending in _LINE_END_PATTERN_BY_ENCODING[encoding].finditer(data, start):
         if encoding != EIGHT_BIT and (ending.start() - start) % 2:
             continue
         may_continue = ending.end() == len(data) and b"\n" not in ending[0]
-        return None if may_continue and not is_last else ending.span()
-    return (len(data), len(data)) if is_last else None
+        return None if may_continue and not is_last else _LineEnd(*ending.span())
+    return _LineEnd(len(data), len(data)) if is_last else None
 
 
-def _guess_encoding_by_nul_positions(line_start: bytes, previous_encoding: str) -> str:
+def _guess_encoding_by_nul_positions(line_start: bytes, previous_encoding: Encoding) -> Encoding:
     """Return the encoding of the line that starts with these bytes, by the positions of the NUL bytes."""
     end = re.search(rb"[\r\n]", line_start)
     if end:
@@ -126,11 +137,12 @@ def _guess_encoding_by_nul_positions(line_start: bytes, previous_encoding: str) 
     even, odd = line_start[0::2].count(0), line_start[1::2].count(0)
     if bool(even) == bool(odd):
         return EIGHT_BIT  # No NUL at all, or stray ones in a damaged log.
-    encoding, nul_count = (UTF_16_LE, odd) if odd else (UTF_16_BE, even)
+    encoding: Encoding = UTF_16_LE if odd else UTF_16_BE
+    nul_count = odd or even
     return encoding if encoding == previous_encoding or nul_count * 4 >= len(line_start) else EIGHT_BIT
 
 
-def _decode_line(line: bytes, encoding: str) -> str:
+def _decode_line(line: bytes, encoding: Encoding) -> str:
     if encoding != EIGHT_BIT:
         return line.decode(encoding, errors="replace")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import StartsRun
@@ -113,11 +113,16 @@ class JsonBuffer:
         return text
 
 
-def take_json_document_and_rest(lines: LogLines, starts_run: StartsRun) -> tuple[JsonBuffer, str | None]:
-    """Take the lines of the document that starts with the next line, up to its end or to the next run.
+class TakenDocument(NamedTuple):
+    """A document that was taken from a log."""
 
-    Returns:
-        The document, and what follows its end on its last line; None if its end is missing.
+    buffer: JsonBuffer
+    rest_of_last_line: str | None
+    """What follows the document's end on its last line; None if the end is missing."""
+
+
+def take_json_document_and_rest(lines: LogLines, starts_run: StartsRun) -> TakenDocument:
+    """Take the lines of the document that starts with the next line, up to its end or to the next run.
 
     Raises:
         ValueError: The document is too large.
@@ -135,7 +140,7 @@ def take_json_document_and_rest(lines: LogLines, starts_run: StartsRun) -> tuple
             rest = buffer.add_line_and_return_rest(lines.take_line())
         if buffer.is_too_large:
             raise ValueError("the document is too large")
-    return buffer, rest
+    return TakenDocument(buffer, rest)
 
 
 def parse_json(text: str) -> Any:

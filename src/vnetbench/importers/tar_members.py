@@ -29,8 +29,8 @@ _MAX_LENGTH_DIGITS = 10
 
 
 @dataclass
-class TarMember:
-    """A file in a tar. Read it before the next one is requested."""
+class TarFileMember:
+    """A member that is a file. Read it before the next one is requested."""
 
     name: str
     unread_bytes: int
@@ -55,7 +55,7 @@ class _PendingHeaders:
     is_sparse: bool = False
 
 
-def iterate_tar_members(archive: ByteStream) -> Iterator[TarMember | None]:
+def iterate_tar_members(archive: ByteStream) -> Iterator[TarFileMember | None]:
     """Yield the files of a tar; None for a member that is no file, such as a folder or a link.
 
     Raises:
@@ -82,7 +82,7 @@ def iterate_tar_members(archive: ByteStream) -> Iterator[TarMember | None]:
             size = 0
         size = size if pending.size is None or header.type in _TYPES_WITHOUT_DATA else pending.size
         is_sparse = pending.is_sparse or header.type == tarfile.GNUTYPE_SPARSE
-        member = TarMember(pending.name or header.name, size, is_sparse, archive)
+        member = TarFileMember(pending.name or header.name, size, is_sparse, archive)
         pending = _PendingHeaders()
         yield member if header.type in _FILE_TYPES or is_sparse else None
         _skip(archive, member.unread_bytes + _round_up_to_block(size) - size)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+Side = Literal["a", "b"]
+"""The side of a pair that an endpoint is on."""
+SIDES: tuple[Side, Side] = ("a", "b")
+NO_SIDE: Literal[""] = ""
+"""Of an element between the two sides of a pair, such as a router."""
+SideOrEmpty = Side | Literal[""]
 
 
 @dataclass(frozen=True)
@@ -14,7 +21,8 @@ class Endpoint:
     """Whether the endpoint has its own kernel instead of the bench's."""
 
     name: str
-    side: str
+    side: SideOrEmpty
+    """Empty for an element between the sides."""
     pair: int
     interface: str
     address: str

@@ -16,7 +16,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.lab import control_groups, netlink
 from vnetbench.lab.netns.topology import namespace_name
-from vnetbench.process import is_process_alive, read_own_process_identity, run_folder
+from vnetbench.process import ProcessIdentity, is_process_alive, read_own_process_identity, run_folder
 
 REGISTRY_FOLDER = Path("/run/vnetbench")
 NAMESPACE_PREFIX = "vnb."
@@ -32,7 +32,7 @@ class RegisteredTestbed:
     name: str
     purpose: str
     """Why it was created, as a phrase for people."""
-    owner: str
+    owner: ProcessIdentity
     """Identity of the process that uses the testbed; empty if it stays until `lab down`."""
     description: dict[str, object]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.study.model import Level, TestbedSpec
 
 
@@ -110,5 +110,5 @@ def query_mac_address(agent: AgentClient, interface: str) -> str:
 
 def endpoint_pairs(testbed: Testbed) -> list[tuple[Endpoint, Endpoint]]:
     """Return the two endpoints of each pair, side a first."""
-    sides = {side: [e for e in testbed.endpoints if e.side == side] for side in "ab"}
+    sides = {side: [e for e in testbed.endpoints if e.side == side] for side in SIDES}
     return list(zip(sides["a"], sides["b"], strict=True))

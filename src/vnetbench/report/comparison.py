@@ -132,7 +132,7 @@ def compare_campaigns(
             for match in matches
             if match.before.metrics
             and not match.after.metrics
-            and match.after.state in STATES_WITHOUT_MEASUREMENT
+            and match.after.stop_reason in STATES_WITHOUT_MEASUREMENT
         ),
         unmatched_published_count=len(unmatched_published),
     )
@@ -201,6 +201,6 @@ def _find_unmeasured_in_either(
 ) -> Iterator[UnmeasuredTreatment]:
     for match in matches:
         pair = (("before", match.before), ("after", match.after))
-        unmeasured = [f"{name}: {each.state}" for name, each in pair if not each.metrics]
+        unmeasured = [f"{name}: {each.stop_reason}" for name, each in pair if not each.metrics]
         if unmeasured:
             yield UnmeasuredTreatment(match.levels, ", ".join(unmeasured))

@@ -242,7 +242,7 @@ def _live_row(
     return LiveTreatmentRow(
         factors=levels,
         trial_count=treatment.trial_count,
-        state=RUNNING if treatment.state == OPEN_STATE else treatment.state,
+        stop_reason=RUNNING if treatment.state == OPEN_STATE else treatment.state,
         metrics={choose_deciding_metric(progress.study): treatment.estimate} if treatment.estimate else {},
         is_running=progress.running_treatment == treatment.treatment.index,
         last_trial_number=treatment.last_campaign_trial_number,

@@ -104,13 +104,15 @@ def read_cached_values(path: Path, code_id: str, name_pattern: str = "*") -> Cac
     return CachedValues({})
 
 
-def store_cached_values(path: Path, code_id: str, counter: int, values: Iterable[tuple[str, object]]) -> bool:
+def store_cached_values(
+    path: Path, code_id: str, change_counter: int, values: Iterable[tuple[str, object]]
+) -> bool:
     """Store values that were computed from the file, and drop invalid ones; return whether they are stored.
 
     `values` are names and values. An iterator can make one after the other, so that only one is in memory.
 
     Nothing is written to a read-only file, to one that a campaign writes, or to one that has changed since
-    its change counter was `counter`. Values that are too long to be read are not written either.
+    its change counter had this value. Values that are too long to be read are not written either.
     """
     key = read_or_create_key()
     new = {name: compress_json_with_length(value) for name, value in values}
@@ -123,12 +125,12 @@ def store_cached_values(path: Path, code_id: str, counter: int, values: Iterable
             db.execute("BEGIN IMMEDIATE")
             (writer,) = db.execute("SELECT writer FROM campaign").fetchone()
             (version,) = db.execute("PRAGMA user_version").fetchone()
-            is_changed = version != SCHEMA_VERSION or _change_counter(descriptor) != counter
+            is_changed = version != SCHEMA_VERSION or _change_counter(descriptor) != change_counter
             if is_changed or (writer and is_process_alive(writer)):
                 return False
             kept: _LengthAndCompressedJsonByName = {}
             with suppress(sqlite3.OperationalError):  # no table, or one of another form
-                kept = _select_valid(db, key, code_id, counter, "*")
+                kept = _select_valid(db, key, code_id, change_counter, "*")
             db.execute("DROP TABLE IF EXISTS cache")
             db.execute(_CREATE_TABLE)
             db.executemany(
@@ -137,9 +139,9 @@ def store_cached_values(path: Path, code_id: str, counter: int, values: Iterable
                     (
                         name,
                         code_id,
-                        counter + 1,
+                        change_counter + 1,
                         *value,
-                        compute_authentication_code(key, name, code_id, counter + 1, *value),
+                        compute_authentication_code(key, name, code_id, change_counter + 1, *value),
                     )
                     for name, value in (kept | new).items()
                 ],
@@ -160,18 +162,19 @@ def _open_db_and_file_descriptor(path: Path, mode: str) -> Iterator[tuple[sqlite
 
 
 def _select_valid(
-    db: sqlite3.Connection, key: bytes, code_id: str, counter: int | None, name_pattern: str
+    db: sqlite3.Connection, key: bytes, code_id: str, change_counter: int | None, name_pattern: str
 ) -> _LengthAndCompressedJsonByName:
     rows = db.execute(
         "SELECT name, json_bytes, data, seal FROM cache"
         " WHERE method = ? AND change_counter = ? AND name GLOB ?",
-        (code_id, counter, name_pattern),
+        (code_id, change_counter, name_pattern),
     ).fetchall()
     return {
         name: (length, data)
         for name, length, data, stored_seal in rows
         if isinstance(stored_seal, bytes)
         and hmac.compare_digest(
-            stored_seal, compute_authentication_code(key, name, code_id, int(counter or 0), length, data)
+            stored_seal,
+            compute_authentication_code(key, name, code_id, int(change_counter or 0), length, data),
         )
     }

@@ -138,7 +138,7 @@ class StepRecord:
     burst_frames: int | None
     """Number of frames of a burst; None for a load of `duration_s`."""
     duration_s: float
-    started_s: float
+    since_campaign_start_s: float
     """Running time of the campaign at the start of the step."""
     elapsed_s: float
     """Duration of the step including its set-up."""

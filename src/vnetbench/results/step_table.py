@@ -17,8 +17,9 @@ def insert_step_and_delete_later_ones(
     db.execute(
         "INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            *key, session, step.purpose, step.load_fps, step.burst_frames, step.duration_s, step.started_s,
-            step.elapsed_s, step.sent, step.received, json.dumps(step.details, separators=(",", ":")),
+            *key, session, step.purpose, step.load_fps, step.burst_frames, step.duration_s,
+            step.since_campaign_start_s, step.elapsed_s,
+            step.sent, step.received, json.dumps(step.details, separators=(",", ":")),
         ),
     )  # fmt: skip
 

@@ -111,7 +111,13 @@ def check_trial(record: TrialRecord, treatment_ids: Collection[int]) -> TrialRec
 def check_step(step: StepRecord) -> StepRecord:
     """Return the record; raises ValueError or TypeError if one of its values is invalid."""
     _check_numbers(
-        "step", step.number, step.duration_s, step.started_s, step.elapsed_s, step.sent, step.received
+        "step",
+        step.number,
+        step.duration_s,
+        step.since_campaign_start_s,
+        step.elapsed_s,
+        step.sent,
+        step.received,
     )
     _check_numbers("step", step.load_fps or 0, step.burst_frames or 0)
     check_json_is_storable(step.details, "details of a step")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,10 +52,17 @@ def search(
                 report_estimate(
                     SearchEstimate(bayesian_search.goal_results(), bayesian_search.expected_remaining_s())
                 )
-            bayesian_search.add_step(log.measure(*planned))
+            bayesian_search.add_step(log.measure(planned.load_fps, planned.duration_s))
     except OutOfTimeError:
         pass
     return SearchResult(bayesian_search.final_goal_results(), tuple(log.steps))
+
+
+class PlannedStep(NamedTuple):
+    """The load and the duration of a step that is to be measured."""
+
+    load_fps: float
+    duration_s: float
 
 
 class BayesianSearch:
@@ -76,20 +84,20 @@ class BayesianSearch:
         self._monotonicity_check = MonotonicityCheck(parameters)
         self._missed_load_below_kept_fps_by_goal: dict[float, float] = {}
 
-    def plan_step(self) -> tuple[float, float] | None:
-        """Return load and duration of the next step; None if the search is complete."""
+    def plan_step(self) -> PlannedStep | None:
+        """Return the next step; None if the search is complete."""
         parameters, check = self._parameters, self._monotonicity_check
         if not self.steps:
             # The forwarding rate of an overloaded device is the best first guess and needs one short step.
-            return parameters.max_load_fps, self._durations_s[0]
+            return PlannedStep(parameters.max_load_fps, self._durations_s[0])
         if check.unconfirmed_load is not None:
-            return check.unconfirmed_load.load_fps, check.unconfirmed_load.next_duration_s
+            return PlannedStep(check.unconfirmed_load.load_fps, check.unconfirmed_load.next_duration_s)
         if (load_fps := self._next_load_of_monotonicity_check_fps()) is not None:
-            return self._round_and_limit_load(load_fps), self._durations_s[0]
+            return PlannedStep(self._round_and_limit_load(load_fps), self._durations_s[0])
         if waiting := self.open_estimators():
             beside_s = step_overhead_s(self.steps, parameters.settle_s)
             load_fps, duration_s = _most_informative_step(waiting, parameters, beside_s, self._random)
-            return self._round_and_limit_load(load_fps), duration_s
+            return PlannedStep(self._round_and_limit_load(load_fps), duration_s)
         return None
 
     def add_step(self, step: SearchStep) -> None:
@@ -142,7 +150,7 @@ class BayesianSearch:
             [
                 replace(
                     _build_goal_result(each, self._parameters),
-                    lossy_load_fps=self._missed_load_below_kept_fps_by_goal.get(each.goal),
+                    missed_load_below_kept_load_fps=self._missed_load_below_kept_fps_by_goal.get(each.goal),
                 )
                 for each in self.estimators
             ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,13 @@ def step_durations_s(step_s: float) -> tuple[float, ...]:
     return (*(step_s / by for by in (100, 10) if step_s / by >= MIN_STEP_S), step_s)
 
 
+class LogLoadInterval(NamedTuple):
+    """Ends of an interval, as natural logarithms of loads in frames/s."""
+
+    low: float
+    high: float
+
+
 class GoalEstimator:
     """Estimates one goal's throughput; `throughput_posterior` is up to date after each step.
 
@@ -57,7 +65,7 @@ class GoalEstimator:
         self._max_considered_load_fps = math.inf if may_exceed_max_load else max_load_fps
         self._outcomes: list[StepOutcome] = []
         self._overloaded_steps: list[list[OverloadedStep]] = [[] for _ in step_durations_s]
-        self._interval_by_confidence: dict[float, tuple[float, float]] = {}
+        self._interval_by_confidence: dict[float, LogLoadInterval] = {}
         self.throughput_posterior: posterior.ThroughputPosterior
         self._set_grid(posterior.create_grid(self.min_log_load, self.max_log_load, may_exceed_max_load))
 
@@ -92,7 +100,7 @@ class GoalEstimator:
         """Return whether the step's load is not too high for this estimator."""
         return step.load_fps <= self._max_considered_load_fps
 
-    def log_load_interval(self, confidence: float) -> tuple[float, float]:
+    def log_load_interval(self, confidence: float) -> LogLoadInterval:
         """Return an interval of log load that contains the throughput at this confidence.
 
         It is the shortest one, unless the loss rises gradually. See `_GRADUAL_LOSS_TAIL_DIVISOR`.
@@ -109,7 +117,7 @@ class GoalEstimator:
         at_first, surely = _GRADUAL_LOSS_CHANCES
         gradual = min(1.0, max(0.0, (chance - at_first) / (surely - at_first)))
         tails = (1 - confidence) / (1 + (_GRADUAL_LOSS_TAIL_DIVISOR - 1) * gradual)
-        interval = posterior.shortest_log_load_interval(grid, probability, 1 - tails)
+        interval = LogLoadInterval(*posterior.shortest_log_load_interval(grid, probability, 1 - tails))
         self._interval_by_confidence[confidence] = interval
         return interval
 

@@ -5,13 +5,15 @@ Loads and throughputs are frames/s *per direction*. Counts are sums over all dir
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol
 
 LimitOfThroughput = Literal["device", "generator", "nothing passes", "time"]
 ThroughputChange = Literal["none", "drift", "disturbance"]
 """How a throughput changed during a search: not shown, for the rest of the search, or for a part of it."""
+_STORED_KEY_BY_FIELD = {"change_during_search": "change", "missed_load_below_kept_load_fps": "lossy_load_fps"}
+"""Keys of a `GoalResult` in results files that differ from its fields."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,21 @@ class GoalResult:
     confidence: float | None
     """Probability that the interval contains the throughput; None if the method does not provide it."""
     limited_by: LimitOfThroughput
-    change: ThroughputChange = "none"
+    change_during_search: ThroughputChange = "none"
     """If the throughput changed during the search, `low_fps` to `high_fps` is its range."""
-    lossy_load_fps: float | None = None
+    missed_load_below_kept_load_fps: float | None = None
     """A load that misses the goal although higher loads keep it; None if none was found. The throughput is
     below it, so higher loads that keep the goal do not count."""
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> GoalResult:
+        """Return a result of a results file."""
+        field_by_key = {key: field for field, key in _STORED_KEY_BY_FIELD.items()}
+        return cls(**{field_by_key.get(key, key): value for key, value in stored.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result in the form that results files store."""
+        return {_STORED_KEY_BY_FIELD.get(field, field): value for field, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def widen_if_changed(result: GoalResult, steps: Sequence[SearchStep], confidence
         result,
         low_fps=min(result.low_fps, found.low_fps),
         high_fps=max(result.high_fps, found.high_fps),
-        change=found.change,
+        change_during_search=found.change,
     )
 
 

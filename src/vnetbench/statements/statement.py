@@ -24,12 +24,12 @@ class Statement:
     subject: str
     condition: str
     statement: str
-    value: str
+    reported_value: str
     """The reported value, measured on the report's machine; empty without one."""
     unit: str
     run: str
     """Arguments of the `vnetbench run` that checks the statement; empty if no study can."""
-    limitation: str
+    uncheckable_part: str
     """What that run cannot check; empty if it checks everything."""
 
 
@@ -101,7 +101,10 @@ def load_statements() -> tuple[Statement, ...]:
     """Return all statements in the package, in order of publication."""
     runs = tomllib.loads(find_table_file("statements.toml").read_text(encoding="utf-8"))
     rows = csv.DictReader(find_table_file("statements.csv").read_text(encoding="utf-8").splitlines())
-    return tuple(
-        Statement(**row, run=runs[row["id"]].get("run", ""), limitation=runs[row["id"]].get("limitation", ""))
-        for row in rows
-    )
+    return tuple(_statement_of_row(row, runs[row["id"]]) for row in rows)
+
+
+def _statement_of_row(row: Mapping[str, str], run_and_limitation: Mapping[str, str]) -> Statement:
+    fields = {"reported_value" if column == "value" else column: text for column, text in row.items()}
+    run, limitation = (run_and_limitation.get(key, "") for key in ("run", "limitation"))
+    return Statement(**fields, run=run, uncheckable_part=limitation)

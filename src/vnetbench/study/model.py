@@ -94,7 +94,7 @@ class HostSpec:
     """Interface of the load; None: its system's routes decide."""
     address: str | None = None
     """Its own address for the load; None: the interface's, or the one that its system chooses."""
-    next_hop: str | None = None
+    next_hop_mac: str | None = None
     """Destination MAC address of frames; None: that of the other interface of the pair."""
 
     @property
@@ -118,7 +118,7 @@ class TestbedSpec:
     """Lab `qemu`: the host adapter whose virtual functions the guests use."""
     hosts: tuple[HostSpec, ...] = ()
     """Lab `hosts`: its endpoints."""
-    ports: str | None = None
+    load_destination_ports: str | None = None
     """Lab `hosts`: destination ports of the load, `first-last`; None: any."""
 
     @property

@@ -76,9 +76,9 @@ def factor_names(factors: Sequence[FactorLevels]) -> tuple[str, ...]:
     return tuple(factor.name for factor in factors)
 
 
-def stop_reason_text(state: str) -> str:
+def stop_reason_text(stop_reason: str) -> str:
     """Return why the bench stopped repeating a treatment, as a phrase."""
-    return _STOP_REASON_TEXTS.get(state, state)
+    return _STOP_REASON_TEXTS.get(stop_reason, stop_reason)
 
 
 def format_count_with_noun(count: int, noun: str) -> str:

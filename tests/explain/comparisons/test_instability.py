@@ -378,7 +378,7 @@ def test_the_effect_of_other_work_is_limited_to_the_range_of_trials() -> None:
 def test_evidence_of_the_lower_mode_supports_on_its_own_side_of_the_threshold() -> None:
     (finding,) = findings_of_cause(instability_findings(two_modes(np.random.default_rng(3))), "two_modes")
     first = finding.candidates[0].evidence[0]
-    assert first.threshold is not None and first.value > first.threshold and not first.supports_when_low
+    assert first.threshold is not None and first.value > first.threshold and not first.applies_below_threshold
     assert finding.chart is not None
     assert finding.chart.x_label == "sending and receiving thread on one CPU (% of samples)"
 

@@ -16,8 +16,8 @@ from tests.campaign.simulated_instrument import SimulatedInstrument
 from tests.explain.campaigns import SENDER_SATURATED, SimulatedTreatment, campaign
 from tests.report.explanations import QUOTA, RECEIVER
 from vnetbench.campaign import progress
-from vnetbench.campaign.interrupts import SignalHandler
 from vnetbench.campaign.run import CampaignSession
+from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.estimate.experiments import INTERVENTION_FACTS_SUBJECT, estimate_experiments
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.interventions.planner import BASE_TREATMENT_INDEX, InterventionSeries
@@ -149,7 +149,7 @@ def run_series(path: Path, planned: SeriesPlan, interrupt_at: int | None = None,
             planned.plan,
         )
         file.add_facts(INTERVENTION_FACTS_SUBJECT, series.to_facts())
-    with pytest.MonkeyPatch.context() as patch, SignalHandler() as interrupts:
+    with pytest.MonkeyPatch.context() as patch, SignalHandler() as signal_handler:
         patch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
         session = CampaignSession(
             file,
@@ -162,7 +162,7 @@ def run_series(path: Path, planned: SeriesPlan, interrupt_at: int | None = None,
         )
         # The simulated clock starts at 0 in each session, and the session's own start must do so too.
         session.progress.session_start_monotonic_s = 0.0
-        status = session.run(interrupts)
+        status = session.run(signal_handler)
     file.close(status)
     return status
 
@@ -175,7 +175,7 @@ def test_a_session_runs_only_what_the_series_chooses_and_names_the_resource(tmp_
     assert by_resource["streams"].ratio.value == pytest.approx(2, rel=0.05)
     assert by_resource["streams"].resource_ratio == 2.0
     assert all(each.trial_count <= 11 for each in summary.treatments[1:])
-    assert {each.state for each in summary.treatments} <= {"trial limit", "not needed"}
+    assert {each.stop_reason for each in summary.treatments} <= {"trial limit", "not needed"}
 
 
 def test_a_session_ends_at_its_time_limit(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_session_ends_at_its_time_limit(tmp_path: Path) -> None:
     assert run_series(tmp_path / "s.vnb", planned, trial_s=5.0) == "finished"
     summary = fixtures.read_summary(tmp_path / "s.vnb")
     assert sum(each.trial_count for each in summary.treatments) <= MAX_SERIES_DURATION_S / 5
-    assert {each.state for each in summary.treatments} == {"time limit"}
+    assert {each.stop_reason for each in summary.treatments} == {"time limit"}
 
 
 def test_a_resumed_series_runs_the_same_trials_as_an_uninterrupted_one(tmp_path: Path) -> None:

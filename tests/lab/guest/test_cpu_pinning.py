@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from vnetbench.errors import BenchError
+from vnetbench.lab.endpoint import SideOrEmpty
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.guest.cpu_pinning import (
     GuestThreads,
@@ -21,7 +22,7 @@ ONLINE = frozenset(range(4))
 
 
 def guest(name: str, vcpus: int = 1) -> GuestThreads:
-    return GuestThreads(name, name[0], tuple(range(vcpus)), 100, (), ())
+    return GuestThreads(name, "b" if name.startswith("b") else "a", tuple(range(vcpus)), 100, (), ())
 
 
 def cpus(level: str, *guests: GuestThreads) -> dict[str, list[int]]:
@@ -60,7 +61,7 @@ def test_the_emulator_shares_the_cpus_of_its_vcpus_or_avoids_them() -> None:
 
 
 def test_impossible_pinning_is_refused_before_any_guest_starts() -> None:
-    both = [("a1", "a"), ("b1", "b")]
+    both: list[tuple[str, SideOrEmpty]] = [("a1", "a"), ("b1", "b")]
     check_pinning("0-1/2-3", "own", both, 2, ONLINE)
     with pytest.raises(BenchError, match="names CPU 4-5"):
         check_pinning("0-1/4-5", "own", both, 2, ONLINE)

@@ -38,7 +38,7 @@ def path_labels(shape: GuestShape, pair: int = 1) -> list[str]:
 
 
 def test_both_endpoints_are_guests_joined_by_a_bridge() -> None:
-    topology = make_topology("t-two", GuestShape(guests=2))
+    topology = make_topology("t-two", GuestShape(pairs=2))
     assert (
         [e.name for e in topology.endpoints] == ["a1", "b1", "a2", "b2"] == [g.name for g in topology.guests]
     )
@@ -67,7 +67,7 @@ def test_the_second_endpoint_is_on_the_host() -> None:
 
 @pytest.mark.parametrize("role", ["router", "bridge"])
 def test_a_forwarding_guest_has_two_switches_of_its_own(role: str) -> None:
-    topology = make_topology("t-between", GuestShape(role=role, guests=2))
+    topology = make_topology("t-between", GuestShape(role=role, pairs=2))
     assert [type(e) for e in topology.endpoints] == [Vm] * 4
     assert [len(g.nics) for g in topology.guests] == [2, 2]
     assert len(topology.vswitches) == 4
@@ -114,7 +114,8 @@ def test_rings_and_queues_are_hardware_of_virtio_adapters_only() -> None:
 
 def test_a_shape_is_named_by_its_fields_that_are_not_default() -> None:
     assert str(GuestShape("vmxnet3")) == "vmxnet3"
-    assert str(GuestShape("e1000", vcpus=2, guests=3, uplink=True)) == "e1000 vcpus=2 guests=3 uplink"
+    assert str(GuestShape("e1000", vcpus=2, pairs=3, uplink=True)) == "e1000 vcpus=2 guests=3 uplink"
+    assert str(GuestShape(host_endpoint_device_type="taps")) == "virtio-net host_endpoints=taps"
 
 
 def test_the_command_line_has_the_adapter_with_its_queues_and_rings(tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ def test_too_many_guests_for_the_memory_are_refused_with_the_maximum() -> None:
     assert re.search(r"at most guests = \d+ \(each is a pair\)", str(refused.value.fix))
 
 
-@pytest.mark.parametrize(("name", "shape"), [("Bad Name", GuestShape()), ("t-none", GuestShape(guests=0))])
+@pytest.mark.parametrize(("name", "shape"), [("Bad Name", GuestShape()), ("t-none", GuestShape(pairs=0))])
 def test_an_impossible_testbed_is_refused(name: str, shape: GuestShape) -> None:
     with pytest.raises(BenchError):
         make_topology(name, shape)

@@ -134,7 +134,7 @@ softirq 17777 0 33
         let mut now = earlier.clone();
         now.cpu[0].idle_s -= 0.01;
         now.cpu[0].user_s += 0.05;
-        let since = CpuWork::since(&now.cpu, &earlier.cpu);
+        let since = CpuWork::changes_between(&earlier.cpu, &now.cpu);
         assert_eq!((since[0].idle_s, since[0].user_s), (0.0, 0.05));
     }
 
@@ -146,7 +146,7 @@ softirq 17777 0 33
         now.cpu[0].softirq_s += 0.25;
         now.cpu[0].iowait_s += 0.5;
         earlier.cpu.remove(1);
-        assert_eq!(CpuWork::total_busy_s_since(&now.cpu, &earlier.cpu), 0.25);
+        assert_eq!(CpuWork::total_busy_s_between(&earlier.cpu, &now.cpu), 0.25);
     }
 
     #[test]

@@ -62,11 +62,12 @@ impl CpuReceivedPackets {
 }
 
 impl CpuWork {
-    /// Returns the work of each CPU since `earlier`, without CPUs that came online in between.
-    pub fn since(now: &[Self], earlier: &[Self]) -> Vec<Self> {
+    /// Returns the work of each CPU between two readings, without CPUs that came online in between.
+    pub fn changes_between(earlier: &[Self], later: &[Self]) -> Vec<Self> {
         // Idle and iowait can decrease a little (proc(5)). Rounding removes binary fractions.
         let diff = |a: f64, b: f64| ((a - b).max(0.0) * 1e4).round() / 1e4;
-        now.iter()
+        later
+            .iter()
             .filter_map(|now| {
                 let before = earlier.iter().find(|before| before.cpu == now.cpu)?;
                 Some(Self {
@@ -85,9 +86,12 @@ impl CpuWork {
             .collect()
     }
 
-    /// Returns the busy time of all CPUs together since `earlier`.
-    pub fn total_busy_s_since(now: &[Self], earlier: &[Self]) -> f64 {
-        Self::since(now, earlier).iter().map(Self::busy_s).sum()
+    /// Returns the busy time of all CPUs together between two readings.
+    pub fn total_busy_s_between(earlier: &[Self], later: &[Self]) -> f64 {
+        Self::changes_between(earlier, later)
+            .iter()
+            .map(Self::busy_s)
+            .sum()
     }
 
     fn busy_s(&self) -> f64 {

@@ -5,7 +5,7 @@ use std::io;
 use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
 use vnetbench_interfaces::interface;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// Counter names of the columns after the interface's name; "" for columns that are not kept.
 const PROC_NET_DEV_COUNTERS: [&str; 12] = [
@@ -35,12 +35,12 @@ impl InterfaceCounterReader {
     pub fn open(name: &str) -> Result<Self> {
         let operation = || format!("read the counters of interface {name}");
         let mut file = ProcFile::open("/proc/net/dev")
-            .ok_or_else(|| Error::system(operation(), io::Error::last_os_error()))?;
+            .ok_or_else(|| RequestError::system(operation(), io::Error::last_os_error()))?;
         let last = parse_interface_row(file.read_text(), name).ok_or_else(|| {
-            Error::system(operation(), io::Error::from_raw_os_error(libc::ENODEV))
+            RequestError::system(operation(), io::Error::from_raw_os_error(libc::ENODEV))
         })?;
-        let device =
-            interface::Interface::open(name).map_err(|error| Error::system(operation(), error))?;
+        let device = interface::Interface::open(name)
+            .map_err(|error| RequestError::system(operation(), error))?;
         Ok(Self {
             was_running: device.is_running().unwrap_or(false),
             device,

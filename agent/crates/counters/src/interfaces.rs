@@ -12,7 +12,7 @@ use crate::namespace::run_in_namespace;
 use crate::proc_file::ProcFile;
 use crate::qdisc::{QdiscCounters, RootQdiscReader};
 use vnetbench_interfaces::netlink::NetlinkSocket;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 pub struct ObservedInterfaces {
     file: ProcFile,
@@ -54,15 +54,15 @@ impl ObservedInterfaces {
         let (file, mut socket) =
             open_net_dev_and_netlink(namespace.as_deref()).map_err(|error| {
                 let location = namespace.as_deref().unwrap_or("this network namespace");
-                Error::system(format!("read the counters of {location}"), error)
+                RequestError::system(format!("read the counters of {location}"), error)
             })?;
         let mut file = ProcFile::from_file(file);
         let text = file.read_text();
         let first = |name: String| {
             let absent = io::Error::from_raw_os_error(libc::ENODEV);
             let operation = || format!("read the counters of {name}");
-            let last =
-                parse_traffic(text, &name).ok_or_else(|| Error::system(operation(), absent))?;
+            let last = parse_traffic(text, &name)
+                .ok_or_else(|| RequestError::system(operation(), absent))?;
             let qdisc = RootQdiscReader::open(&mut socket, &name);
             let index = name_to_index(&socket, &name).ok();
             Ok(ObservedInterface { index, qdisc, last })

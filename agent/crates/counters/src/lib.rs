@@ -18,7 +18,8 @@
 //! - [`observer`]: what an observer reads in addition to the system.
 //!
 //! `reading` has the types that the sources fill, `sources` opens the sources, `namespace` enters another network
-//! namespace, and `unwrapped_counter` extends 32-bit counters of the kernel.
+//! namespace, and `unwrapped_counter` extends 32-bit counters of the kernel. `nf_tables`
+//! has the numbers of nf_tables that libc lacks.
 //!
 //! # What does not belong here
 //!
@@ -38,6 +39,7 @@ pub mod load_thread;
 pub mod mptcp_info;
 mod namespace;
 mod netfilter;
+mod nf_tables;
 pub mod observer;
 mod packet_taps;
 mod path_interfaces;

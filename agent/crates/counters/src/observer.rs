@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::interfaces::{InterfaceTraffic, ObservedInterfaces};
 use crate::kvm_exits::{ExitCounts, KvmExits};
 use crate::thread_cpu::{self, ObservedThread, ThreadReading};
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// Maximum number of threads, of interfaces, and of processes with virtual machines.
 const MAX_OBSERVED_PER_KIND: usize = 1024;
@@ -62,7 +62,7 @@ impl ObserverRequest {
             .iter()
             .find(|(_, count)| *count > Some(MAX_OBSERVED_PER_KIND))
         {
-            Some((name, _)) => Err(Error::BadParameter(format!(
+            Some((name, _)) => Err(RequestError::BadParameter(format!(
                 "{name} must have at most {MAX_OBSERVED_PER_KIND} entries"
             ))),
             None => Ok(()),
@@ -77,7 +77,7 @@ impl ObserverRequest {
     }
 
     /// Returns the file of the network namespace of the observed interfaces, if it is not the agent's own.
-    pub fn namespace(&self) -> Option<&str> {
+    pub fn namespace_file(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 

@@ -14,15 +14,11 @@ const LINK_HEADER_BYTES: usize = 16;
 /// The attribute IFLA_EXT_MASK with RTEXT_FILTER_SKIP_STATS.
 const SKIP_STATISTICS_ATTRIBUTE: [u8; 8] = {
     let [l, m] = 8u16.to_ne_bytes();
-    let [t, u] = 29u16.to_ne_bytes();
-    let [a, b, c, d] = 8u32.to_ne_bytes();
+    let [t, u] = libc::IFLA_EXT_MASK.to_ne_bytes();
+    let [a, b, c, d] = libc::RTEXT_FILTER_SKIP_STATS.to_ne_bytes();
     [l, m, t, u, a, b, c, d]
 };
-/// IFLA_XDP and its elements (include/uapi/linux/if_link.h).
-const IFLA_XDP: u16 = 43;
-const IFLA_INFO_KIND: u16 = 1;
-/// IFLA_LINK_NETNSID: the interface of IFLA_LINK is in another namespace.
-const LINK_NAMESPACE: u16 = 37;
+/// Elements of IFLA_XDP (include/uapi/linux/if_link.h).
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
 
@@ -150,7 +146,7 @@ impl AgentHandles {
 fn parse_link(body: &[u8]) -> Option<Link> {
     let attributes = body.get(LINK_HEADER_BYTES..)?;
     let name = parse_string(find_attribute(attributes, libc::IFLA_IFNAME)?).ok()?;
-    let xdp = find_attribute(attributes, IFLA_XDP).unwrap_or_default();
+    let xdp = find_attribute(attributes, libc::IFLA_XDP).unwrap_or_default();
     let is_attached = find_attribute(xdp, IFLA_XDP_ATTACHED).is_some_and(|mode| mode != [0]);
     let id = || {
         Some(u32::from_ne_bytes(
@@ -158,13 +154,15 @@ fn parse_link(body: &[u8]) -> Option<Link> {
         ))
     };
     let information = find_attribute(attributes, libc::IFLA_LINKINFO).unwrap_or_default();
-    let kind = find_attribute(information, IFLA_INFO_KIND).and_then(|kind| parse_string(kind).ok());
+    let kind =
+        find_attribute(information, libc::IFLA_INFO_KIND).and_then(|kind| parse_string(kind).ok());
     let index = |attribute| {
         Some(u32::from_ne_bytes(
             *find_attribute(attributes, attribute)?.first_chunk()?,
         ))
     };
-    let is_elsewhere = find_attribute(attributes, LINK_NAMESPACE).is_some();
+    // The interface of IFLA_LINK is then in another namespace.
+    let is_elsewhere = find_attribute(attributes, libc::IFLA_LINK_NETNSID).is_some();
     let counters = find_attribute(attributes, libc::IFLA_STATS64).unwrap_or_default();
     let count = |offset: usize| Some(u64::from_ne_bytes(*counters.get(offset..)?.first_chunk()?));
     Some(Link {

@@ -16,7 +16,7 @@ use crate::rule_passes::PacketCounts;
 use crate::traffic_control::{self, EntryKey, TrafficControlEntry, format_handle};
 use crate::traffic_filters::{Filters, read_filters};
 use vnetbench_interfaces::netlink::NetlinkSocket;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// Maximum number of qdiscs and classes in a result.
 const MAX_QDISCS: usize = 64;
@@ -97,7 +97,7 @@ impl PathStateReader {
     pub fn open(namespace: Option<&str>) -> Result<Self> {
         if let Some(path) = namespace {
             let operation = || format!("read the counters of {path}");
-            File::open(path).map_err(|error| Error::system(operation(), error))?;
+            File::open(path).map_err(|error| RequestError::system(operation(), error))?;
         }
         Ok(Self {
             namespace_file: namespace.map(str::to_owned),

@@ -201,7 +201,7 @@ impl CounterSource for SystemCycles {
     fn read(&mut self, into: &mut Reading) {
         if self.cpus.is_empty() {
             let before = self.last_times.replace(into.cpu.clone());
-            let spent_s = before.map(|before| CpuWork::total_busy_s_since(&into.cpu, &before));
+            let spent_s = before.map(|before| CpuWork::total_busy_s_between(&before, &into.cpu));
             self.estimate.add_estimated_cycles(spent_s, into);
             return;
         }

@@ -100,7 +100,7 @@ impl BusyProcessScanner {
             .cpu_nanos_by_process
             .iter()
             .filter(|(pid, _)| !self.testbed_processes.contains(pid))
-            .map(|(pid, nanos)| (cpu_nanos_since(*nanos, *pid, earlier), *pid))
+            .map(|(pid, nanos)| (cpu_nanos_since(earlier, *pid, *nanos), *pid))
             .filter(|(nanos, _)| *nanos >= MIN_CPU_NANOS)
             .collect();
         used.sort_unstable_by(|a, b| b.cmp(a));
@@ -132,7 +132,7 @@ impl ProcessesReading {
 }
 
 /// Returns the CPU time of a process since an earlier reading. A process without an earlier time is new.
-fn cpu_nanos_since(cpu_nanos_now: u64, pid: ProcessId, earlier: &ProcessesReading) -> u64 {
+fn cpu_nanos_since(earlier: &ProcessesReading, pid: ProcessId, cpu_nanos_now: u64) -> u64 {
     match earlier.cpu_nanos_by_process.get(&pid) {
         Some(before) if *before <= cpu_nanos_now => cpu_nanos_now - before,
         _ => cpu_nanos_now,
@@ -153,7 +153,7 @@ fn describe_process(
     // The process id may have belonged to another process at the earlier reading.
     let nanos = match stat.started > earlier.since_boot {
         true => cpu_nanos,
-        false => cpu_nanos_since(cpu_nanos, pid, earlier),
+        false => cpu_nanos_since(earlier, pid, cpu_nanos),
     };
     Some(ProcessUse {
         name: stat.name,
@@ -234,8 +234,8 @@ mod tests {
             since_boot: Duration::ZERO,
             cpu_nanos_by_process: HashMap::from([(7, 500), (8, 500)]),
         };
-        assert_eq!(cpu_nanos_since(800, 7, &reading), 300);
-        assert_eq!(cpu_nanos_since(100, 8, &reading), 100);
-        assert_eq!(cpu_nanos_since(100, 9, &reading), 100);
+        assert_eq!(cpu_nanos_since(&reading, 7, 800), 300);
+        assert_eq!(cpu_nanos_since(&reading, 8, 100), 100);
+        assert_eq!(cpu_nanos_since(&reading, 9, 100), 100);
     }
 }

@@ -1,28 +1,18 @@
 //! Rate limits of nftables: rules that drop what exceeds a rate, or accept what keeps it
 //! (include/uapi/linux/netfilter/nf_tables.h, enum nft_limit_attributes).
 
+use libc::c_int;
 use serde::Serialize;
 
+use crate::nf_tables::{
+    NFGENMSG_BYTES, NFTA_DATA_VERDICT, NFTA_EXPR_DATA, NFTA_EXPR_NAME, NFTA_IMMEDIATE_DATA,
+    NFTA_LIMIT_FLAGS, NFTA_LIMIT_RATE, NFTA_LIMIT_TYPE, NFTA_LIMIT_UNIT, NFTA_RULE_EXPRESSIONS,
+    NFTA_VERDICT_CODE,
+};
 use vnetbench_interfaces::netlink::{find_attribute, iterate_attributes};
 
-/// `struct nfgenmsg`.
-const MESSAGE_HEADER_BYTES: usize = 4;
-const NFTA_RULE_EXPRESSIONS: u16 = 4;
-const NFTA_EXPR_NAME: u16 = 1;
-const NFTA_EXPR_DATA: u16 = 2;
-const NFTA_LIMIT_RATE: u16 = 1;
-const NFTA_LIMIT_UNIT: u16 = 2;
-const NFTA_LIMIT_TYPE: u16 = 4;
-const NFTA_LIMIT_FLAGS: u16 = 5;
-/// NFT_LIMIT_F_INV: the rule matches what exceeds the rate.
-const LIMIT_FLAG_MATCHES_EXCESS: u32 = 1;
-/// NFT_LIMIT_PKT_BYTES.
-const LIMIT_TYPE_BYTES: u32 = 1;
-/// NFTA_IMMEDIATE_DATA, NFTA_DATA_VERDICT, NFTA_VERDICT_CODE.
-const IMMEDIATE_VERDICT_ATTRIBUTE_PATH: [u16; 3] = [2, 2, 1];
-/// NF_DROP and NF_ACCEPT.
-const VERDICT_DROP: u32 = 0;
-const VERDICT_ACCEPT: u32 = 1;
+const VERDICT_CODE_ATTRIBUTE_PATH: [u16; 3] =
+    [NFTA_IMMEDIATE_DATA, NFTA_DATA_VERDICT, NFTA_VERDICT_CODE];
 
 /// A rate above which a rule does not let packets pass.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -40,7 +30,7 @@ enum LimitedUnit {
 
 /// Returns the rate limit of a rule, from the message that describes the rule; `None` for a rule that limits nothing.
 pub fn parse_rule_rate_limit(message: &[u8]) -> Option<RateLimit> {
-    let attributes = message.get(MESSAGE_HEADER_BYTES..)?;
+    let attributes = message.get(NFGENMSG_BYTES..)?;
     let expressions = find_attribute(attributes, NFTA_RULE_EXPRESSIONS)?;
     let mut limit = None;
     let mut verdict = None;
@@ -53,15 +43,17 @@ pub fn parse_rule_rate_limit(message: &[u8]) -> Option<RateLimit> {
         }
     }
     let limit = limit?;
-    let flags = find_attribute(limit, NFTA_LIMIT_FLAGS).and_then(parse_u32)?;
+    let flags = find_attribute(limit, NFTA_LIMIT_FLAGS).and_then(parse_c_int)?;
     // A rule that only logs or counts at a limited rate lets all packets pass.
-    let blocking = match flags & LIMIT_FLAG_MATCHES_EXCESS {
-        0 => VERDICT_ACCEPT,
-        _ => VERDICT_DROP,
+    let matches_excess = flags & libc::NFT_LIMIT_F_INV != 0;
+    let blocking = if matches_excess {
+        libc::NF_DROP
+    } else {
+        libc::NF_ACCEPT
     };
     (verdict == Some(blocking)).then_some(())?;
-    let unit = match find_attribute(limit, NFTA_LIMIT_TYPE).and_then(parse_u32)? {
-        LIMIT_TYPE_BYTES => LimitedUnit::Bytes,
+    let unit = match find_attribute(limit, NFTA_LIMIT_TYPE).and_then(parse_c_int)? {
+        libc::NFT_LIMIT_PKT_BYTES => LimitedUnit::Bytes,
         _ => LimitedUnit::Packets,
     };
     let rate = find_attribute(limit, NFTA_LIMIT_RATE).and_then(parse_u64)?;
@@ -72,15 +64,15 @@ pub fn parse_rule_rate_limit(message: &[u8]) -> Option<RateLimit> {
     })
 }
 
-fn parse_verdict(data: &[u8]) -> Option<u32> {
-    let code = IMMEDIATE_VERDICT_ATTRIBUTE_PATH
+fn parse_verdict(data: &[u8]) -> Option<c_int> {
+    let code = VERDICT_CODE_ATTRIBUTE_PATH
         .iter()
         .try_fold(data, |nested, attribute| find_attribute(nested, *attribute))?;
-    parse_u32(code)
+    parse_c_int(code)
 }
 
-fn parse_u32(bytes: &[u8]) -> Option<u32> {
-    Some(u32::from_be_bytes(*bytes.first_chunk()?))
+fn parse_c_int(bytes: &[u8]) -> Option<c_int> {
+    Some(c_int::from_be_bytes(*bytes.first_chunk()?))
 }
 
 fn parse_u64(bytes: &[u8]) -> Option<u64> {
@@ -101,11 +93,11 @@ mod tests {
 
     fn rule(expressions: &[DefaultNla]) -> Vec<u8> {
         let attributes = bytes(&[nest(NFTA_RULE_EXPRESSIONS, expressions)]);
-        [vec![0; MESSAGE_HEADER_BYTES], attributes].concat()
+        [vec![0; NFGENMSG_BYTES], attributes].concat()
     }
 
-    fn limit(per_minute: u64, kind: u32, flags: u32) -> DefaultNla {
-        let word = |attribute, value: u32| DefaultNla::new(attribute, value.to_be_bytes().into());
+    fn limit(per_minute: u64, kind: c_int, flags: c_int) -> DefaultNla {
+        let word = |attribute, value: c_int| DefaultNla::new(attribute, value.to_be_bytes().into());
         expression(
             b"limit\0",
             &[
@@ -117,23 +109,29 @@ mod tests {
         )
     }
 
-    fn verdict(code: u32) -> DefaultNla {
-        let code = DefaultNla::new(1, code.to_be_bytes().into());
-        expression(b"immediate\0", &[nest(2, &[nest(2, &[code])])])
+    fn verdict(code: c_int) -> DefaultNla {
+        let code = DefaultNla::new(NFTA_VERDICT_CODE, code.to_be_bytes().into());
+        expression(
+            b"immediate\0",
+            &[nest(
+                NFTA_IMMEDIATE_DATA,
+                &[nest(NFTA_DATA_VERDICT, &[code])],
+            )],
+        )
     }
 
     #[test]
     fn a_rule_that_drops_the_excess_and_one_that_accepts_the_rest_limit() {
         let dropping = rule(&[
-            limit(6000, LIMIT_TYPE_BYTES, LIMIT_FLAG_MATCHES_EXCESS),
-            verdict(VERDICT_DROP),
+            limit(6000, libc::NFT_LIMIT_PKT_BYTES, libc::NFT_LIMIT_F_INV),
+            verdict(libc::NF_DROP),
         ]);
         let expected = RateLimit {
             unit: LimitedUnit::Bytes,
             per_s: 100.0,
         };
         assert_eq!(parse_rule_rate_limit(&dropping), Some(expected));
-        let accepting = rule(&[limit(30, 0, 0), verdict(VERDICT_ACCEPT)]);
+        let accepting = rule(&[limit(30, libc::NFT_LIMIT_PKTS, 0), verdict(libc::NF_ACCEPT)]);
         let expected = RateLimit {
             unit: LimitedUnit::Packets,
             per_s: 0.5,
@@ -144,13 +142,19 @@ mod tests {
     #[test]
     fn rules_that_only_log_or_accept_the_excess_limit_nothing() {
         let log = expression(b"log\0", &[]);
-        assert_eq!(parse_rule_rate_limit(&rule(&[limit(30, 0, 0), log])), None);
+        assert_eq!(
+            parse_rule_rate_limit(&rule(&[limit(30, libc::NFT_LIMIT_PKTS, 0), log])),
+            None
+        );
         let accepted = rule(&[
-            limit(30, 0, LIMIT_FLAG_MATCHES_EXCESS),
-            verdict(VERDICT_ACCEPT),
+            limit(30, libc::NFT_LIMIT_PKTS, libc::NFT_LIMIT_F_INV),
+            verdict(libc::NF_ACCEPT),
         ]);
         assert_eq!(parse_rule_rate_limit(&accepted), None);
-        assert_eq!(parse_rule_rate_limit(&rule(&[verdict(VERDICT_DROP)])), None);
+        assert_eq!(
+            parse_rule_rate_limit(&rule(&[verdict(libc::NF_DROP)])),
+            None
+        );
         assert_eq!(parse_rule_rate_limit(&[0; 3]), None);
     }
 }

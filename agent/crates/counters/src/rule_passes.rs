@@ -9,34 +9,31 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
+use libc::c_int;
 use netlink_packet_core::parse_string;
 
+use crate::nf_tables::{
+    NFGENMSG_BYTES, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE,
+    NFTA_COUNTER_PACKETS, NFTA_DATA_VERDICT, NFTA_EXPR_DATA, NFTA_EXPR_NAME, NFTA_HOOK_HOOKNUM,
+    NFTA_IMMEDIATE_DATA, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_HANDLE, NFTA_RULE_TABLE,
+    NFTA_VERDICT_CHAIN, NFTA_VERDICT_CODE,
+};
 use crate::packet_taps::Link;
 use vnetbench_interfaces::netlink::{find_attribute, iterate_attributes};
 
-/// `struct nfgenmsg`, whose first byte is the address family.
-const MESSAGE_HEADER_BYTES: usize = 4;
-/// NFTA_RULE_TABLE, NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_EXPRESSIONS.
-const RULE_ATTRIBUTES: [u16; 4] = [1, 2, 3, 4];
-/// NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_TYPE.
-const CHAIN_ATTRIBUTES: [u16; 4] = [1, 3, 4, 7];
-const NFTA_HOOK_HOOKNUM: u16 = 1;
-const NFTA_EXPR_NAME: u16 = 1;
-const NFTA_EXPR_DATA: u16 = 2;
-const NFTA_COUNTER_PACKETS: u16 = 2;
-/// NFTA_IMMEDIATE_DATA and NFTA_DATA_VERDICT, then NFTA_VERDICT_CODE and NFTA_VERDICT_CHAIN.
-const IMMEDIATE_VERDICT: [u16; 2] = [2, 2];
-const VERDICT_CODE: u16 = 1;
-const VERDICT_CHAIN: u16 = 2;
-/// NFT_JUMP and NFT_GOTO.
-const JUMP: i32 = -3;
-const GOTO: i32 = -4;
-/// NFPROTO_IPV4, NFPROTO_ARP, NFPROTO_NETDEV, NFPROTO_BRIDGE and NFPROTO_IPV6.
-const IPV4: u8 = 2;
-const ARP: u8 = 3;
-const NETDEV: u8 = 5;
-const BRIDGE: u8 = 7;
-const IPV6: u8 = 10;
+const RULE_ATTRIBUTES: [u16; 4] = [
+    NFTA_RULE_TABLE,
+    NFTA_RULE_CHAIN,
+    NFTA_RULE_HANDLE,
+    NFTA_RULE_EXPRESSIONS,
+];
+const CHAIN_ATTRIBUTES: [u16; 4] = [
+    NFTA_CHAIN_TABLE,
+    NFTA_CHAIN_NAME,
+    NFTA_CHAIN_HOOK,
+    NFTA_CHAIN_TYPE,
+];
+const IMMEDIATE_VERDICT_ATTRIBUTE_PATH: [u16; 2] = [NFTA_IMMEDIATE_DATA, NFTA_DATA_VERDICT];
 
 /// Family, table and name.
 type ChainKey = (u8, String, String);
@@ -53,7 +50,7 @@ pub struct RuleSet {
 
 #[derive(Debug, Clone, Copy)]
 struct Hook {
-    number: u32,
+    number: c_int,
     is_nat: bool,
 }
 
@@ -166,21 +163,23 @@ impl PacketCounts {
 
 impl TrialPackets {
     /// Returns the packets that pass the chains at a hook.
-    fn at_hook(&self, family: u8, hook: u32) -> f64 {
+    fn at_hook(&self, family: u8, hook: c_int) -> f64 {
+        let family = c_int::from(family);
         let share = match family {
-            IPV4 => self.ipv4_share,
-            IPV6 => 1.0 - self.ipv4_share,
-            ARP => 0.0,
+            libc::NFPROTO_IPV4 => self.ipv4_share,
+            libc::NFPROTO_IPV6 => 1.0 - self.ipv4_share,
+            libc::NFPROTO_ARP => 0.0,
             _ => 1.0,
         };
         let packets = match (family, hook) {
-            (NETDEV, 0) => self.received,
-            (NETDEV, _) => self.sent,
-            (BRIDGE, 2) => self.bridged,
-            (_, 1) => self.received - self.forwarded,
-            (_, 2) => self.forwarded,
-            (_, 3) => self.sent - self.forwarded,
-            (_, 4) => self.sent,
+            (libc::NFPROTO_NETDEV, libc::NF_NETDEV_INGRESS) => self.received,
+            (libc::NFPROTO_NETDEV, _) => self.sent,
+            // NF_BR_FORWARD has the same number.
+            (libc::NFPROTO_BRIDGE, libc::NF_INET_FORWARD) => self.bridged,
+            (_, libc::NF_INET_LOCAL_IN) => self.received - self.forwarded,
+            (_, libc::NF_INET_FORWARD) => self.forwarded,
+            (_, libc::NF_INET_LOCAL_OUT) => self.sent - self.forwarded,
+            (_, libc::NF_INET_POST_ROUTING) => self.sent,
             _ => self.received,
         };
         share * packets.max(0.0)
@@ -300,7 +299,7 @@ impl Rule {
 }
 
 fn parse_rule(message: &[u8]) -> Option<(ChainKey, Rule)> {
-    let attributes = message.get(MESSAGE_HEADER_BYTES..)?;
+    let attributes = message.get(NFGENMSG_BYTES..)?;
     let [table, chain, handle, expressions] =
         RULE_ATTRIBUTES.map(|each| find_attribute(attributes, each));
     let key = (
@@ -343,29 +342,29 @@ fn parse_rule(message: &[u8]) -> Option<(ChainKey, Rule)> {
 }
 
 fn parse_verdict(data: &[u8]) -> Option<Verdict> {
-    let verdict = IMMEDIATE_VERDICT
+    let verdict = IMMEDIATE_VERDICT_ATTRIBUTE_PATH
         .iter()
         .try_fold(data, |nested, attribute| find_attribute(nested, *attribute))?;
-    let code = find_attribute(verdict, VERDICT_CODE)?.first_chunk()?;
-    let chain = || find_attribute(verdict, VERDICT_CHAIN).and_then(|name| parse_string(name).ok());
+    let code = find_attribute(verdict, NFTA_VERDICT_CODE)?.first_chunk()?;
+    let chain =
+        || find_attribute(verdict, NFTA_VERDICT_CHAIN).and_then(|name| parse_string(name).ok());
     match i32::from_be_bytes(*code) {
-        JUMP => chain().map(Verdict::Jump),
-        GOTO => chain().map(Verdict::Goto),
-        // NFT_CONTINUE.
-        -1 => Some(Verdict::Continue),
+        libc::NFT_JUMP => chain().map(Verdict::Jump),
+        libc::NFT_GOTO => chain().map(Verdict::Goto),
+        libc::NFT_CONTINUE => Some(Verdict::Continue),
         _ => Some(Verdict::End),
     }
 }
 
 fn parse_hook(message: &[u8]) -> Option<(ChainKey, Hook)> {
-    let attributes = message.get(MESSAGE_HEADER_BYTES..)?;
+    let attributes = message.get(NFGENMSG_BYTES..)?;
     let [table, name, hook, kind] = CHAIN_ATTRIBUTES.map(|each| find_attribute(attributes, each));
     let key = (
         *message.first()?,
         parse_string(table?).ok()?,
         parse_string(name?).ok()?,
     );
-    let number = u32::from_be_bytes(*find_attribute(hook?, NFTA_HOOK_HOOKNUM)?.first_chunk()?);
+    let number = c_int::from_be_bytes(*find_attribute(hook?, NFTA_HOOK_HOOKNUM)?.first_chunk()?);
     let is_nat = kind == Some(b"nat\0");
     Some((key, Hook { number, is_nat }))
 }

@@ -5,8 +5,7 @@ use netlink_packet_core::DefaultNla;
 use super::*;
 use crate::test_attributes::{bytes, nest};
 
-const INPUT: u32 = 1;
-const FORWARD: u32 = 2;
+/// NFPROTO_INET, the first byte of a message.
 const INET: u8 = 1;
 
 fn text(attribute: u16, value: &str) -> DefaultNla {
@@ -26,14 +25,14 @@ fn counter(packets: u64) -> DefaultNla {
     expression("counter", &[packets])
 }
 
-fn verdict(code: i32, chain: &str) -> DefaultNla {
-    let code = DefaultNla::new(VERDICT_CODE, code.to_be_bytes().into());
-    let verdict = nest(2, &[code, text(VERDICT_CHAIN, chain)]);
-    expression("immediate", &[nest(2, &[verdict])])
+fn verdict(code: c_int, chain: &str) -> DefaultNla {
+    let code = DefaultNla::new(NFTA_VERDICT_CODE, code.to_be_bytes().into());
+    let verdict = nest(NFTA_DATA_VERDICT, &[code, text(NFTA_VERDICT_CHAIN, chain)]);
+    expression("immediate", &[nest(NFTA_IMMEDIATE_DATA, &[verdict])])
 }
 
 fn accept() -> DefaultNla {
-    verdict(1, "")
+    verdict(libc::NF_ACCEPT, "")
 }
 
 fn message(family: u8, attributes: &[DefaultNla]) -> Vec<u8> {
@@ -45,22 +44,22 @@ fn add(set: &mut RuleSet, chain: &str, rules: &[Vec<DefaultNla>]) {
     for (number, expressions) in rules.iter().enumerate() {
         let handle = chain.len() as u64 * 1000 + number as u64;
         let attributes = [
-            text(1, "t"),
-            text(2, chain),
-            DefaultNla::new(3, handle.to_be_bytes().into()),
-            nest(4, expressions),
+            text(NFTA_RULE_TABLE, "t"),
+            text(NFTA_RULE_CHAIN, chain),
+            DefaultNla::new(NFTA_RULE_HANDLE, handle.to_be_bytes().into()),
+            nest(NFTA_RULE_EXPRESSIONS, expressions),
         ];
         set.add_rule(&message(INET, &attributes));
     }
 }
 
-fn add_base_chain(set: &mut RuleSet, chain: &str, number: u32, kind: &str) {
+fn add_base_chain(set: &mut RuleSet, chain: &str, number: c_int, kind: &str) {
     let number = DefaultNla::new(NFTA_HOOK_HOOKNUM, number.to_be_bytes().into());
     let attributes = [
-        text(1, "t"),
-        text(3, chain),
-        nest(4, &[number]),
-        text(7, kind),
+        text(NFTA_CHAIN_TABLE, "t"),
+        text(NFTA_CHAIN_NAME, chain),
+        nest(NFTA_CHAIN_HOOK, &[number]),
+        text(NFTA_CHAIN_TYPE, kind),
     ];
     set.add_chain(&message(INET, &attributes));
 }
@@ -83,7 +82,7 @@ fn per_received_packet(now: &RuleSet, before: &RuleSet) -> f64 {
 #[test]
 fn rules_for_forwarded_packets_cost_nothing_where_nothing_is_forwarded() {
     let mut set = RuleSet::default();
-    add_base_chain(&mut set, "forward", FORWARD, "filter");
+    add_base_chain(&mut set, "forward", libc::NF_INET_FORWARD, "filter");
     add(
         &mut set,
         "forward",
@@ -101,11 +100,15 @@ fn rules_for_forwarded_packets_cost_nothing_where_nothing_is_forwarded() {
 fn a_chain_costs_only_the_packets_that_a_jump_counted() {
     let make = |jumped: u64| {
         let mut set = RuleSet::default();
-        add_base_chain(&mut set, "input", INPUT, "filter");
+        add_base_chain(&mut set, "input", libc::NF_INET_LOCAL_IN, "filter");
         add(
             &mut set,
             "input",
-            &[vec![matching(), counter(jumped), verdict(JUMP, "services")]],
+            &[vec![
+                matching(),
+                counter(jumped),
+                verdict(libc::NFT_JUMP, "services"),
+            ]],
         );
         add(
             &mut set,
@@ -125,11 +128,11 @@ fn a_chain_costs_only_the_packets_that_a_jump_counted() {
 #[test]
 fn a_jump_without_a_counter_is_taken_by_all_packets() {
     let mut set = RuleSet::default();
-    add_base_chain(&mut set, "input", INPUT, "filter");
+    add_base_chain(&mut set, "input", libc::NF_INET_LOCAL_IN, "filter");
     add(
         &mut set,
         "input",
-        &[vec![matching(), verdict(JUMP, "others")]],
+        &[vec![matching(), verdict(libc::NFT_JUMP, "others")]],
     );
     add(&mut set, "others", &vec![vec![matching()]; 10]);
     assert_eq!(per_received_packet(&set, &RuleSet::default()), 11.0);
@@ -139,7 +142,7 @@ fn a_jump_without_a_counter_is_taken_by_all_packets() {
 fn packets_that_an_early_rule_accepts_pass_no_later_rule() {
     let make = |accepted: u64| {
         let mut set = RuleSet::default();
-        add_base_chain(&mut set, "input", INPUT, "filter");
+        add_base_chain(&mut set, "input", libc::NF_INET_LOCAL_IN, "filter");
         add(
             &mut set,
             "input",
@@ -151,7 +154,7 @@ fn packets_that_an_early_rule_accepts_pass_no_later_rule() {
     assert_eq!(per_received_packet(&make(900), &make(0)), 1.0 + 100.0 * 0.1);
     // A counter before the match counts all packets, not those that are accepted.
     let mut set = RuleSet::default();
-    add_base_chain(&mut set, "input", INPUT, "filter");
+    add_base_chain(&mut set, "input", libc::NF_INET_LOCAL_IN, "filter");
     add(
         &mut set,
         "input",
@@ -160,7 +163,7 @@ fn packets_that_an_early_rule_accepts_pass_no_later_rule() {
     assert_eq!(per_received_packet(&set, &RuleSet::default()), 2.0);
     // No match at all: nothing is left.
     let mut set = RuleSet::default();
-    add_base_chain(&mut set, "input", INPUT, "filter");
+    add_base_chain(&mut set, "input", libc::NF_INET_LOCAL_IN, "filter");
     add(&mut set, "input", &[vec![accept()], vec![matching()]]);
     assert_eq!(per_received_packet(&set, &RuleSet::default()), 1.0);
 }
@@ -172,7 +175,7 @@ fn address_translation_costs_only_the_first_packet_of_a_connection() {
     add(
         &mut set,
         "prerouting",
-        &[vec![counter(4), verdict(JUMP, "services")]],
+        &[vec![counter(4), verdict(libc::NFT_JUMP, "services")]],
     );
     add(
         &mut set,
@@ -188,8 +191,8 @@ fn address_translation_costs_only_the_first_packet_of_a_connection() {
 #[test]
 fn a_chain_that_several_rules_reach_is_passed_by_all_their_packets() {
     let mut set = RuleSet::default();
-    add_base_chain(&mut set, "input", INPUT, "filter");
-    let jump = |to| vec![matching(), counter(500), verdict(JUMP, to)];
+    add_base_chain(&mut set, "input", libc::NF_INET_LOCAL_IN, "filter");
+    let jump = |to| vec![matching(), counter(500), verdict(libc::NFT_JUMP, to)];
     add(&mut set, "input", &[jump("first"), jump("last")]);
     add(&mut set, "first", &[jump("last")]);
     add(&mut set, "last", &vec![vec![matching()]; 10]);

@@ -5,7 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::thread_time::{NANOS_PER_S, ThreadTimeReader, ThreadTimes};
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// A thread to observe, by its thread id (gettid(2)).
 #[derive(Debug, Deserialize)]
@@ -47,7 +47,7 @@ impl ObservedThread {
         let ThreadRequest { name, tid } = request;
         let refused = |error: io::Error| {
             let operation = format!("read the CPU time of {name} (thread {tid})");
-            Error::system(operation, error)
+            RequestError::system(operation, error)
         };
         let clock = ThreadTimeReader::open(tid).map_err(refused)?;
         let last = clock.read().map_err(refused)?;

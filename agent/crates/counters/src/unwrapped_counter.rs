@@ -9,18 +9,18 @@ pub struct UnwrappedCounter {
 impl UnwrappedCounter {
     /// Updates with the counter's current value and returns the total since the first call. The counter may wrap at most
     /// once between two calls.
-    pub fn update(&mut self, now: u32) -> u64 {
-        if let Some(last) = self.last.replace(now) {
-            self.total += u64::from(now.wrapping_sub(last));
+    pub fn update(&mut self, reading: u32) -> u64 {
+        if let Some(last) = self.last.replace(reading) {
+            self.total += u64::from(reading.wrapping_sub(last));
         }
         self.total
     }
 
     /// Like [`Self::update`], for a counter that may restart from 0: a decrease by less than half of its range is a restart.
-    pub fn update_or_restart(&mut self, now: u32) -> u64 {
-        if let Some(last) = self.last.replace(now) {
-            let by = now.wrapping_sub(last);
-            self.total += u64::from(if by.cast_signed() < 0 { now } else { by });
+    pub fn update_or_restart(&mut self, reading: u32) -> u64 {
+        if let Some(last) = self.last.replace(reading) {
+            let by = reading.wrapping_sub(last);
+            self.total += u64::from(if by.cast_signed() < 0 { reading } else { by });
         }
         self.total
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::direction::RunningDirection;
 use crate::impairments::Impairments;
 use crate::ports::TapPort;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 const MAX_DELAY_LINES: usize = 64;
 const DEFAULT_DELAY_QUEUE_BYTES: usize = 256 << 20;
@@ -74,7 +74,7 @@ impl DelayLines {
     pub fn start(&self, request: DelayLineStartRequest) -> Result<Value> {
         let mut table = self.lock_lines();
         if table.lines.len() >= MAX_DELAY_LINES {
-            return Err(Error::BadParameter(format!(
+            return Err(RequestError::BadParameter(format!(
                 "{MAX_DELAY_LINES} delay lines exist already; stop one first (delay_line.stop)"
             )));
         }
@@ -138,7 +138,7 @@ impl DelayLineTable {
     fn find(&self, name: &str) -> Result<&DelayLine> {
         self.lines
             .get(name)
-            .ok_or_else(|| Error::BadParameter(format!("there is no delay line \"{name}\"")))
+            .ok_or_else(|| RequestError::BadParameter(format!("there is no delay line \"{name}\"")))
     }
 
     fn find_running(&self, name: &str) -> Result<&DelayLine> {
@@ -157,7 +157,7 @@ impl DelayLine {
         check_seed(request.seed)?;
         let queue_bytes = request.queue_bytes.unwrap_or(DEFAULT_DELAY_QUEUE_BYTES);
         if !(1..=MAX_DELAY_QUEUE_BYTES).contains(&queue_bytes) {
-            return Err(Error::BadParameter(format!(
+            return Err(RequestError::BadParameter(format!(
                 "queue_bytes must be between 1 and {MAX_DELAY_QUEUE_BYTES}"
             )));
         }
@@ -199,20 +199,22 @@ impl DelayLine {
     }
 
     /// Returns an error with its fix if a direction no longer forwards frames.
-    fn direction_failure(&self, name: &str) -> Option<Error> {
+    fn direction_failure(&self, name: &str) -> Option<RequestError> {
         let mut directions = self.directions.iter().enumerate();
         let (index, direction) = directions.find(|(_, each)| each.has_ended())?;
         let [from, to] = [index, 1 - index].map(|index| &self.ports[index].name);
         let fix = "stop the delay line (delay_line.stop) and start it again";
         let line = format!("the delay line {name} from {from} to {to}");
         Some(match direction.thread_error() {
-            Some(error) => Error::System {
+            Some(error) => RequestError::System {
                 operation: format!("forward frames on {line}"),
                 errno: error.raw_os_error().unwrap_or(0),
                 reason: format!("the port {from} is gone ({error}). To continue, {fix}"),
                 kind: None,
             },
-            None => Error::Internal(format!("the thread of {line} panicked. To continue, {fix}")),
+            None => {
+                RequestError::Internal(format!("the thread of {line} panicked. To continue, {fix}"))
+            }
         })
     }
 }
@@ -224,7 +226,7 @@ fn derive_direction_seed(seed: u64, direction: usize) -> u64 {
 
 fn check_seed(seed: u64) -> Result<()> {
     if seed > MAX_SEED {
-        return Err(Error::BadParameter(format!(
+        return Err(RequestError::BadParameter(format!(
             "seed must be at most {MAX_SEED}"
         )));
     }

@@ -17,7 +17,7 @@ use crate::delay_queue::DelayQueue;
 use crate::impairments::{ImpairmentSampler, Impairments};
 use crate::ports::TapPort;
 use vnetbench_system::cpu_list::CpuList;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::priority::{RealTimeRank, set_realtime_priority};
 use vnetbench_system::waiting::{Waker, wait};
 
@@ -102,7 +102,9 @@ impl RunningDirection {
                 thread: Some(thread),
             })
         };
-        start().map_err(|error: io::Error| Error::system("start a thread of a delay line", error))
+        start().map_err(|error: io::Error| {
+            RequestError::system("start a thread of a delay line", error)
+        })
     }
 
     /// Applies impairments to frames received from now on, and resets the counters.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::random::RandomSource;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 const MAX_DELAY_US: f64 = 60e6;
 const MAX_MEAN_LOSS_BURST_SEGMENTS: f64 = 1e6;
@@ -99,7 +99,7 @@ fn check_range(name: &str, value: f64, min: f64, max: f64) -> Result<()> {
 }
 
 fn reject_parameter<T>(message: String) -> Result<T> {
-    Err(Error::BadParameter(message))
+    Err(RequestError::BadParameter(message))
 }
 
 /// Outcome of a segment.

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_interfaces::tap::{TUN_DEVICE_PATH, Tap};
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// Bytes of `struct virtio_net_hdr`, which precedes each frame (include/uapi/linux/virtio_net.h).
 pub const VIRTIO_HEADER_BYTES: usize = 10;
@@ -47,7 +47,7 @@ impl TapPort {
             })
         };
         open().map_err(|error: io::Error| {
-            Error::system(
+            RequestError::system(
                 format!("create the tap {name} with {TUN_DEVICE_PATH}"),
                 error,
             )

@@ -7,7 +7,7 @@ use etherparse::{Ethernet2Header, SingleVlanHeader};
 use socket2::{Domain, Socket, Type};
 
 use vnetbench_interfaces::interface::Interface;
-use vnetbench_system::error::{Error, ErrorKind, Result};
+use vnetbench_system::error::{ErrorKind, RequestError, Result};
 
 use crate::parameters::FCS_BYTES;
 
@@ -38,7 +38,7 @@ impl Port {
     /// Fails if the interface does not exist, is down or has no link.
     pub fn open_with_link(name: &str) -> Result<Self> {
         let port_error = |error| {
-            Error::system(format!("use {name} as a port"), error)
+            RequestError::system(format!("use {name} as a port"), error)
                 .with_kind_if_none(ErrorKind::FramesPort)
         };
         let interface = Interface::open(name).map_err(port_error)?;
@@ -66,7 +66,7 @@ impl Port {
         if bytes <= self.mtu + overhead_bytes {
             return Ok(());
         }
-        Err(Error::Trial(format!(
+        Err(RequestError::Trial(format!(
             "a frame of {bytes} bytes is too large, because the MTU of {} is {}. Set the MTU to {}",
             self.name,
             self.mtu,
@@ -81,8 +81,9 @@ impl Port {
             self.bind(&socket, 0)?;
             Ok(socket)
         };
-        open()
-            .map_err(|error| Error::system(format!("open a packet socket at {}", self.name), error))
+        open().map_err(|error| {
+            RequestError::system(format!("open a packet socket at {}", self.name), error)
+        })
     }
 
     /// Binds a packet socket to the port's frames of an EtherType. Protocol 0 receives nothing.
@@ -105,9 +106,9 @@ impl Port {
     pub fn announce(&self, frame: &[u8]) -> Result<()> {
         let socket = self.open_send_socket()?;
         for _ in 0..ANNOUNCEMENT_FRAME_COUNT {
-            socket
-                .send(frame)
-                .map_err(|error| Error::system(format!("send a frame at {}", self.name), error))?;
+            socket.send(frame).map_err(|error| {
+                RequestError::system(format!("send a frame at {}", self.name), error)
+            })?;
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::sink_program::SinkProgram;
 use vnetbench_counters::load_thread::LoadThread;
 use vnetbench_streams::frames::{FrameCounts, FrameEndpoint, FrameSinkDetails, FrameStreamDetails};
 use vnetbench_streams::{Command, Commands, StreamEnd};
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::histogram;
 
 /// How often a sink checks whether the load is over.
@@ -56,7 +56,7 @@ impl FrameCounter {
                 }
                 Err(reason) if requested == FrameBackend::Xdp => {
                     let name = &port.name;
-                    return Err(Error::Trial(format!(
+                    return Err(RequestError::Trial(format!(
                         "no XDP program can count frames at {name}: {reason}"
                     )));
                 }

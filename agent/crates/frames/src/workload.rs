@@ -17,7 +17,7 @@ use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
 use vnetbench_streams::{
     Commands, EndGuard, OnEnd, Role, Secret, Stream, StreamEnd, StreamRole, datagram_header,
 };
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 /// A stream of frames that is ready to start.
 pub struct OpenFrameStream {
@@ -52,7 +52,7 @@ pub fn open_frame_workload(
         .any(|stream| stream.id as usize >= STREAM_ID_LIMIT)
     {
         let message = format!("ids of frame streams must be below {STREAM_ID_LIMIT}");
-        return Err(Error::BadParameter(message));
+        return Err(RequestError::BadParameter(message));
     }
     let port = Port::open_with_link(&parameters.interface)?;
     let largest = parameters.sizes.iter().map(|size| size.bytes).max();
@@ -126,7 +126,7 @@ fn open_sources(
             }
             Err(reason) if parameters.generator == FrameBackend::Xdp => {
                 let name = &port.name;
-                return Err(Error::Trial(format!(
+                return Err(RequestError::Trial(format!(
                     "no BPF program can generate frames at {name}: {reason}"
                 )));
             }

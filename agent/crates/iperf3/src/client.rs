@@ -153,7 +153,7 @@ impl Client<'_> {
         let local_results = running_test.finish_local_results();
         let peer_results = self
             .control
-            .exchange_results(&local_results, running_test.sender_has_retransmits())?;
+            .exchange_results(&local_results, running_test.retransmit_reporting())?;
         let report = running_test.final_report(&local_results, Some(&peer_results));
         running_test.print_report(&report, printer);
         document.end = json::end_section_json(&running_test.layout, &report);

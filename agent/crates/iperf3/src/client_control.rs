@@ -10,7 +10,7 @@ use socket2::Socket;
 
 use crate::control_connection::ControlConnection;
 use crate::parameters::TestParameters;
-use crate::results::TestResults;
+use crate::results::{RetransmitReporting, TestResults};
 use crate::server_messages::{ServerControlMessage, ServerMessageDecoder};
 use crate::sockets::connect_tcp;
 use crate::states::{State, TestError, error_message};
@@ -116,10 +116,10 @@ impl ClientControl {
     pub fn exchange_results(
         &mut self,
         local_results: &TestResults,
-        sender_has_retransmits: i32,
+        retransmit_reporting: RetransmitReporting,
     ) -> Result<TestResults, TestError> {
         self.connection.send(&encode_document(
-            &local_results.to_json(sender_has_retransmits),
+            &local_results.to_json(retransmit_reporting),
         ))?;
         let peer_results = match self.next_message("send its results")? {
             ServerControlMessage::Results(document) => {

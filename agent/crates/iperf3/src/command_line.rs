@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::client_options::ClientArguments;
+use crate::server::ServerEnd;
 use crate::server_options::ServerOptions;
 use crate::states::TestError;
 use crate::{client, server};
@@ -11,9 +12,9 @@ use crate::{client, server};
 ///
 /// Returns exit code 0 after success and 1 after a failed test.
 pub fn run_server(options: &ServerOptions) -> ExitCode {
-    match server::serve_and_check_one_off_test(options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+    match server::serve(options) {
+        Ok(ServerEnd::Signal | ServerEnd::OneOffCompleted) => ExitCode::SUCCESS,
+        Ok(ServerEnd::OneOffFailed) => ExitCode::FAILURE,
         Err(error) => print_failure(&error),
     }
 }

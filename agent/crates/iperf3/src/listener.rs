@@ -51,6 +51,14 @@ struct PendingConnection {
     is_closed: bool,
 }
 
+/// Whether the rest of a cookie can still arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PeerState {
+    MaySendMore,
+    /// The peer closed the connection, or reading failed.
+    Gone,
+}
+
 impl Listener {
     /// Listens on the address for TCP and UDP; port 0 selects a free port.
     ///
@@ -112,8 +120,7 @@ impl Listener {
             self.accept_udp(registry)?;
         }
         for (index, connection) in self.pending.iter_mut().enumerate() {
-            if is_readable(index + 2) && !connection.read_cookie_part_and_check_open() {
-                // The peer closed the connection, or reading failed.
+            if is_readable(index + 2) && connection.read_cookie_part() == PeerState::Gone {
                 connection.is_closed = true;
             }
         }
@@ -276,20 +283,21 @@ fn next_connect_sender_and_reply(
 }
 
 impl PendingConnection {
-    /// Reads more of the cookie; returns false if the connection is closed or failed, so that it cannot complete it.
-    fn read_cookie_part_and_check_open(&mut self) -> bool {
+    /// Reads more of the cookie.
+    fn read_cookie_part(&mut self) -> PeerState {
         let missing = COOKIE_BYTES - self.received.len();
         if missing == 0 {
-            return true;
+            return PeerState::MaySendMore;
         }
         let mut bytes = [0; COOKIE_BYTES];
         match rustix::net::recv(&self.socket, &mut bytes[..missing], RecvFlags::empty()) {
-            Ok((0, _)) => false,
+            Ok((0, _)) => PeerState::Gone,
             Ok((count, _)) => {
                 self.received.extend_from_slice(&bytes[..count]);
-                true
+                PeerState::MaySendMore
             }
-            Err(error) => matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => PeerState::MaySendMore,
+            Err(_) => PeerState::Gone,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::limits::{
     MAX_WINDOW_BYTES,
 };
 use crate::parameters::{Direction, TestParameters};
-use crate::results::{StreamResult, TestResults};
+use crate::results::{RetransmitReporting, StreamResult, TestResults};
 use crate::server_messages::{ServerControlMessage, ServerMessageDecoder};
 use crate::states::{ErrorCode, State};
 use crate::udp::{
@@ -61,7 +61,7 @@ fn sample_results() -> Value {
         server_text: Some("text".into()),
         ..TestResults::default()
     };
-    results.to_json(1)
+    results.to_json(RetransmitReporting::Counted)
 }
 
 /// Returns all messages of a client after its parameters.

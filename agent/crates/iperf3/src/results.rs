@@ -40,6 +40,17 @@ pub struct StreamResult {
     pub duration_s: f64,
 }
 
+/// Whether a host counts retransmits: the protocol's field `sender_has_retransmits`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetransmitReporting {
+    /// A sender that counts them.
+    Counted = 1,
+    /// UDP has none.
+    Udp = 0,
+    /// A host that only receives.
+    Receiver = -1,
+}
+
 /// The results of one host.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TestResults {
@@ -81,9 +92,7 @@ impl TestResults {
     }
 
     /// Returns the document to send.
-    ///
-    /// `sender_has_retransmits` is 1 for a sender that counts them, 0 for UDP and -1 for a receiver.
-    pub fn to_json(&self, sender_has_retransmits: i32) -> Value {
+    pub fn to_json(&self, retransmit_reporting: RetransmitReporting) -> Value {
         let streams: Vec<Value> = self
             .streams
             .iter()
@@ -108,7 +117,7 @@ impl TestResults {
             "cpu_util_total": self.cpu.total,
             "cpu_util_user": self.cpu.user,
             "cpu_util_system": self.cpu.system,
-            "sender_has_retransmits": sender_has_retransmits,
+            "sender_has_retransmits": retransmit_reporting as i32,
             "streams": streams,
         });
         let mut add = |name: &str, value: Option<Value>| {
@@ -311,7 +320,10 @@ mod tests {
             server_text: Some("text".into()),
             server_json: None,
         };
-        assert_eq!(TestResults::from_json(&results.to_json(1)), Ok(results));
+        assert_eq!(
+            TestResults::from_json(&results.to_json(RetransmitReporting::Counted)),
+            Ok(results)
+        );
     }
 
     #[test]

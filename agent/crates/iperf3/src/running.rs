@@ -11,7 +11,7 @@ use crate::parameters::{Direction, TestParameters};
 use crate::printer::Printer;
 use crate::record::TestRecord;
 use crate::report::{FinalReport, StreamLabel};
-use crate::results::TestResults;
+use crate::results::{RetransmitReporting, TestResults};
 use crate::schedule::TestSchedule;
 use crate::session_options::SessionOptions;
 use crate::sockets::read_congestion_control;
@@ -44,10 +44,10 @@ pub struct RunningTest {
 }
 
 impl RunningTest {
-    /// Starts the threads, which wait for `run`; `labels` are the printed stream numbers, in order.
+    /// Starts the threads, which wait for `run`; `printed_stream_numbers` are in order.
     pub fn prepare(
         streams: Vec<Arc<TestStream>>,
-        labels: &[u32],
+        printed_stream_numbers: &[u32],
         parameters: &TestParameters,
         options: &SessionOptions,
         is_client: bool,
@@ -58,7 +58,7 @@ impl RunningTest {
             is_client,
             is_bidirectional: parameters.direction == Direction::Bidirectional,
             format: options.format.unwrap_or_default(),
-            streams: labels
+            streams: printed_stream_numbers
                 .iter()
                 .zip(&streams)
                 .map(|(label, stream)| StreamLabel {
@@ -258,15 +258,14 @@ impl RunningTest {
         }
     }
 
-    /// Returns the protocol's field: 1 for a sender with retransmit counts, 0 for UDP, -1 for a receiver.
-    pub fn sender_has_retransmits(&self) -> i32 {
+    pub fn retransmit_reporting(&self) -> RetransmitReporting {
         match (
             self.parameters.is_udp(),
             self.layout.streams.iter().any(|stream| stream.is_sender),
         ) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => -1,
+            (true, _) => RetransmitReporting::Udp,
+            (false, true) => RetransmitReporting::Counted,
+            (false, false) => RetransmitReporting::Receiver,
         }
     }
 

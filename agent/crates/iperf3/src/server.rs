@@ -25,10 +25,19 @@ const BANNER_SEPARATOR_LINE: &str = "-------------------------------------------
 /// Pause after a failed poll; its causes (no memory, no descriptors) are usually temporary.
 const POLL_RETRY_DELAY: Duration = Duration::from_millis(100);
 
+/// Why a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerEnd {
+    /// A signal ended it.
+    Signal,
+    /// The client of `one_off` completed its test.
+    OneOffCompleted,
+    /// The client of `one_off` left without a completed test.
+    OneOffFailed,
+}
+
 /// Serves clients until a signal ends the server, or with `one_off` until the first client has left.
-///
-/// Returns whether the `one_off` client completed its test; true after a signal.
-pub fn serve_and_check_one_off_test(options: &ServerOptions) -> Result<bool, TestError> {
+pub fn serve(options: &ServerOptions) -> Result<ServerEnd, TestError> {
     raise_file_limit();
     let failed = |error| TestError::failed(format!("cannot set up the server: {error}"));
     let mut listener = open_listener(options)?;
@@ -74,9 +83,13 @@ pub fn serve_and_check_one_off_test(options: &ServerOptions) -> Result<bool, Tes
     });
     if server.interrupt.is_woken() {
         eprintln!("vnetbench iperf3: {}", TestError::Interrupted);
-        return Ok(true);
+        return Ok(ServerEnd::Signal);
     }
-    Ok(server.has_completed_test.into_inner())
+    Ok(if server.has_completed_test.into_inner() {
+        ServerEnd::OneOffCompleted
+    } else {
+        ServerEnd::OneOffFailed
+    })
 }
 
 fn open_listener(options: &ServerOptions) -> Result<Listener, TestError> {

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use crate::client_control::ClientControl;
 use crate::limits::EndCondition;
 use crate::parameters::TestParameters;
-use crate::results::{StreamResult, TestResults, sanitize_text};
+use crate::results::{RetransmitReporting, StreamResult, TestResults, sanitize_text};
 use crate::sockets::connect_tcp;
 use crate::states::TestError;
 use crate::streams::stream_id_from_index;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 
 const PROBE_BLOCK_BYTES: usize = 1_000;
 const MAX_PROBE_TIMEOUT_S: f64 = 60.0;
@@ -40,7 +40,7 @@ fn default_timeout_s() -> f64 {
 /// The server is unreachable, busy or does not complete the test.
 pub fn probe_server(request: ServerProbeRequest) -> Result<Value> {
     if !(0.0..=MAX_PROBE_TIMEOUT_S).contains(&request.timeout_s) {
-        return Err(Error::BadParameter(format!(
+        return Err(RequestError::BadParameter(format!(
             "timeout_s must be from 0 to {MAX_PROBE_TIMEOUT_S}"
         )));
     }
@@ -85,7 +85,7 @@ fn run_probe_test(
         }],
         ..TestResults::default()
     };
-    let peer_results = control.exchange_results(&local_results, -1)?;
+    let peer_results = control.exchange_results(&local_results, RetransmitReporting::Receiver)?;
     control.send_final_state()?;
     Ok(peer_results)
 }

@@ -203,7 +203,7 @@ impl<'a> Session<'a> {
             }
         }
         self.control.send(&encode_document(
-            &local_results.to_json(running_test.sender_has_retransmits()),
+            &local_results.to_json(running_test.retransmit_reporting()),
         ))?;
         self.control.send_state(State::DisplayResults)?;
         match self.next_message("end the test")? {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use vnetbench_system::error::{Error, ErrorKind};
+use vnetbench_system::error::{ErrorKind, RequestError};
 
 /// A state byte of the protocol.
 ///
@@ -176,7 +176,7 @@ impl TestError {
     }
 }
 
-impl From<TestError> for Error {
+impl From<TestError> for RequestError {
     fn from(error: TestError) -> Self {
         let kind = match error {
             TestError::Unreachable(_) => ErrorKind::Unreachable,

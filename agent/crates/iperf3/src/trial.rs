@@ -11,7 +11,7 @@ use crate::client_control::ClientControl;
 use crate::control_connection::ControlConnection;
 use crate::cpu_time::{CpuTime, CpuTimeTotal};
 use crate::parameters::{Direction, TestParameters};
-use crate::results::{StreamResult, TestResults};
+use crate::results::{RetransmitReporting, StreamResult, TestResults};
 pub use crate::server_report::ServerReport;
 use crate::sockets::read_unacknowledged_bytes;
 use crate::states::{State, TestError};
@@ -19,7 +19,7 @@ use crate::streams::stream_id_from_index;
 pub use crate::trial_parameters::derive_parameters;
 use vnetbench_counters::tcp_info::TcpMeter;
 use vnetbench_streams::{OnEnd, Role, Stream};
-use vnetbench_system::error::Error;
+use vnetbench_system::error::RequestError;
 use vnetbench_system::waiting::{WaitOutcome, Waker};
 use vnetbench_traffic::Load;
 use vnetbench_traffic::connector::connect_sequentially;
@@ -64,7 +64,7 @@ impl NegotiatedTest {
     ) -> vnetbench_system::error::Result<Option<(Self, Vec<Socket>)>> {
         let from = route.source.as_ref().and_then(SockAddr::as_socket);
         let to = require_ip_address(Ok(route.destination.clone()))
-            .map_err(|error| Error::system("find an iperf3 server", error))?;
+            .map_err(|error| RequestError::system("find an iperf3 server", error))?;
         let mut control =
             ClientControl::open_connection(to, from.map(|from| from.ip()), timeout, timeout)?;
         control.send_cookie_and_parameters(&parameters)?;
@@ -235,10 +235,13 @@ impl ControlThread {
         self.control.request_test_end()?;
         self.wait_for_server_close(ended + DRAIN_TIMEOUT);
         let local_results = self.local_results(elapsed);
-        let is_sender = self.parameters.direction != Direction::Reverse;
+        let retransmit_reporting = match self.parameters.direction {
+            Direction::Reverse => RetransmitReporting::Receiver,
+            _ => RetransmitReporting::Counted,
+        };
         let peer_results = self
             .control
-            .exchange_results(&local_results, if is_sender { 1 } else { -1 })?;
+            .exchange_results(&local_results, retransmit_reporting)?;
         self.control.send_final_state()?;
         // `RemoteServerTest` still holds the connection, and a server may keep its streams until it closes.
         control.shut_down();

@@ -97,21 +97,21 @@ impl From<BurstClass> for (u64, u64) {
 }
 
 impl BurstSizes {
-    /// Returns the sizes from counts by powers of two; `last` is the size of the last burst, not yet in the counts.
+    /// Returns the sizes from counts by powers of two; the last burst is not yet in the counts.
     pub fn from_counts_by_power_of_two(
         frames: u64,
         mut classes: Vec<u64>,
-        last: u64,
-        max: u64,
+        last_burst_size: u64,
+        max_burst_size: u64,
     ) -> Self {
-        if last > 0 {
-            classes[burst_class_index(last)] += 1;
+        if last_burst_size > 0 {
+            classes[burst_class_index(last_burst_size)] += 1;
         }
         let count: u64 = classes.iter().sum();
         let classes = classes.into_iter().enumerate();
         Self {
             burst_mean: (count > 0).then(|| frames as f64 / count as f64),
-            burst_max: (count > 0).then_some(max),
+            burst_max: (count > 0).then_some(max_burst_size),
             bursts: classes
                 .filter(|(_, count)| *count > 0)
                 .map(|(class, count)| BurstClass {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-use crate::error::{Error, Result};
+use crate::error::{RequestError, Result};
 
 /// Limit of CPU numbers (the kernel's usual maximum).
 const MAX_CPUS: usize = CpuSet::MAX_CPU;
@@ -32,12 +32,12 @@ impl CpuList {
     /// Fails if the text is not a list or names a CPU beyond the limit.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_TEXT_BYTES {
-            return Err(Error::BadParameter(format!(
+            return Err(RequestError::BadParameter(format!(
                 "a CPU list may have at most {MAX_TEXT_BYTES} bytes; write ranges such as 0-7"
             )));
         }
         let invalid = || {
-            Error::BadParameter(format!(
+            RequestError::BadParameter(format!(
                 "\"{text}\" is not a CPU list; write it as 0-1,3 with CPUs below {MAX_CPUS}"
             ))
         };

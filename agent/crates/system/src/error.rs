@@ -5,7 +5,7 @@ use std::io;
 use serde_json::{Value, json};
 
 /// The result of a request.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = std::result::Result<T, RequestError>;
 
 /// Declares `ErrorKind` with the name of each variant in the protocol.
 macro_rules! error_kinds {
@@ -62,7 +62,7 @@ error_kinds! {
 
 /// An error of a request.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum Error {
+pub enum RequestError {
     /// The request is not JSON.
     #[error("this line is not JSON: {0}")]
     Parse(String),
@@ -138,7 +138,7 @@ fn interface_suffix(interface: &Option<String>) -> String {
         .unwrap_or_default()
 }
 
-impl Error {
+impl RequestError {
     /// Creates an error of a system call. `operation` completes the sentence "cannot …".
     pub fn system(operation: impl Into<String>, cause: impl Into<io::Error>) -> Self {
         let cause = cause.into();
@@ -235,8 +235,9 @@ mod tests {
 
     #[test]
     fn an_error_has_its_kind_and_a_limit_of_open_files_takes_precedence() {
-        let kind = |error: Error| error.json_rpc_data().expect("data")["kind"].take();
-        let system_error = |errno| Error::system("go on", io::Error::from_raw_os_error(errno));
+        let kind = |error: RequestError| error.json_rpc_data().expect("data")["kind"].take();
+        let system_error =
+            |errno| RequestError::system("go on", io::Error::from_raw_os_error(errno));
         assert_eq!(kind(system_error(libc::EINVAL)), Value::Null);
         for errno in [libc::EMFILE, libc::ENFILE] {
             assert_eq!(kind(system_error(errno)), "open_files");
@@ -249,7 +250,7 @@ mod tests {
             kind(system_error(libc::EMFILE).with_kind_if_none(ErrorKind::Mptcp)),
             "open_files"
         );
-        let timeout = Error::TimedOut {
+        let timeout = RequestError::TimedOut {
             operation: "going on".into(),
             after_s: 1.0,
             kind: None,

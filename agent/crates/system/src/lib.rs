@@ -4,7 +4,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`error`] | errors of requests: [`error::Error`] has the message for the user, and the code and kind for the protocol |
+//! | [`error`] | errors of requests: [`error::RequestError`] has the message for the user, and the code and kind for the protocol |
 //! | [`clock`] | the monotonic clock and its identity: only endpoints that share a clock can compare times |
 //! | [`cpu_list`] | sets of CPUs in the kernel's notation (`0-3,8`), and the affinity of threads |
 //! | [`priority`] | real-time priority of threads |

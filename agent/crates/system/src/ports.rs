@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::{PoisonError, RwLock};
 
-use crate::error::{Error, Result};
+use crate::error::{RequestError, Result};
 
 /// The lowest port that every user may listen on.
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
@@ -49,11 +49,11 @@ pub fn open_on_allowed_port<T>(mut open: impl FnMut(u16) -> Result<T>) -> Result
     let (first, last) = (*ports.start(), *ports.end());
     for port in ports {
         match open(port) {
-            Err(Error::System { errno, .. }) if errno == libc::EADDRINUSE => {}
+            Err(RequestError::System { errno, .. }) if errno == libc::EADDRINUSE => {}
             result => return result,
         }
     }
-    Err(Error::System {
+    Err(RequestError::System {
         operation: format!("use a port from {first} to {last}"),
         errno: libc::EADDRINUSE,
         reason: "all of these ports are in use".into(),

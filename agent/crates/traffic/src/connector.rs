@@ -12,7 +12,7 @@ use crate::load::Load;
 use crate::route::{Route, format_address};
 use crate::sockets::{SocketOptions, enable_reset_on_close, open_socket};
 use vnetbench_streams::Secret;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 /// Connects all streams at the same time and returns them in the order of the load.
@@ -57,7 +57,8 @@ fn complete_handshakes_unless_woken(
     deadline: Instant,
     timeout: Duration,
 ) -> Result<bool> {
-    let failed = |error: io::Error| Error::system(format!("connect to {destination}"), error);
+    let failed =
+        |error: io::Error| RequestError::system(format!("connect to {destination}"), error);
     let mut waiting: Vec<PendingHandshake> = (0..sockets.len())
         .map(|index| PendingHandshake {
             index,
@@ -118,11 +119,11 @@ fn advance_handshake(
 ) -> Result<Option<HandshakeReader>> {
     let Some(mut reader) = reader else {
         handshake::send_request(socket, id, secret)
-            .map_err(|error| Error::system(format!("connect to {destination}"), error))?;
+            .map_err(|error| RequestError::system(format!("connect to {destination}"), error))?;
         return Ok(Some(HandshakeReader::default()));
     };
     let unexpected_peer = |reason| {
-        Err(Error::UnexpectedPeer {
+        Err(RequestError::UnexpectedPeer {
             address: destination.to_owned(),
             reason,
         })
@@ -144,7 +145,7 @@ fn advance_handshake(
 /// Opens a socket and starts connecting it.
 fn start_connecting(route: &Route, options: &SocketOptions) -> Result<Socket> {
     let failed = |error: io::Error| {
-        Error::system(
+        RequestError::system(
             format!("connect to {}", format_address(&route.destination)),
             error,
         )
@@ -155,9 +156,9 @@ fn start_connecting(route: &Route, options: &SocketOptions) -> Result<Socket> {
         .and_then(|()| enable_reset_on_close(&socket))
         .map_err(failed)?;
     if let Some(from) = &route.source {
-        socket
-            .bind(from)
-            .map_err(|error| Error::system(format!("send from {}", format_address(from)), error))?;
+        socket.bind(from).map_err(|error| {
+            RequestError::system(format!("send from {}", format_address(from)), error)
+        })?;
     }
     match socket.connect(&route.destination) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(failed(error)),
@@ -180,7 +181,8 @@ pub fn connect_sequentially(
     timeout: Duration,
 ) -> Result<Option<Vec<Socket>>> {
     let destination = format_address(&route.destination);
-    let failed = |error: io::Error| Error::system(format!("connect to {destination}"), error);
+    let failed =
+        |error: io::Error| RequestError::system(format!("connect to {destination}"), error);
     let deadline = Instant::now() + timeout;
     let mut connected = Vec::with_capacity(count);
     for _ in 0..count {
@@ -202,8 +204,8 @@ pub fn connect_sequentially(
 }
 
 /// Returns the error of an operation that timed out.
-fn timeout_error(operation: &str, destination: &str, timeout: Duration) -> Error {
-    Error::TimedOut {
+fn timeout_error(operation: &str, destination: &str, timeout: Duration) -> RequestError {
+    RequestError::TimedOut {
         operation: format!("{operation} {destination}"),
         after_s: timeout.as_secs_f64(),
         kind: None,

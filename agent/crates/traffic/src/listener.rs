@@ -16,7 +16,7 @@ use crate::sockets::{
     SocketOptions, enable_reset_on_close, is_accept_of_gone_connection, open_socket,
 };
 use vnetbench_streams::Secret;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::ports;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
@@ -66,7 +66,7 @@ fn listen_at(
         route::ip_or_vsock_port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
     };
     let port = start_listening().map_err(|error: io::Error| {
-        Error::system(format!("listen on {}", format_address(address)), error)
+        RequestError::system(format!("listen on {}", format_address(address)), error)
     })?;
     Ok((socket, port))
 }
@@ -113,7 +113,7 @@ pub fn accept_all(
     waker: &Waker,
     foreign_connections: &mut u64,
 ) -> Result<Option<Vec<Socket>>> {
-    let failed = |error: io::Error| Error::system("accept a connection", error);
+    let failed = |error: io::Error| RequestError::system("accept a connection", error);
     let mut connected: Vec<Option<Socket>> = load.roles.iter().map(|_| None).collect();
     let mut pending: VecDeque<PendingConnection> = VecDeque::new();
     let mut ready = Vec::new();

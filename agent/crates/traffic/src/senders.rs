@@ -10,7 +10,7 @@ use crate::send::{CopySender, SendMode, SendOptions, Sender, make_message};
 use crate::send_pages::{FileSender, PipeSender};
 use crate::send_uring::UringSender;
 use crate::send_zerocopy::ZeroCopySender;
-use vnetbench_system::error::{Error, ErrorKind, Result};
+use vnetbench_system::error::{ErrorKind, RequestError, Result};
 
 /// Checks that this kernel supports the send mode, by sending on an unconnected socket.
 ///
@@ -25,7 +25,7 @@ pub fn check_send_mode(options: SendOptions, unconnected: &Socket) -> Result<()>
     match result {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ENOTCONN)) => {
             let operation = format!("send by {}", options.mode.kernel_feature_name());
-            Err(Error::system(operation, error).with_kind_if_none(ErrorKind::SendMode))
+            Err(RequestError::system(operation, error).with_kind_if_none(ErrorKind::SendMode))
         }
         _ => Ok(()),
     }

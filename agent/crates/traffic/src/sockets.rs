@@ -8,7 +8,7 @@ use rustix::net::sockopt::set_tcp_congestion;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::route::Transport;
-use vnetbench_system::error::{Error, ErrorKind, Result};
+use vnetbench_system::error::{ErrorKind, RequestError, Result};
 use vnetbench_system::socket_option;
 
 /// The requested options of a socket; `None` keeps the kernel's default.
@@ -36,7 +36,7 @@ pub(crate) fn open_socket(domain: Domain, options: &SocketOptions) -> Result<Soc
         Transport::Vsock => (None, "a VSOCK"),
     };
     let socket = Socket::new(domain, Type::STREAM, protocol).map_err(|error| {
-        let error = Error::system(format!("open {name} socket"), error);
+        let error = RequestError::system(format!("open {name} socket"), error);
         match options.transport {
             Transport::Mptcp => error.with_kind_if_none(ErrorKind::Mptcp),
             Transport::Tcp | Transport::Vsock => error,
@@ -51,7 +51,7 @@ pub(crate) fn open_socket(domain: Domain, options: &SocketOptions) -> Result<Soc
                 Errno::PERM => ErrorKind::CongestionControlForbidden,
                 _ => ErrorKind::CongestionControlAbsent,
             };
-            Error::system(format!("set the congestion control {name}"), error)
+            RequestError::system(format!("set the congestion control {name}"), error)
                 .with_kind_if_none(kind)
         })?;
     }
@@ -67,17 +67,17 @@ pub fn set_connected_options(socket: &Socket, options: &SocketOptions) -> Result
     if options.no_delay && options.transport != Transport::Vsock {
         socket
             .set_tcp_nodelay(true)
-            .map_err(|error| Error::system("set TCP_NODELAY", error))?;
+            .map_err(|error| RequestError::system("set TCP_NODELAY", error))?;
     }
     if let Some(us) = options.busy_poll_us {
         socket_option::set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us).map_err(|error| {
-            Error::system(format!("set SO_BUSY_POLL to {us} µs"), error)
+            RequestError::system(format!("set SO_BUSY_POLL to {us} µs"), error)
                 .with_kind_if_none(ErrorKind::BusyPoll)
         })?;
     }
     if let Some(bps) = options.pacing_rate_bps {
         socket_option::set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bps / 8).map_err(
-            |error| Error::system(format!("set SO_MAX_PACING_RATE to {bps} bit/s"), error),
+            |error| RequestError::system(format!("set SO_MAX_PACING_RATE to {bps} bit/s"), error),
         )?;
     }
     Ok(())
@@ -91,7 +91,9 @@ pub(crate) fn set_buffers(socket: &Socket, bytes: Option<usize>) -> Result<()> {
     socket
         .set_send_buffer_size(bytes)
         .and_then(|()| socket.set_recv_buffer_size(bytes))
-        .map_err(|error| Error::system(format!("set socket buffers of {bytes} bytes"), error))
+        .map_err(|error| {
+            RequestError::system(format!("set socket buffers of {bytes} bytes"), error)
+        })
 }
 
 /// Defers the choice of a bound socket's port until it connects (ip(7), IP_BIND_ADDRESS_NO_PORT).

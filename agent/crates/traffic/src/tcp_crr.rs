@@ -21,7 +21,7 @@ use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
 use vnetbench_streams::{
     Command, Commands, EndGuard, OnEnd, Role, Stream, StreamCounters, StreamEnd,
 };
-use vnetbench_system::error::Error;
+use vnetbench_system::error::RequestError;
 use vnetbench_system::ports;
 
 /// Time limit of blocking calls, after which the thread checks its command.
@@ -186,7 +186,8 @@ impl TransactionLoop {
         let mut local = require_ip_address(self.stream.socket.local_addr())?;
         let listener = ports::open_on_allowed_port(|port| {
             local.set_port(port);
-            listen(local, &self.socket_options).map_err(|error| Error::system("listen", error))
+            listen(local, &self.socket_options)
+                .map_err(|error| RequestError::system("listen", error))
         });
         let listener = listener.map_err(|error| io::Error::other(error.to_string()))?;
         let port = require_ip_address(listener.local_addr())?

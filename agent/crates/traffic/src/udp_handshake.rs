@@ -24,7 +24,7 @@ use vnetbench_streams::datagram_header::{
 use vnetbench_streams::datagrams::{DatagramCounters, DatagramFlow};
 use vnetbench_streams::{Role, StreamRole};
 use vnetbench_system::clock::{self, ClockIdHash};
-use vnetbench_system::error::{Error, ErrorKind, Result};
+use vnetbench_system::error::{ErrorKind, RequestError, Result};
 use vnetbench_system::histogram::Histogram;
 use vnetbench_system::ports;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
@@ -77,7 +77,7 @@ pub fn open_flows(
         }
         for handshake in handshakes.iter_mut().filter(|handshake| !handshake.is_done) {
             if now >= deadline {
-                return Err(Error::TimedOut {
+                return Err(RequestError::TimedOut {
                     operation: handshake.describe_datagram_delivery("delivering"),
                     after_s: timeout.as_secs_f64(),
                     kind: Some(ErrorKind::Datagram),
@@ -93,7 +93,7 @@ pub fn open_flows(
             .collect();
         let until = deadline.min(next_probe_at);
         let outcome = wait(&polled, &mut ready, waker, Some(until))
-            .map_err(|error| Error::system("wait for datagrams", error))?;
+            .map_err(|error| RequestError::system("wait for datagrams", error))?;
         if outcome == WaitOutcome::Woken {
             return Ok(None);
         }
@@ -135,7 +135,7 @@ impl<'a> FlowHandshake<'a> {
         own_clock: &Option<ClockIdHash>,
     ) -> Result<Self> {
         let mut local = require_ip_address(control_connection.local_addr())
-            .map_err(|error| Error::system("open a UDP socket", error))?;
+            .map_err(|error| RequestError::system("open a UDP socket", error))?;
         let mut open_at_port = |port| {
             local.set_port(port);
             open_udp_socket(local, role, options)
@@ -147,7 +147,7 @@ impl<'a> FlowHandshake<'a> {
         let message = match role {
             Role::Source => own_clock.unwrap_or_default().to_vec(),
             Role::Sink => require_ip_address(socket.local_addr())
-                .map_err(|error| Error::system("open a UDP socket", error))?
+                .map_err(|error| RequestError::system("open a UDP socket", error))?
                 .port()
                 .to_be_bytes()
                 .to_vec(),
@@ -197,8 +197,8 @@ impl<'a> FlowHandshake<'a> {
     }
 
     /// Returns an error of the handshake's current operation.
-    fn add_context(&self, error: impl Into<io::Error>) -> Error {
-        Error::system(self.describe_datagram_delivery("deliver"), error)
+    fn add_context(&self, error: impl Into<io::Error>) -> RequestError {
+        RequestError::system(self.describe_datagram_delivery("deliver"), error)
             .with_kind_if_none(ErrorKind::Datagram)
     }
 
@@ -280,8 +280,8 @@ impl<'a> FlowHandshake<'a> {
     }
 
     /// Returns the error of a source that cannot send.
-    fn unsendable_probe_error(&self, error: io::Error) -> Error {
-        Error::system(
+    fn unsendable_probe_error(&self, error: io::Error) -> RequestError {
+        RequestError::system(
             format!("send a datagram of {} bytes", self.datagram_bytes),
             error,
         )

@@ -7,7 +7,7 @@ use socket2::{SockAddr, Socket, Type};
 use crate::sockets;
 use crate::udp_stream::FlowOptions;
 use vnetbench_streams::Role;
-use vnetbench_system::error::{Error, ErrorKind, Result};
+use vnetbench_system::error::{ErrorKind, RequestError, Result};
 use vnetbench_system::socket_option;
 
 /// Opens a UDP socket at this address, with the flow's options for this role.
@@ -19,15 +19,15 @@ pub(crate) fn open_udp_socket(
     let domain = socket2::Domain::for_address(local);
     let socket = Socket::new(domain, Type::DGRAM, None)
         .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
-        .map_err(|error| Error::system("open a UDP socket", error))?;
+        .map_err(|error| RequestError::system("open a UDP socket", error))?;
     sockets::set_buffers(&socket, options.buffer_bytes)?;
     match role {
         Role::Sink => set_sink_options(&socket, options)?,
         Role::Source => set_source_options(&socket, local, options)?,
     }
-    socket
-        .bind(&SockAddr::from(local))
-        .map_err(|error| Error::system(format!("bind a UDP socket to {}", local.ip()), error))?;
+    socket.bind(&SockAddr::from(local)).map_err(|error| {
+        RequestError::system(format!("bind a UDP socket to {}", local.ip()), error)
+    })?;
     Ok(socket)
 }
 
@@ -83,5 +83,5 @@ fn set_source_options(socket: &Socket, local: SocketAddr, options: &FlowOptions)
 
 fn set_option(socket: &Socket, level: i32, option: i32, value: u32, name: &str) -> Result<()> {
     socket_option::set(socket, level, option, value)
-        .map_err(|error| Error::system(format!("set {name}"), error))
+        .map_err(|error| RequestError::system(format!("set {name}"), error))
 }

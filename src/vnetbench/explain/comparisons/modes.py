@@ -143,7 +143,7 @@ def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCau
             for each in split.separating_metrics[:_MAX_EVIDENCE_ITEMS]
             if each.metric not in LABEL_BY_TRIAL_ORDER_METRIC
         ),
-        command=build_experiment_command(summary, split.treatment, cause)[1],
+        command=build_experiment_command(summary, split.treatment, cause).command,
     )
 
 
@@ -168,7 +168,7 @@ def _evidence_item_of_lower_group(split: ModeSplit, separation: MetricSeparation
         low=min(lower),
         high=max(lower),
         threshold=None if is_nominal else (separation.lower_group_value + separation.upper_group_value) / 2,
-        supports_when_low=separation.lower_group_value < separation.upper_group_value,
+        applies_below_threshold=separation.lower_group_value < separation.upper_group_value,
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.paired_ratios import (
@@ -219,7 +219,14 @@ def confidence_of_one_analysis(confidence: float) -> float:
     return 1 - (1 - confidence) / _ANALYSES_PER_INTERVENTION
 
 
-def analysis_block_counts(confidence: float) -> tuple[int, int]:
+class AnalysisBlockCounts(NamedTuple):
+    """Numbers of blocks after which the two analyses of an intervention take place."""
+
+    first: int
+    second: int
+
+
+def analysis_block_counts(confidence: float) -> AnalysisBlockCounts:
     """Return the numbers of blocks after which an intervention is analysed.
 
     The first is the fewest with an interval. A study with a confidence of 95 % has 7 and 11.
@@ -228,7 +235,7 @@ def analysis_block_counts(confidence: float) -> tuple[int, int]:
         confidence: Confidence of one analysis (`confidence_of_one_analysis`), between 0 and 1.
     """
     first = min_blocks_for_paired_ratio(confidence)
-    return first, math.ceil(_BLOCK_COUNT_GROWTH * first)
+    return AnalysisBlockCounts(first, math.ceil(_BLOCK_COUNT_GROWTH * first))
 
 
 def _interval_or_all_numbers(low: float | None, high: float | None) -> tuple[float, float]:

@@ -148,8 +148,8 @@ def _replace_setting_for_treatment(
     summary: CampaignSummary, treatment: TreatmentSummary, candidate: CandidateCause
 ) -> CandidateCause:
     """Return the candidate with the setting that its advice means in this treatment."""
-    setting, _ = build_experiment_command(summary, treatment, get_cause(candidate.cause.name))
-    return replace(candidate, cause=replace(candidate.cause, experiment_levels=setting))
+    experiment = build_experiment_command(summary, treatment, get_cause(candidate.cause.name))
+    return replace(candidate, cause=replace(candidate.cause, experiment_levels=experiment.changed_levels))
 
 
 def _advised_interventions(

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import parse_cpu_set
+from vnetbench.lab.endpoint import SideOrEmpty
 from vnetbench.lab.threads import pin_thread_and_read_cpu_list, thread_names_by_id
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.guest_factors import EMULATOR_PIN, VCPU_PIN
@@ -23,7 +25,7 @@ class GuestThreads:
     """The threads of one guest on the host."""
 
     guest_name: str
-    side: str
+    side: SideOrEmpty
     vcpu_tids: tuple[int, ...]
     main_tid: int
     """QEMU's main loop."""
@@ -41,12 +43,21 @@ class GuestThreads:
         }
 
 
-def pinning_levels(factors: Mapping[str, Level]) -> tuple[str, str]:
+class PinningLevels(NamedTuple):
+    """Levels of `vcpu_pin` and `emulator_pin`."""
+
+    vcpu: str
+    emulator: str
+
+
+def pinning_levels(factors: Mapping[str, Level]) -> PinningLevels:
     """Return a treatment's levels of `vcpu_pin` and `emulator_pin`."""
-    return str(VCPU_PIN.read_level(factors)), str(EMULATOR_PIN.read_level(factors))
+    return PinningLevels(str(VCPU_PIN.read_level(factors)), str(EMULATOR_PIN.read_level(factors)))
 
 
-def find_guest_threads(guest_name: str, side: str, pid: int, vcpu_tids: Sequence[int]) -> GuestThreads:
+def find_guest_threads(
+    guest_name: str, side: SideOrEmpty, pid: int, vcpu_tids: Sequence[int]
+) -> GuestThreads:
     """Return all threads of a guest's QEMU process, given the thread ids of its vCPUs."""
     names = thread_names_by_id(pid)
     vhost = [*_find_vhost_threads(pid), *(task for task, name in names.items() if name == f"vhost-{pid}")]
@@ -126,7 +137,7 @@ def assign_emulator_cpus(
 def check_pinning(
     vcpu_level: str,
     emulator_level: str,
-    guests: Iterable[tuple[str, str]],
+    guests: Iterable[tuple[str, SideOrEmpty]],
     vcpu_count: int,
     online_cpus: frozenset[int],
 ) -> None:

@@ -51,7 +51,7 @@ def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
         adapter=adapter,
         vcpus=int(factors[VCPUS.name]),
         queues=int(factors.get(QUEUES.name, 1)) if is_virtio else 1,
-        guests=int(factors[GUEST_PAIRS.name]),
+        pairs=int(factors[GUEST_PAIRS.name]),
         role=str(factors[GUEST_ROLE.name]),
         rx_ring=rx_ring,
         tx_ring=tx_ring,

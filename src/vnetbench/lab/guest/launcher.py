@@ -15,6 +15,7 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import check_protocol_version
 from vnetbench.agents.transport import SocketTransport
 from vnetbench.lab import netlink, registry
+from vnetbench.lab.endpoint import SIDES, Side
 from vnetbench.lab.guest import network, snapshot
 from vnetbench.lab.guest.hardware import BootImages, Hardware, QemuRuntimeFiles, qemu_command
 from vnetbench.lab.guest.qemu import Qemu
@@ -229,12 +230,12 @@ def _guest_configuration(topology: GuestTopology, guest: Guest) -> dict[str, obj
                 "up": True,
                 "neighbours": _static_neighbours(topology, guest, side),
             }
-            for number, (side, nic) in enumerate(zip("ab", guest.nics, strict=False))
+            for number, (side, nic) in enumerate(zip(SIDES, guest.nics, strict=False))
         ],
     }
 
 
-def _static_neighbours(topology: GuestTopology, guest: Guest, side: str) -> list[dict[str, str]]:
+def _static_neighbours(topology: GuestTopology, guest: Guest, side: Side) -> list[dict[str, str]]:
     """Return the permanent neighbours of a router on one side, which may not answer during a trial."""
     if topology.shape.role != ROUTER:
         return []

@@ -15,6 +15,7 @@ from pyroute2 import IPRoute
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
+from vnetbench.lab.endpoint import SIDES
 from vnetbench.lab.guest.hardware import AdapterBackend
 from vnetbench.lab.guest.topology import MACVTAP_PARENT_INTERFACE, PORTS, TAPS, Guest, GuestTopology, Nic
 from vnetbench.lab.guest.virtual_functions import find_vfio_function_pci_addresses
@@ -104,7 +105,7 @@ def _vswitch_for(topology: GuestTopology, vm: Vm) -> str:
     """Return the virtual switch of an endpoint on the host."""
     for guest in topology.guests:
         if guest.pair == vm.pair and not guest.side:
-            return guest.nics["ab".index(vm.side)].vswitch
+            return guest.nics[SIDES.index(vm.side)].vswitch
     return topology.vswitches[-1]
 
 

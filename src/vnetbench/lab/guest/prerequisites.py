@@ -73,7 +73,7 @@ def prepare_guests(shapes: Iterable[GuestShape]) -> GuestPrerequisites:
 
 
 def _count_guests(shape: GuestShape) -> int:
-    return shape.guests * (2 if shape.role == "guest-to-guest" else 1)
+    return shape.pairs * (2 if shape.role == "guest-to-guest" else 1)
 
 
 def _check_host(shape: GuestShape) -> None:

@@ -163,8 +163,7 @@ class GuestTestbed:
         target = self.topology.next_hop(endpoint)
         if isinstance(target, NetDevice):
             return netlink.interface_mac(*target.location)
-        name, interface = target
-        return query_mac_address(self.agents[name], interface)
+        return query_mac_address(self.agents[target.guest_name], target.interface)
 
     @property
     def rejected_frame_outcome(self) -> Literal["lost", "unsent"]:

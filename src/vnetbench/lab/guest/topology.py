@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import NO_SIDE, SIDES, Endpoint, SideOrEmpty
 from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING_SIZE, Adapter, Hardware, guest_mac
 from vnetbench.lab.netns.topology import (
     IPV4_ADDRESS_FORMAT,
@@ -39,6 +40,8 @@ PORTS, TAPS = "ports", "taps"
 
 _FIELDS_SHOWN_AS_NAME_ONLY = ("uplink", "delay_line")
 """Fields whose name alone is part of a shape's text."""
+_STORED_KEY_BY_FIELD = {"pairs": "guests", "host_endpoint_device_type": "host_endpoints"}
+"""Keys of a `GuestShape` in results files that differ from its fields."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,7 @@ class GuestShape:
     adapter: str = "virtio-net"
     vcpus: int = 1
     queues: int = 1
-    guests: int = 1
-    """Number of pairs."""
+    pairs: int = 1
     role: str = GUEST_TO_GUEST
     rx_ring: int = DEFAULT_VIRTIO_RING_SIZE
     tx_ring: int = DEFAULT_VIRTIO_RING_SIZE
@@ -67,15 +69,19 @@ class GuestShape:
     """Whether the link between the switches is a delay line: two taps that an agent joins."""
 
     def __str__(self) -> str:
-        default = GuestShape()
+        default = GuestShape().to_json()
         others = [
             f"{name}={value}"
-            for name, value in asdict(self).items()
-            if name not in ("adapter", *_FIELDS_SHOWN_AS_NAME_ONLY) and value != getattr(default, name)
+            for name, value in self.to_json().items()
+            if name not in ("adapter", *_FIELDS_SHOWN_AS_NAME_ONLY) and value != default[name]
         ]
         return " ".join(
             (self.adapter, *others, *(name for name in _FIELDS_SHOWN_AS_NAME_ONLY if getattr(self, name)))
         )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the shape in the form that results files store."""
+        return {_STORED_KEY_BY_FIELD.get(field, field): value for field, value in asdict(self).items()}
 
     def hardware(self, accelerator: str) -> Hardware:
         """Return the hardware of each guest."""
@@ -102,7 +108,7 @@ class Guest:
     """A guest and its adapters."""
 
     name: str
-    side: str
+    side: SideOrEmpty
     """Side of the endpoint that the guest is; empty if it forwards between two endpoints."""
     pair: int
     nics: tuple[Nic, ...]
@@ -120,6 +126,13 @@ class Guest:
             )
             for nic in self.nics
         )
+
+
+class GuestInterface(NamedTuple):
+    """An interface inside a guest."""
+
+    guest_name: str
+    interface: str
 
 
 @dataclass(frozen=True)
@@ -168,7 +181,7 @@ class GuestTopology:
         """Return the description for the results file."""
         return {
             "name": self.testbed_name,
-            "shape": asdict(self.shape),
+            "shape": self.shape.to_json(),
             "endpoints": [asdict(e) for e in self.endpoints],
             "guests": [guest.name for guest in self.guests],
             "vswitches": list(self.vswitches),
@@ -177,14 +190,14 @@ class GuestTopology:
                     element.name if isinstance(element, Guest) else element.display_name
                     for element in self.path_elements(pair)
                 ]
-                for pair in range(1, self.shape.guests + 1)
+                for pair in range(1, self.shape.pairs + 1)
             ],
             "observed_interfaces": describe_observed_interfaces(self),
         }
 
     def path_elements(self, pair: int) -> tuple[NetDevice | Guest, ...]:
         """Return what a packet of this pair (from 1) crosses, from a to b: host interfaces and guests."""
-        a, b = (next(e for e in self.endpoints if e.pair == pair and e.side == side) for side in "ab")
+        a, b = (next(e for e in self.endpoints if e.pair == pair and e.side == side) for side in SIDES)
         forwarder = next((g for g in self.guests if g.pair == pair and not g.side), None)
         ports = self.ports_by_pair[pair - 1]
         middle: tuple[NetDevice | Guest, ...] = ports
@@ -192,16 +205,14 @@ class GuestTopology:
             middle = (*ports[:2], forwarder, *ports[2:])
         return (self._find_device_or_guest(a), *middle, self._find_device_or_guest(b))
 
-    def next_hop(self, endpoint: Endpoint) -> NetDevice | tuple[str, str]:
-        """Return the receiver of frames that this endpoint sends to its peer.
-
-        It is a device of the host, or a guest's name and its interface.
-        """
+    def next_hop(self, endpoint: Endpoint) -> NetDevice | GuestInterface:
+        """Return the receiver of frames that this endpoint sends to its peer: on the host, or in a guest."""
         if self.shape.role == ROUTER:
             forwarder = next(guest for guest in self.guests if guest.pair == endpoint.pair)
-            return forwarder.name, forwarder.nics["ab".index(endpoint.side)].guest_interface
+            nic = forwarder.nics[SIDES.index(endpoint.side)]
+            return GuestInterface(forwarder.name, nic.guest_interface)
         peer = next(e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
-        return peer.device if isinstance(peer, Vm) else (peer.name, peer.interface)
+        return peer.device if isinstance(peer, Vm) else GuestInterface(peer.name, peer.interface)
 
     def _find_device_or_guest(self, endpoint: Endpoint) -> NetDevice | Guest:
         if isinstance(endpoint, Vm):
@@ -214,12 +225,12 @@ class GuestTopology:
 def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
     """Return the topology for this name and shape; raises BenchError for an impossible one."""
     check_testbed_name(testbed_name)
-    if not 1 <= shape.guests <= MAX_PAIRS:
+    if not 1 <= shape.pairs <= MAX_PAIRS:
         raise BenchError(
-            f"a testbed has 1 to {MAX_PAIRS} pairs of guests, not {shape.guests}", fix="request fewer pairs"
+            f"a testbed has 1 to {MAX_PAIRS} pairs of guests, not {shape.pairs}", fix="request fewer pairs"
         )
     switch = namespace_name(testbed_name, "sw")
-    pairs = range(1, shape.guests + 1)
+    pairs = range(1, shape.pairs + 1)
     if shape.role in (ROUTER, BRIDGE):
         return _make_forwarding_topology(testbed_name, shape, switch, pairs)
     uplinks = uplink_devices(switch) if shape.uplink or shape.delay_line else ()
@@ -227,7 +238,7 @@ def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
     guests: list[Guest] = []
     endpoints: list[Endpoint] = []
     for pair in pairs:
-        for number, side in enumerate("ab", start=1):
+        for number, side in enumerate(SIDES, start=1):
             address, ipv6_address = _ipv4_address(number, pair), _ipv6_address(number, pair)
             own_name = f"{side}{pair}"
             if side == "b" and shape.role == GUEST_TO_HOST:
@@ -278,7 +289,7 @@ def _make_forwarding_topology(
     for pair in pairs:
         forwarder = f"g{pair}"
         nics: list[Nic] = []
-        for number, side in enumerate("ab", start=1):
+        for number, side in enumerate(SIDES, start=1):
             vswitch, own_name = f"sw{2 * pair - 3 + number}", f"{side}{pair}"
             router, router6 = router_addresses(number)
             endpoints.append(
@@ -304,13 +315,13 @@ def _make_forwarding_topology(
                 )
             own_mac = guest_mac(2 + number, pair, number - 1)
             nics.append(Nic(f"eth{number - 1}", own_mac, addresses, port, vswitch))
-        guests.append(Guest(forwarder, "", pair, tuple(nics)))
+        guests.append(Guest(forwarder, NO_SIDE, pair, tuple(nics)))
         if shape.host_endpoint_device_type == TAPS:
             ports.append(())
             continue
         first, last = (
             _make_vswitch_port(shape, switch, f"{side}{pair}", nic.vswitch)
-            for side, nic in zip("ab", nics, strict=True)
+            for side, nic in zip(SIDES, nics, strict=True)
         )
         ports.append((first, nics[0].host_device, nics[1].host_device, last))
     vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics if nic.vswitch))

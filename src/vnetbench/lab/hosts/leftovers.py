@@ -13,7 +13,7 @@ from platformdirs import user_state_path
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts import deployment, ssh
 from vnetbench.lab.registry import write_temporary_file
-from vnetbench.process import is_process_alive, read_own_process_identity
+from vnetbench.process import ProcessIdentity, is_process_alive, read_own_process_identity
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class AgentFolderRecord:
     testbed: str
     purpose: str
     """Why it was created, as a phrase for people."""
-    owner: str
-    """Identity of the process that uses the folder."""
+    owner: ProcessIdentity
+    """The process that uses the folder."""
 
     @property
     def is_in_use(self) -> bool:

@@ -22,7 +22,7 @@ NEIGHBOUR_TIMEOUT_S = 2.0
 """Time limit for resolving a neighbour whose first answer was lost."""
 
 Pair = tuple[Endpoint, Endpoint]
-MtuByEndpoint = Mapping[str, Any]
+MtuByEndpoint = Mapping[str, int]
 
 
 def prove_path_mtu(
@@ -54,7 +54,7 @@ def prove_path_mtu(
     _wait_for_connectivity(
         pairs, agents, min_mtu, ip_version, LINK_UP_TIMEOUT_S if has_changed_knobs else NEIGHBOUR_TIMEOUT_S
     )
-    packet_bytes = requested_mtu or min(int(mtu) for mtu in mtu_by_endpoint.values())
+    packet_bytes = requested_mtu or min(mtu_by_endpoint.values())
     replies = path_probe.probe_paths(pairs, agents, packet_bytes, ip_version)
     failed_pairs = [
         pair for pair, reply in zip(pairs, replies, strict=True) if not path_probe.has_passed_both_ways(reply)
@@ -120,7 +120,7 @@ def _mtu_refusal(
     pair: Pair, packet_bytes: int, largest_passing: int, mtu_by_endpoint: MtuByEndpoint
 ) -> TreatmentRefused:
     a, b = pair
-    limiting = [e for e in pair if int(mtu_by_endpoint[e.name]) < packet_bytes]
+    limiting = [e for e in pair if mtu_by_endpoint[e.name] < packet_bytes]
     if limiting:
         hop = f"{limiting[0].name} {limiting[0].interface}"
         why = f"{hop} has MTU {mtu_by_endpoint[limiting[0].name]}"

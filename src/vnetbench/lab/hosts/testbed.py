@@ -18,7 +18,7 @@ from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, path_probe
 from vnetbench.lab.cpus import parse_cpu_set, select_local_cpus
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.hosts import addresses, deployment, leftovers, path_mtu, ssh
 from vnetbench.lab.hosts.leftovers import AgentFolderRecord
@@ -44,6 +44,12 @@ class HostEndpoint(Endpoint):
     """Whether its interface has an IPv6 address, including link-local ones."""
     ports: str
     """Ports for its load as `first-last`; empty for any."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the endpoint in the form that results files store."""
+        fields = asdict(self)
+        fields["has_any_ipv6_address"] = fields.pop("has_ipv6_address_on_interface")
+        return fields
 
 
 class ExtraInterfaceEndpoint(HostEndpoint):
@@ -127,8 +133,8 @@ class HostsTestbed:
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed. The default is the MAC address of the peer's interface, as on one link."""
-        if next_hop := self._specs[endpoint.name].next_hop:
-            return next_hop
+        if next_hop_mac := self._specs[endpoint.name].next_hop_mac:
+            return next_hop_mac
         (other,) = (e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
         return query_mac_address(self.agents[other.name], other.interface)
 
@@ -153,7 +159,7 @@ class HostsTestbed:
         """See Testbed."""
         return {
             "lab": "hosts",
-            "endpoints": [asdict(e) for e in self.endpoints],
+            "endpoints": [e.to_json() for e in self.endpoints],
             "hosts": {
                 each.spec.name: each.agent_folder_record.destination or "local" for each in self._connected
             },
@@ -209,7 +215,7 @@ class HostsLab:
     def __init__(self, spec: TestbedSpec, purpose: str) -> None:
         """Use the hosts of a study's testbed section; `vnetbench lab ls` shows `purpose`."""
         self._hosts = spec.hosts
-        self._ports = spec.ports or ""
+        self._ports = spec.load_destination_ports or ""
         self._purpose = purpose
         self._was_reached = False
         self._reconnect_timeout_s = 0.0
@@ -278,7 +284,7 @@ class HostsLab:
                 if is_one
                 else addresses.choose_routed_interfaces(a, b)
             )
-            for side, each, interface in zip("ab", pair, chosen, strict=True):
+            for side, each, interface in zip(SIDES, pair, chosen, strict=True):
                 machine = each.spec.machine_key
                 endpoint_type = ExtraInterfaceEndpoint if machine in known_machines else HostEndpoint
                 known_machines.add(machine)

@@ -9,7 +9,7 @@ from typing import Any
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_agents_in_namespaces
 from vnetbench.lab import knobs, netlink
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import NO_SIDE, Endpoint
 from vnetbench.lab.links.impairments import Impairments
 from vnetbench.lab.netns.topology import DelayLineEnds
 from vnetbench.study.factors.cpu_lists import format_cpu_list
@@ -89,7 +89,7 @@ class DelayLines:
         """
         taken = frozenset[int]().union(*load_cpus.values())
         cpus = (online_cpus - taken) or online_cpus
-        end = Endpoint(BACKEND_NAME, "", 0, "", "", "")
+        end = Endpoint(BACKEND_NAME, NO_SIDE, 0, "", "", "")
         listed = format_cpu_list(cpus)
         wanted = knobs.KnobSetting(end, knobs.CPUS_KNOB, listed, f"CPUs {listed} for its threads")
         read_back = knobs.set_knob(self.agent, wanted, DELAY_LINE_FIX_BY_KNOB[knobs.CPUS_KNOB])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
@@ -64,7 +65,7 @@ def limit_transmit_rate(
         )
     with open_in_namespace(device.namespace) as ipr:
         index = interface_index(ipr, device.interface)
-        if _read_shaper(ipr, index)[0] is not None:
+        if _read_shaper(ipr, index) is not None:
             ipr.tc("del", index=index, root=True)
         if rate_bps is not None:
             _add_shaper(
@@ -76,14 +77,15 @@ def limit_transmit_rate(
             )
             if isinstance(queue_s_or_qdisc, str) and queue_s_or_qdisc != AUTO_QUEUE:
                 _add_inner_qdisc(ipr, index, queue_s_or_qdisc, device)
-        kind, shaped = _read_shaper(ipr, index)
+        root_shaper = _read_shaper(ipr, index)
+    kind = root_shaper.discipline if root_shaper else None
     if rate_bps is not None and kind != shaper:
         raise BenchError(
             f"the link is not shaped: its queueing discipline is {kind or 'the default'}, not {shaper}",
             where=device.display_name,
             fix="run vnetbench doctor to see the shapers of this kernel",
         )
-    return shaped
+    return root_shaper.link if root_shaper else None
 
 
 def _requested_fifo_bytes(device: NetDevice, rate_bps: float, queue_s_or_qdisc: str | float) -> int | None:
@@ -139,8 +141,14 @@ def _add_inner_qdisc(ipr: IPRoute, index: int, discipline: str, device: NetDevic
         ) from error
 
 
-def _read_shaper(ipr: IPRoute, index: int) -> tuple[str | None, ShapedLink | None]:
-    """Return the name and settings of an interface's root shaper; (None, None) without one."""
+class _RootShaper(NamedTuple):
+    discipline: str
+    link: ShapedLink | None
+    """None for an htb without a class."""
+
+
+def _read_shaper(ipr: IPRoute, index: int) -> _RootShaper | None:
+    """Return the shaper at an interface's root; None without one."""
     disciplines = list(ipr.get_qdiscs(index))
     inner = next((q.get_attr("TCA_KIND") for q in disciplines if q["parent"] == CLASS_HANDLE), None)
     for qdisc in disciplines:
@@ -148,11 +156,11 @@ def _read_shaper(ipr: IPRoute, index: int) -> tuple[str | None, ShapedLink | Non
         if kind == "tbf":
             parms = nested_attribute(qdisc, "TCA_OPTIONS", "TCA_TBF_PARMS")
             queue = inner if inner not in (None, "bfifo") else int(parms["limit"])
-            return "tbf", ShapedLink(8.0 * int(parms["rate"]), queue)
+            return _RootShaper("tbf", ShapedLink(8.0 * int(parms["rate"]), queue))
         if kind == "htb":
             for entry in ipr.get_classes(index):
                 parms = nested_attribute(entry, "TCA_OPTIONS", "TCA_HTB_PARMS")
                 if parms is not None:
-                    return "htb", ShapedLink(8.0 * int(parms["rate"]), inner)
-            return "htb", None
-    return None, None
+                    return _RootShaper("htb", ShapedLink(8.0 * int(parms["rate"]), inner))
+            return _RootShaper("htb", None)
+    return None

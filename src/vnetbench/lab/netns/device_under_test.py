@@ -10,7 +10,7 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, threads
 from vnetbench.lab.cpus import TesterAndDeviceCpus, assign_vm_cpus, partition_cpus
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import NO_SIDE, Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import KnobSetting
 from vnetbench.lab.netns import open_vswitch
@@ -85,7 +85,7 @@ def device_ports(topology: NetnsTopology) -> list[Endpoint]:
     if topology.shape.vswitch in (DIRECT, MACVLAN):
         return []
     labels = {device.interface: device.display_name for path in topology.ports_by_pair for device in path}
-    return [Endpoint(labels[e.name], "", e.pair, e.name, "", "") for e in topology.endpoints]
+    return [Endpoint(labels[e.name], NO_SIDE, e.pair, e.name, "", "") for e in topology.endpoints]
 
 
 def napi_threads_of_ports_and_vms(topology: NetnsTopology) -> list[dict[str, object]]:

@@ -7,6 +7,7 @@ import socket
 from pyroute2.netlink.rtnl import ifaddrmsg, ndmsg
 
 from vnetbench.lab import netlink
+from vnetbench.lab.endpoint import SIDES
 from vnetbench.lab.netns.topology import NetDevice, NetnsTopology, Vm, router_addresses
 
 FORWARDING_SYSCTLS = {
@@ -38,7 +39,7 @@ def _ports_with_vms(topology: NetnsTopology) -> list[tuple[NetDevice, Vm]]:
 def _configure_port(port: NetDevice, vm: Vm, family: socket.AddressFamily) -> None:
     """Configure one port. Several ports may share the router's address, since routes locate the VMs."""
     index_of_version, host_prefix = (0, 32) if family == socket.AF_INET else (1, 128)
-    side = 1 + "ab".index(vm.side)
+    side = 1 + SIDES.index(vm.side)
     address = (vm.address, vm.ipv6_address)[index_of_version]
     mac = netlink.interface_mac(*vm.device.location)
     with netlink.open_in_namespace(port.namespace) as ipr:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.endpoint import SIDES, Endpoint, Side
 
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
 IPV4_ADDRESS_FORMAT = "10.77.{side}.{pair}"  # sides 1 and 2, in one /16
@@ -41,6 +41,13 @@ class NetnsShape:
         return f"{self.vswitch} pairs={self.pairs}{others}"
 
 
+class InterfaceLocation(NamedTuple):
+    """A network namespace, and the name of an interface in it."""
+
+    namespace: str
+    interface: str
+
+
 @dataclass(frozen=True)
 class NetDevice:
     """A network interface on a path."""
@@ -53,9 +60,9 @@ class NetDevice:
     """The endpoint, guest or virtual switch at the other end of its link; empty for an endpoint's own."""
 
     @property
-    def location(self) -> tuple[str, str]:
+    def location(self) -> InterfaceLocation:
         """Its namespace and its name there."""
-        return self.namespace, self.interface
+        return InterfaceLocation(self.namespace, self.interface)
 
 
 @dataclass(frozen=True)
@@ -182,19 +189,19 @@ class NetnsTopology:
             for a, b in pairs
         )
 
-    def endpoints_on_side(self, side: str) -> tuple[Vm, ...]:
+    def endpoints_on_side(self, side: Side) -> tuple[Vm, ...]:
         """Return the endpoints of one side, by pair."""
         return tuple(e for e in self.endpoints if e.side == side)
 
     def hops(self, pair: int) -> tuple[NetDevice, ...]:
         """Return every interface on the path of a pair (numbered from 1), from a to b."""
-        a, b = (next(e for e in self.endpoints_on_side(side) if e.pair == pair) for side in "ab")
+        a, b = (next(e for e in self.endpoints_on_side(side) if e.pair == pair) for side in SIDES)
         return (a.device, *self.ports_by_pair[pair - 1], b.device)
 
     def next_hop(self, endpoint: Endpoint) -> NetDevice:
         """Return the interface that receives what this endpoint sends to its peer."""
         if self.shape.vswitch == ROUTER:
-            return self.ports_by_pair[endpoint.pair - 1]["ab".index(endpoint.side)]
+            return self.ports_by_pair[endpoint.pair - 1][SIDES.index(endpoint.side)]
         return next(e.device for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
 
     def namespaces(self) -> tuple[str, ...]:
@@ -238,7 +245,7 @@ def make_topology(testbed_name: str, shape: NetnsShape) -> NetnsTopology:
     endpoints = tuple(
         _make_vm(testbed_name, shape, side_number, side, pair)
         for pair in range(1, shape.pairs + 1)
-        for side_number, side in enumerate("ab", start=1)
+        for side_number, side in enumerate(SIDES, start=1)
     )
     switch_namespace = namespace_name(testbed_name, "sw")
     has_vswitch = shape.vswitch not in (DIRECT, ROUTER)
@@ -255,9 +262,16 @@ def make_topology(testbed_name: str, shape: NetnsShape) -> NetnsTopology:
     )
 
 
-def router_addresses(side_number: int) -> tuple[str, str]:
-    """Return a router's IPv4 and IPv6 address on one side (1 or 2)."""
-    return (
+class RouterAddresses(NamedTuple):
+    """A router's addresses on one side."""
+
+    ipv4: str
+    ipv6: str
+
+
+def router_addresses(side_number: int) -> RouterAddresses:
+    """Return a router's addresses on one side (1 or 2)."""
+    return RouterAddresses(
         IPV4_ADDRESS_FORMAT.format(side=side_number, pair=ROUTER_ADDRESS_NUMBER),
         IPV6_ADDRESS_FORMAT.format(side=side_number, pair=ROUTER_ADDRESS_NUMBER),
     )
@@ -277,7 +291,7 @@ def uplink_devices(switch_namespace: str) -> tuple[NetDevice, NetDevice]:
     return first, second
 
 
-def _make_vm(testbed_name: str, shape: NetnsShape, side_number: int, side: str, pair: int) -> Vm:
+def _make_vm(testbed_name: str, shape: NetnsShape, side_number: int, side: Side, pair: int) -> Vm:
     own_name = f"{side}{pair}"
     is_routed = shape.vswitch == ROUTER
     return Vm(
@@ -302,7 +316,7 @@ def _path_ports(
     if shape.vswitch == MACVLAN:
         return uplinks or (NetDevice("parent of vSwitch sw0", switch_namespace, "low0", PARENT),)
     if shape.vswitch == ROUTER:
-        return tuple(_make_port(f"{side}{pair}", "the router", switch_namespace) for side in "ab")
+        return tuple(_make_port(f"{side}{pair}", "the router", switch_namespace) for side in SIDES)
     last = "sw1" if uplinks else "sw0"
     return (
         _make_port(f"a{pair}", "vSwitch sw0", switch_namespace),

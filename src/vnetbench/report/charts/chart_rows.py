@@ -59,7 +59,7 @@ def _estimate_rows(
     estimate = treatment.metrics.get(metric)
     no_value = {"kind": "estimate", "value": None, "low": None, "high": None}
     if estimate is None:
-        reason = "; ".join(treatment.failures) or stop_reason_text(treatment.state)
+        reason = "; ".join(treatment.failures) or stop_reason_text(treatment.stop_reason)
         yield {**base, **no_value, "estimate_text": ""}
         yield {**base, "kind": "missing", "value": 0.0, "estimate_text": reason}
         return
@@ -248,7 +248,7 @@ def _common_chart_row_fields(layout: FactorLayout, treatment: TreatmentSummary) 
         else "",
         "panel": _panel_label(layout.panel_factors, treatment),
         "trials": treatment.trial_count,
-        "stop_reason": stop_reason_text(treatment.state),
+        "stop_reason": stop_reason_text(treatment.stop_reason),
     }
 
 

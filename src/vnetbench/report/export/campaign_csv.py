@@ -47,7 +47,7 @@ def campaign_csv(summary: CampaignSummary) -> str:
     )
     for row_index, treatment in enumerate(summary.treatments):
         cells: list[object] = [treatment.index, *(treatment.factors.get(name, "") for name in factors)]
-        cells += [treatment.trial_count, treatment.state]
+        cells += [treatment.trial_count, treatment.stop_reason]
         for metric in metrics:
             cells += _value_interval_modes_cells(treatment.metrics.get(metric))
         limits = ["; ".join(column.cells[row_index]) for column in limit_columns]

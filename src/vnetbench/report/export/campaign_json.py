@@ -22,6 +22,7 @@ from vnetbench.report.tables.published_comparison import (
 from vnetbench.report.text.emulation_warning import find_accelerator
 from vnetbench.report.text.narrative_model import Narrative
 from vnetbench.report.text.stored_narrative import read_or_build_narrative
+from vnetbench.results.records import StepRecord
 from vnetbench.study.factors.registry import FACTORS
 
 CAMPAIGN_JSON_VERSION = 2
@@ -120,7 +121,7 @@ def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
         "factors": treatment.factors,
         "effective": treatment.effective,
         "trial_count": treatment.trial_count,
-        "stopped_by": treatment.state,
+        "stopped_by": treatment.stop_reason,
         "metrics": {
             name: _estimate_fields(name, estimate, treatment) for name, estimate in treatment.metrics.items()
         },
@@ -161,12 +162,17 @@ def _trial_fields(point: TrialPoint) -> JsonObject:
         "notes": list(point.notes),
     }
     if point.goal_results:
-        fields["goal_results"] = [asdict(result) for result in point.goal_results]
+        fields["goal_results"] = [result.to_json() for result in point.goal_results]
     if point.steps:
-        fields["steps"] = [asdict(step) for step in point.steps]
+        fields["steps"] = [_step_fields(step) for step in point.steps]
     if point.imported_log:
         fields["imported"] = point.imported_log
     return fields
+
+
+def _step_fields(step: StepRecord) -> JsonObject:
+    fields = asdict(step)
+    return {"started_s" if name == "since_campaign_start_s" else name: fields[name] for name in fields}
 
 
 def _unit_of_factor(name: str) -> str:

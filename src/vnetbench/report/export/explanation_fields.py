@@ -75,8 +75,11 @@ def _experiment_fields(result: ExperimentResult) -> JsonObject:
 
 def _evidence_fields(item: EvidenceItem) -> JsonObject:
     metric = find_evidence_metric(item.metric)
+    fields = asdict(item)
+    fields["supports_when_low"] = fields.pop("applies_below_threshold")
+    fields["place"] = fields.pop("deciding_interface_and_queue")
     return {
-        **asdict(item),
+        **fields,
         "unit": metric.unit,
         "meaning": metric.meaning,
         "counters": list(metric.counters),

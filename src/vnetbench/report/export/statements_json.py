@@ -33,11 +33,11 @@ def _statement_fields(result: StatementResult) -> JsonObject:
         "subject": statement.subject,
         "condition": statement.condition,
         "statement": statement.statement,
-        "value": statement.value or None,
+        "value": statement.reported_value or None,
         "unit": statement.unit or None,
         "state": result.state,
         "run": statement.run or None,
-        "limitation": statement.limitation or None,
+        "limitation": statement.uncheckable_part or None,
         "files": [_verdict_fields(verdict) for verdict in result.conclusive_or_all_verdicts],
     }
 

@@ -120,7 +120,7 @@ class TreatmentRow(MetricOwner, Protocol):
         """Number of finished trials."""
 
     @property
-    def state(self) -> str:
+    def stop_reason(self) -> str:
         """Why the treatment stopped, in the terms of the results file."""
 
 
@@ -194,9 +194,9 @@ def trials_column(rows: Sequence[TreatmentRow]) -> Column:
 
 def stop_reason_column(rows: Sequence[TreatmentRow]) -> Column:
     """Return why each treatment stopped, in the terms of the results file."""
-    reasons = sorted({row.state for row in rows})
-    sort_keys = tuple(float(reasons.index(row.state)) for row in rows)
-    cells = tuple((row.state,) for row in rows)
+    reasons = sorted({row.stop_reason for row in rows})
+    sort_keys = tuple(float(reasons.index(row.stop_reason)) for row in rows)
+    cells = tuple((row.stop_reason,) for row in rows)
     return Column("stopped_by", "Stopped by", "", cells, False, sort_keys)
 
 
@@ -240,8 +240,8 @@ def _metric_column(rows: Sequence[TreatmentRow], name: str, deciding_metric: str
     for row in rows:
         if name in row.metrics:
             cells.append(format_estimate_lines(row.metrics[name], name, scale))
-        elif name == deciding_metric and row.state in STATES_WITHOUT_MEASUREMENT:
-            cells.append((row.state,))
+        elif name == deciding_metric and row.stop_reason in STATES_WITHOUT_MEASUREMENT:
+            cells.append((row.stop_reason,))
         else:
             cells.append(("–",))
     unit = METRICS[name].unit if name in METRICS else ""

@@ -127,8 +127,8 @@ class _ComparisonRow:
     factors: Mapping[str, Level]
     metrics: Mapping[str, Estimate]
     trial_count: int
-    state: str = ""
-    """Empty: a change has no state."""
+    stop_reason: str = ""
+    """Empty: a change has none."""
 
 
 def _comparison_columns(

@@ -62,7 +62,7 @@ class LiveTreatmentRow:
 
     factors: Mapping[str, Level]
     trial_count: int = 0
-    state: str = RUNNING
+    stop_reason: str = RUNNING
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
     is_running: bool = False
     """True while a trial of this treatment runs."""
@@ -119,7 +119,7 @@ class LiveTable:
         )
         yield draw_table([marker, *columns], [_row_style(row) for row in self.rows], visible)
         if hidden := [row for i, row in enumerate(self.rows) if i not in visible]:
-            states = Counter(row.state for row in hidden)
+            states = Counter(row.stop_reason for row in hidden)
             counts = ", ".join(f"{count} {state}" for state, count in states.items())
             yield Text(f"and {len(hidden)} more: {counts}", no_wrap=True)
 
@@ -144,8 +144,8 @@ def live_table(
     """Return the table of a running campaign; `▶` marks the trial that runs."""
     labelled = []
     for row in rows:
-        is_waiting = row.state == RUNNING and not row.trial_count and not row.is_running
-        labelled.append(replace(row, state="waiting") if is_waiting else row)
+        is_waiting = row.stop_reason == RUNNING and not row.trial_count and not row.is_running
+        labelled.append(replace(row, stop_reason="waiting") if is_waiting else row)
     return LiveTable(labelled, factors, deciding_metric)
 
 
@@ -252,4 +252,4 @@ def _indices_of_fitting_rows(
 def _row_style(row: TreatmentRow) -> str:
     if isinstance(row, LiveTreatmentRow) and row.is_running:
         return "bold"
-    return "red" if row.state in STATES_WITHOUT_MEASUREMENT else ""
+    return "red" if row.stop_reason in STATES_WITHOUT_MEASUREMENT else ""

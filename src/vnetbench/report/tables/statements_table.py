@@ -100,8 +100,10 @@ def _statement_lines(result: StatementResult, width: int, has_several_files: boo
     if result.state == INCONCLUSIVE:
         if statement.run:
             yield from _wrap_lines(f"To check it: vnetbench run {statement.run}", width, 5, hanging=7)
-        if statement.limitation:
-            yield from _wrap_lines(f"vnetbench cannot check {statement.limitation}", width, 5, hanging=7)
+        if statement.uncheckable_part:
+            yield from _wrap_lines(
+                f"vnetbench cannot check {statement.uncheckable_part}", width, 5, hanging=7
+            )
 
 
 def _part_lines(part: StatementPart, verdict: Verdict, width: int) -> Iterator[Text]:
@@ -122,7 +124,7 @@ def _part_lines(part: StatementPart, verdict: Verdict, width: int) -> Iterator[T
 
 def _reported_value_comparison_lines(statement: Statement, verdict: Verdict, width: int) -> Iterator[Text]:
     """Yield the measured values next to the reported value, which comes from another machine."""
-    value = f"{statement.value} {statement.unit}".strip()
+    value = f"{statement.reported_value} {statement.unit}".strip()
     prefix = (
         f"Reported for another machine and not checked: {value}. Measured here:" if value else "Measured:"
     )
@@ -133,7 +135,7 @@ def _reported_value_comparison_lines(statement: Statement, verdict: Verdict, wid
 
 
 def _source_text(statement: Statement) -> str:
-    value = f"; {statement.value} {statement.unit}" if statement.value else ""
+    value = f"; {statement.reported_value} {statement.unit}" if statement.reported_value else ""
     return f"{statement.source}, {statement.subject}{value}"
 
 

@@ -58,10 +58,11 @@ def _loss_goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
     stopped = treatment.stopped_search_result
     search_results = [point.search_result for point in treatment.points] or [stopped] * bool(stopped)
     if not search_results:
-        yield ("", treatment.state, "", "", "")
+        yield ("", treatment.stop_reason, "", "", "")
         return
     searches = [
-        [GoalResult(**goal_result) for goal_result in result["goal_results"]] for result in search_results
+        [GoalResult.from_json(goal_result) for goal_result in result["goal_results"]]
+        for result in search_results
     ]
     frame_bits = 8 * float(search_results[-1]["frame_bytes"])
     for name, results in zip(THROUGHPUT_METRIC_NAMES, zip(*searches, strict=True), strict=False):

@@ -182,7 +182,7 @@ def _caveat_sentences(summary: CampaignSummary) -> Iterator[str]:
                 "Something that the study does not control switches between the modes."
             )
     for state in STATES_WITHOUT_MEASUREMENT:
-        if unmeasured := [each for each in summary.treatments if each.state == state]:
+        if unmeasured := [each for each in summary.treatments if each.stop_reason == state]:
             yield f"Not measured ({state}): {_list_treatments(summary, unmeasured)}."
 
 
@@ -209,14 +209,14 @@ def _target_precision_sentences(
 ) -> Iterator[str]:
     """Yield how many treatments reached the requested precision, and why the others stopped before it."""
     target = f"± {format_exact_share(summary.required_precision.half_width)}"
-    imprecise = [each for each in measured if each.state != "precision"]
+    imprecise = [each for each in measured if each.stop_reason != "precision"]
     reached, total = len(measured) - len(imprecise), len(summary.treatments)
     if reached == total:
         count = "The treatment" if total == 1 else f"All {total} treatments"
         yield f"{count} reached the requested precision of {target}."
     elif total > 1:
         yield f"{reached} of {total} treatments reached the requested precision of {target}."
-    for reason, count_stopped in Counter(each.state for each in imprecise).items():
+    for reason, count_stopped in Counter(each.stop_reason for each in imprecise).items():
         subject, verb = (
             format_count_with_noun(count_stopped, "treatment"),
             _stop_phrase(reason, count_stopped),

@@ -102,12 +102,12 @@ def _threshold_text(item: EvidenceItem, metric: EvidenceMetric, scale: Scale) ->
     if item.threshold is None:
         return ""
     if metric.unit == YES_OR_NO_UNIT:
-        return f"{item.role} {'no' if item.supports_when_low else 'yes'}"
+        return f"{item.role} {'no' if item.applies_below_threshold else 'yes'}"
     threshold_scale = choose_scale(metric.unit, item.threshold) if item.threshold else scale
     number = item.threshold / threshold_scale.divisor
     digits = f"{number:.0f}" if number == round(number) else f"{number:.3g}"
     unit = "" if threshold_scale == scale else f" {threshold_scale.unit}"
-    return f"{item.role} {'<' if item.supports_when_low else '>'} {digits}{unit}"
+    return f"{item.role} {'<' if item.applies_below_threshold else '>'} {digits}{unit}"
 
 
 def _value_min_max_texts(item: EvidenceItem, metric: EvidenceMetric, scale: Scale) -> list[str]:

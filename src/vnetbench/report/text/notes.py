@@ -77,7 +77,11 @@ def _treatment_notes(summary: CampaignSummary) -> Iterator[str]:
     names_by_failure: dict[tuple[str, str], list[str]] = {}
     for treatment in summary.treatments:
         if treatment.failures:
-            state = treatment.state if treatment.state in STATES_WITHOUT_MEASUREMENT else "trials failed"
+            state = (
+                treatment.stop_reason
+                if treatment.stop_reason in STATES_WITHOUT_MEASUREMENT
+                else "trials failed"
+            )
             reason = "; ".join(dict.fromkeys(treatment.failures))
             names_by_failure.setdefault((state, reason), []).append(treatment_name(summary, treatment))
     for (state, reason), names in names_by_failure.items():

@@ -27,14 +27,14 @@ _MAX_NAMED_USES = 3
 class TreatmentsWithSameMainUse:
     """Treatments that spend most of their time on the same use, with their mean shares."""
 
-    items: tuple[TreatmentTimeShares, ...]
-    shares: TimeShares
+    members: tuple[TreatmentTimeShares, ...]
+    mean_shares: TimeShares
 
 
-def group_by_main_use(items: Sequence[TreatmentTimeShares]) -> list[TreatmentsWithSameMainUse]:
+def group_by_main_use(treatments: Sequence[TreatmentTimeShares]) -> list[TreatmentsWithSameMainUse]:
     """Return the treatments grouped by their largest use of time, the largest group first."""
     by_use: dict[str, list[TreatmentTimeShares]] = {}
-    for item in items:
+    for item in treatments:
         by_use.setdefault(max(item.shares, key=lambda name: item.shares[name]), []).append(item)
     groups = [
         TreatmentsWithSameMainUse(
@@ -43,7 +43,7 @@ def group_by_main_use(items: Sequence[TreatmentTimeShares]) -> list[TreatmentsWi
         )
         for members in by_use.values()
     ]
-    return sorted(groups, key=lambda group: -len(group.items))
+    return sorted(groups, key=lambda group: -len(group.members))
 
 
 def time_lines(summary: CampaignSummary, treatment_indices: Sequence[int] = ()) -> list[str]:
@@ -53,42 +53,43 @@ def time_lines(summary: CampaignSummary, treatment_indices: Sequence[int] = ()) 
         summary: The campaign.
         treatment_indices: Treatments to include; empty for all.
     """
-    items = [
+    treatments = [
         item
         for item in campaign_time_shares(summary)
         if not treatment_indices or item.treatment.index in treatment_indices
     ]
-    return [_time_group_line(summary, group, items) for group in group_by_main_use(items)]
+    return [_time_group_line(summary, group, treatments) for group in group_by_main_use(treatments)]
 
 
 def _time_group_line(
-    summary: CampaignSummary, group: TreatmentsWithSameMainUse, items: Sequence[TreatmentTimeShares]
+    summary: CampaignSummary, group: TreatmentsWithSameMainUse, treatments: Sequence[TreatmentTimeShares]
 ) -> str:
-    return f"Time{_treatments_of_group_phrase(summary, group, items)}: {format_time_shares(group.shares)}."
+    where = _treatments_of_group_phrase(summary, group, treatments)
+    return f"Time{where}: {format_time_shares(group.mean_shares)}."
 
 
 def _treatments_of_group_phrase(
-    summary: CampaignSummary, group: TreatmentsWithSameMainUse, items: Sequence[TreatmentTimeShares]
+    summary: CampaignSummary, group: TreatmentsWithSameMainUse, treatments: Sequence[TreatmentTimeShares]
 ) -> str:
     """Return the treatments of a group: ` with streams 4, 8 (10 of 20 treatments)`."""
-    count = len(group.items)
+    count = len(group.members)
     if len(summary.treatments) == 1:
         return ""
     if count == 1:
-        return f" with {treatment_name(summary, group.items[0].treatment)}"
-    if count == len(items):
+        return f" with {treatment_name(summary, group.members[0].treatment)}"
+    if count == len(treatments):
         return f" in all {format_count_with_noun(count, 'treatment')}"
-    counts = f"{count} of {format_count_with_noun(len(items), 'treatment')}"
-    levels = _distinguishing_levels(summary, group, items)
+    counts = f"{count} of {format_count_with_noun(len(treatments), 'treatment')}"
+    levels = _distinguishing_levels(summary, group, treatments)
     return f" with {levels} ({counts})" if levels else f" in {counts}"
 
 
 def _distinguishing_levels(
-    summary: CampaignSummary, group: TreatmentsWithSameMainUse, items: Sequence[TreatmentTimeShares]
+    summary: CampaignSummary, group: TreatmentsWithSameMainUse, treatments: Sequence[TreatmentTimeShares]
 ) -> str:
     """Return the levels of the factor that no treatment of another group has; empty without one."""
-    inside = [item.treatment for item in group.items]
-    outside = [item.treatment for item in items if item not in group.items]
+    inside = [item.treatment for item in group.members]
+    outside = [item.treatment for item in treatments if item not in group.members]
     for factor in varying_factors(summary.treatments, summary.factors):
         levels = {each.factors.get(factor.name) for each in inside}
         if levels.isdisjoint({each.factors.get(factor.name) for each in outside}):

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from vnetbench.study.problems import WrongValue
 
-STREAM_MULTIPLIERS_BY_DIRECTION = {"forward": (1, 0), "reverse": (0, 1), "both": (1, 1)}
+
+class StreamsPerDirection(NamedTuple):
+    """Numbers of streams in each direction of a pair."""
+
+    forward: int
+    reverse: int
+
+
+STREAM_MULTIPLIERS_BY_DIRECTION = {
+    "forward": StreamsPerDirection(1, 0),
+    "reverse": StreamsPerDirection(0, 1),
+    "both": StreamsPerDirection(1, 1),
+}
 """Forward and reverse streams for each of `streams`, by the keyword of the level."""
 MAX_STREAM_MULTIPLIER = 64
 DIRECTION_MIX_PATTERN = r"[0-9]+\s*/\s*[0-9]+"
@@ -27,9 +40,8 @@ def canonicalize_direction_mix(text: str) -> str:
     return "both" if (forward, reverse) == STREAM_MULTIPLIERS_BY_DIRECTION["both"] else f"{forward}/{reverse}"
 
 
-def parse_stream_multipliers(level: str) -> tuple[int, int]:
+def parse_stream_multipliers(level: str) -> StreamsPerDirection:
     """Return the forward and reverse streams for each of `streams`: (3, 1) for "3/1"."""
     if level in STREAM_MULTIPLIERS_BY_DIRECTION:
         return STREAM_MULTIPLIERS_BY_DIRECTION[level]
-    forward, reverse = (int(number) for number in level.split("/"))
-    return forward, reverse
+    return StreamsPerDirection(*(int(number) for number in level.split("/")))

@@ -92,8 +92,11 @@ class TestbedSection(StudySection):
         description="Lab `qemu`: the adapter of this machine whose virtual functions (SR-IOV, bound to vfio) "
         'become the adapters of guests with `adapter = "vf"`.',
     )
-    ports: Annotated[str | None, KeyFormat(host_value_types.port_ranges(), '"5300-5399"')] = Field(
-        _TESTBED.ports,
+    load_destination_ports: Annotated[
+        str | None, KeyFormat(host_value_types.port_ranges(), '"5300-5399"')
+    ] = Field(
+        _TESTBED.load_destination_ports,
+        alias="ports",
         description="Lab `hosts`: TCP and UDP ports on which the second host of a pair receives load, so that"
         " you can open them in firewalls. Without it, any port.",
     )
@@ -145,13 +148,14 @@ class HostSection(StudySection):
         "interface, or the one that the system's routes choose. Frames between two interfaces of "
         "one machine need no address: they use 198.18.0.0/15.",
     )
-    next_hop: Annotated[str | None, KeyFormat(host_value_types.mac_addresses(), '"52:54:00:12:34:56"')] = (
-        Field(
-            _HOST.next_hop,
-            description="Destination MAC address of the host's frames. Without it, the address of the pair's "
-            "other interface, as a bridge needs it. For a router under test, write the router's own "
-            "address on this link.",
-        )
+    next_hop_mac: Annotated[
+        str | None, KeyFormat(host_value_types.mac_addresses(), '"52:54:00:12:34:56"')
+    ] = Field(
+        _HOST.next_hop_mac,
+        alias="next_hop",
+        description="Destination MAC address of the host's frames. Without it, the address of the pair's "
+        "other interface, as a bridge needs it. For a router under test, write the router's own "
+        "address on this link.",
     )
 
 

@@ -41,7 +41,7 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             yield locate("testbed", "host").make_problem(
                 f"the lab {testbed.lab} creates its own endpoints", fix='write lab = "hosts" under [testbed]'
             )
-        if testbed.ports:
+        if testbed.load_destination_ports:
             yield locate("testbed", "ports").make_problem(
                 "only the lab hosts has the key ports, because other labs have no firewalls", fix="remove it"
             )
@@ -96,7 +96,7 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
                 f"{host.name} and another host are the same machine, so each needs its own interface",
                 fix='write a different interface for each of them, such as interface = "ens192"',
             )
-        if host.next_hop and not has_frames:
+        if host.next_hop_mac and not has_frames:
             yield locate("testbed", "host", number, "next_hop").make_problem(
                 "next_hop applies to frame workloads only, because other load uses the system's routes",
                 fix="remove it",
@@ -133,7 +133,7 @@ def _check_iperf3_hosts(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Pr
             fix='write one [[testbed.host]] with name = "esx-07" and iperf3 = "192.0.2.7"; a second one can '
             "have local = true",
         )
-    if testbed.ports:
+    if testbed.load_destination_ports:
         yield locate("testbed", "ports").make_problem(
             "ports has no effect with an iperf3 server, because the load goes to the server's own port",
             fix="remove it",

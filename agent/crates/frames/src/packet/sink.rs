@@ -20,7 +20,7 @@ use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, rea
 use vnetbench_streams::jitter::JitterEstimator;
 use vnetbench_streams::reception::SequenceTracker;
 use vnetbench_system::clock::monotonic_nanos;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::histogram::{Histogram, HistogramCounts, MAX_RECORDED_DURATION};
 
 /// Duplicates are detected among this many last numbers (WINDOW_BITS in bpf/arrivals.h).
@@ -59,17 +59,24 @@ struct SinkStreamState {
     impossible_transits: u64,
 }
 
-/// A frame of one of the sinks' streams.
-struct SinkFrame {
-    sink_index: usize,
-    header: DatagramHeader,
+/// To what a frame belongs.
+enum FrameOwner {
+    /// One of the sinks' streams.
+    Sink {
+        sink_index: usize,
+        header: DatagramHeader,
+    },
+    /// A probe of the other endpoint.
+    Probe,
+    /// None of this trial's sinks and probes.
+    Foreign(ForeignFrameClass),
 }
 
 impl PacketSink {
     /// Opens a receive ring at a port and starts its thread.
     pub fn open(port: &Port, filter: &TrialFrameFilter) -> Result<Self> {
         let ring_error =
-            |error| Error::system(format!("open a receive ring at {}", port.name), error);
+            |error| RequestError::system(format!("open a receive ring at {}", port.name), error);
         let ring = ReceiveRing::open(port, BLOCK_COUNT).map_err(ring_error)?;
         let counters = Arc::new(Mutex::new(PortCounters::new(filter)));
         let is_stopping = Arc::new(AtomicBool::new(false));
@@ -84,7 +91,7 @@ impl PacketSink {
                 let _ = started_sender.send(());
                 count_frames(ring, &thread_state.0, &thread_state.1);
             })
-            .map_err(|error| Error::system("start a thread", error))?;
+            .map_err(|error| RequestError::system("start a thread", error))?;
         let _ = started_receiver.recv();
         Ok(Self {
             counters,
@@ -196,8 +203,8 @@ impl PortCounters {
 
     /// Counts a frame that arrived at `now_nanos` (CLOCK_MONOTONIC).
     fn record(&mut self, frame: &CapturedFrame<'_>, now_nanos: u64) {
-        match self.find_sink_frame_or_none_for_probe(frame.header_bytes, now_nanos) {
-            Ok(Some(SinkFrame { sink_index, header })) => {
+        match self.find_owner(frame.header_bytes, now_nanos) {
+            FrameOwner::Sink { sink_index, header } => {
                 let transit = header.transit_nanos(now_nanos);
                 let stream = &mut self.streams[sink_index];
                 stream.jitter.record(transit);
@@ -212,30 +219,36 @@ impl PortCounters {
                     stream.bytes += (frame.frame_bytes + FCS_BYTES) as u64;
                 }
             }
-            Ok(None) => {}
-            Err(kind) => self.foreign_frames.add(kind, 1, frame.header_bytes),
+            FrameOwner::Probe => {}
+            FrameOwner::Foreign(class) => self.foreign_frames.add(class, 1, frame.header_bytes),
         }
     }
 
-    /// Returns the sink and the header of a frame, or `None` for a probe.
-    fn find_sink_frame_or_none_for_probe(
-        &self,
-        frame: &[u8],
-        now_nanos: u64,
-    ) -> std::result::Result<Option<SinkFrame>, ForeignFrameClass> {
-        let payload = find_udp_payload(frame)?;
-        let header = DatagramHeader::read(payload.bytes).ok_or(payload.ip_class)?;
+    fn find_owner(&self, frame: &[u8], now_nanos: u64) -> FrameOwner {
+        let payload = match find_udp_payload(frame) {
+            Ok(payload) => payload,
+            Err(class) => return FrameOwner::Foreign(class),
+        };
+        let Some(header) = DatagramHeader::read(payload.bytes) else {
+            return FrameOwner::Foreign(payload.ip_class);
+        };
         let id = (header.key ^ self.secret) as usize;
         match self.stream_roles.get(id).copied().unwrap_or(0) {
             // A probe of the other endpoint carries a stream id of this one. A slow device may deliver it late; it is no loop.
-            OWN_SOURCE_ROLE | FIRST_SINK_ROLE.. if header.number >= SMALL_PROBE_NUMBER => Ok(None),
-            OWN_SOURCE_ROLE => Err(ForeignFrameClass::OwnReturned),
-            role @ FIRST_SINK_ROLE.. if header.number >> FRAME_NUMBER_BITS == 0 => {
-                let sink_index = usize::from(role - FIRST_SINK_ROLE);
-                Ok(Some(SinkFrame { sink_index, header }))
+            OWN_SOURCE_ROLE | FIRST_SINK_ROLE.. if header.number >= SMALL_PROBE_NUMBER => {
+                FrameOwner::Probe
             }
-            _ if belongs_to_other_trial(header, now_nanos) => Err(ForeignFrameClass::OtherTrial),
-            _ => Err(payload.ip_class),
+            OWN_SOURCE_ROLE => FrameOwner::Foreign(ForeignFrameClass::OwnReturned),
+            role @ FIRST_SINK_ROLE.. if header.number >> FRAME_NUMBER_BITS == 0 => {
+                FrameOwner::Sink {
+                    sink_index: usize::from(role - FIRST_SINK_ROLE),
+                    header,
+                }
+            }
+            _ if belongs_to_other_trial(header, now_nanos) => {
+                FrameOwner::Foreign(ForeignFrameClass::OtherTrial)
+            }
+            _ => FrameOwner::Foreign(payload.ip_class),
         }
     }
 }

@@ -20,7 +20,7 @@ use vnetbench_streams::frames::{
 use vnetbench_streams::timing::{RequestRate, Schedule};
 use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
-use vnetbench_system::error::{Error, Result};
+use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::histogram::{self, Histogram};
 use vnetbench_system::priority::{PriorityTurns, RealTimeRank};
 use vnetbench_system::socket_option;
@@ -70,7 +70,7 @@ impl PacketSource {
     ) -> Result<Self> {
         let socket = port.open_send_socket()?;
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1u32)
-            .map_err(|error| Error::system("bypass the queueing discipline", error))?;
+            .map_err(|error| RequestError::system("bypass the queueing discipline", error))?;
         let template = FrameTemplate::new(parameters, port.mac, stream_key);
         Ok(Self {
             socket,

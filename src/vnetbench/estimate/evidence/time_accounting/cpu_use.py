@@ -45,7 +45,7 @@ class CpuTimeShares:
     idle: float
 
     @property
-    def occupied(self) -> float:
+    def occupied_share(self) -> float:
         """Share of the time in which the CPUs were not idle."""
         return 1 - self.idle
 

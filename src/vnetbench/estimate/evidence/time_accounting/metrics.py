@@ -115,12 +115,12 @@ def time_evidence(data: TrialData) -> EvidenceValues:
         for use, threads in _load_cpu_use_and_thread_count(data, kernel)
     ]
     if uses:
-        use, threads, kernel = max(uses, key=lambda each: each[0].occupied)
+        use, threads, kernel = max(uses, key=lambda each: each[0].occupied_share)
         elsewhere = [cpu for cpu in kernel.cpu_seconds_by_cpu_and_state if cpu not in use.cpus]
         idle_elsewhere = sum(1 - kernel.busy_percent(cpu) / 100 for cpu in elsewhere)
         values |= {
             "load_cpus": float(len(use.cpus)),
-            "load_cpus_occupied_percent": 100 * use.occupied,
+            "load_cpus_occupied_percent": 100 * use.occupied_share,
             "load_cpus_load_percent": 100 * use.load,
             "load_cpus_programs_percent": 100 * use.programs,
             "load_cpus_packets_percent": 100 * use.packets,

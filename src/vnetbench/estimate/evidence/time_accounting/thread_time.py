@@ -131,7 +131,7 @@ def _endpoint_thread_time(
     by_reason = _split_waiting_by_reason(waiting - quota, use, running / len(cpus), most_programs)
     by_reason["quota"] += quota
     # A thread's own time contains what the hypervisor took from its CPU.
-    taken = running * use.hypervisor / (use.occupied or 1.0) if use.hypervisor else 0.0
+    taken = running * use.hypervisor / (use.occupied_share or 1.0) if use.hypervisor else 0.0
     by_reason["hypervisor"] += taken
     stopped = process_stopped_share(endpoint, samples, kernel, waiting, use.idle)
     by_reason[STOPPED] = min(1 - running - waiting, stopped)

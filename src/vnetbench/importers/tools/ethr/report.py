@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
 from vnetbench.importers.json_documents import parse_json
@@ -92,6 +92,16 @@ class LatencyLine:
     """Mean and percentiles, by name."""
 
 
+class ClientRow(NamedTuple):
+    """A row of a client."""
+
+    second: int
+    """Start of the interval, in seconds."""
+    stream_id: str
+    """`SUM` for all streams together; empty if ethr names no stream."""
+    printed_value_by_name: dict[str, str]
+
+
 @dataclass
 class EthrReport(LineReport):
     """The text output of one test."""
@@ -150,11 +160,12 @@ class EthrReport(LineReport):
             return self.rows_without_stream[-1]["protocol"]
         return self.rows["protocol"][-1] if len(self.rows) else self.latency_protocol
 
-    def client_rows(self) -> Iterator[tuple[int, str, dict[str, str]]]:
-        """Yield second, stream (`SUM` for all, empty if unnamed) and printed values of a client's rows."""
+    def client_rows(self) -> Iterator[ClientRow]:
+        """Yield a client's rows."""
         columns = (self.rows[name] for name in ("second", "stream", "bits", "packets"))
         for second, stream, bits, packets in zip(*columns, strict=True):
-            yield int(second), stream, {"bits": bits, "packets": packets} if packets else {"bits": bits}
+            values = {"bits": bits, "packets": packets} if packets else {"bits": bits}
+            yield ClientRow(int(second), stream, values)
         for row in self.rows_without_stream:
             has_packets = row["second"] is not None
             values = (
@@ -162,7 +173,7 @@ class EthrReport(LineReport):
                 if has_packets
                 else {"connections": row["first"]}
             )
-            yield int(row["start"]), "", values
+            yield ClientRow(int(row["start"]), "", values)
 
     def belongs_to_run(self, line: str) -> bool:
         """Return whether the line belongs to this test."""

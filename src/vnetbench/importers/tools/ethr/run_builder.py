@@ -108,8 +108,8 @@ def build_throughput_run(report: EthrReport) -> Run:
 def _combine_streams_by_second(report: EthrReport) -> Iterable[tuple[int, dict[str, RoundedValue]]]:
     """Yield the values of each second for all streams together: ethr's own sum, or the sum of its streams."""
     by_second: dict[int, dict[str, dict[str, str]]] = defaultdict(dict)
-    for second, stream, texts in report.client_rows():
-        by_second[second][stream] = texts
+    for client_row in report.client_rows():
+        by_second[client_row.second][client_row.stream_id] = client_row.printed_value_by_name
     for second in sorted(by_second):
         by_stream = by_second[second]
         rows = [by_stream["SUM"]] if "SUM" in by_stream else list(by_stream.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import NamedTuple, overload
 
 from vnetbench.importers.arithmetic import choose_more_precise, scale_value
 from vnetbench.importers.row_columns import SPACE, Row, RowPattern
@@ -112,14 +112,25 @@ class ReportRow:
             values["latency_mean_us"] = parse_rounded(row["mean"], 1e3)
         else:
             values |= _parse_details(row["details"])
-        stream_id, is_reverse, count = split_id(row["id"])
-        return cls(stream_id, is_reverse, start_s, end, rate, values, count)
+        parts = split_id(row["id"])
+        return cls(parts.stream_id, parts.is_reverse, start_s, end, rate, values, parts.stream_count)
 
 
-def split_id(text: str) -> tuple[str, bool, int]:
-    """Return stream, whether it goes in reverse, and number of streams of `3`, `*3` or `SUM-2`."""
+class StreamIdParts(NamedTuple):
+    """The parts of a printed stream id: `3`, `*3` or `SUM-2`."""
+
+    stream_id: str
+    """The stream's number, or `SUM`."""
+    is_reverse: bool
+    """Whether the id has a star."""
+    stream_count: int
+    """Number of streams in a sum that says so; 0 for all others."""
+
+
+def split_id(text: str) -> StreamIdParts:
+    """Return the parts of a printed stream id."""
     stream_id, _, count = text.removeprefix("*").partition("-")
-    return stream_id, text.startswith("*"), int(count or 0)
+    return StreamIdParts(stream_id, text.startswith("*"), int(count or 0))
 
 
 class ReportRows(Sequence[ReportRow]):

@@ -57,30 +57,30 @@ def sender_or_receiver(client_or_server: str, direction: str) -> SenderOrReceive
     return SENDER if (client_or_server == CLIENT) == (direction == FORWARD) else RECEIVER
 
 
-def format_connection(role: str, local: str, remote: str) -> str:
+def format_connection(client_or_server: str, local: str, remote: str) -> str:
     """Return what both endpoints call the connection: the client's address and port, then the server's."""
-    return " ".join((local, remote) if role == CLIENT else (remote, local))
+    return " ".join((local, remote) if client_or_server == CLIENT else (remote, local))
 
 
 def drop_unreported_endpoint(
-    endpoint_results: EndpointResults, role: str, *, is_complete: bool
+    endpoint_results: EndpointResults, client_or_server: str, *, is_complete: bool
 ) -> EndpointResults:
     """Return the results without zeros that stand for unknown values of the other endpoint.
 
     A server prints them because it prints before the results are exchanged (iperf_server_api.c). An
     interrupted client never exchanges them.
     """
-    if role == SERVER or (role == CLIENT and not is_complete):
+    if client_or_server == SERVER or (client_or_server == CLIENT and not is_complete):
         return {
             (direction, end): results
             for (direction, end), results in endpoint_results.items()
-            if end == sender_or_receiver(role, direction)
+            if end == sender_or_receiver(client_or_server, direction)
         }
     return endpoint_results
 
 
 def cpu_metrics(
-    role: str,
+    client_or_server: str,
     direction: Level,
     local_and_remote_shares: tuple[RoundedValue, RoundedValue | None],
     *,
@@ -91,7 +91,7 @@ def cpu_metrics(
     Only a client learns the other endpoint's share. A server prints what it learned in the test before.
     """
     local, remote = local_and_remote_shares[0], local_and_remote_shares[1] if is_run_complete else None
-    values = {CLIENT: (local, remote), SERVER: (None, local)}.get(role, (None, None))
+    values = {CLIENT: (local, remote), SERVER: (None, local)}.get(client_or_server, (None, None))
     names = ["first_vm", "second_vm"] if direction == "both" else [SENDER, RECEIVER]
     if direction == "reverse":
         names.reverse()

@@ -1,4 +1,4 @@
-//! Whose turn it is to be read, where reading all threads or sockets for each sample takes too much CPU time.
+//! Selects in turn what a sample reads, where reading all threads or sockets for each sample takes too much CPU time.
 
 /// The number of threads, and of sockets in detail, that one sample reads.
 pub const MAX_READ_PER_SAMPLE: usize = 16;
@@ -9,7 +9,7 @@ pub struct RoundRobinSelector {
     first: usize,
 }
 
-/// The elements whose turn it is.
+/// The elements that one sample reads.
 #[derive(Clone, Copy)]
 pub struct RoundRobinSelection {
     first: usize,
@@ -48,30 +48,30 @@ impl RoundRobinSelection {
 mod tests {
     use super::*;
 
-    fn chosen(turns: &mut RoundRobinSelector, count: usize, max: usize) -> Vec<usize> {
-        let turn = turns.next(count, max);
+    fn chosen(selector: &mut RoundRobinSelector, count: usize, max: usize) -> Vec<usize> {
+        let selection = selector.next(count, max);
         (0..count + 2)
-            .filter(|&index| turn.includes(index))
+            .filter(|&index| selection.includes(index))
             .collect()
     }
 
     #[test]
     fn few_elements_are_read_each_time() {
-        let mut turns = RoundRobinSelector::default();
+        let mut selector = RoundRobinSelector::default();
         for _ in 0..3 {
-            assert_eq!(chosen(&mut turns, 2, 2), [0, 1]);
+            assert_eq!(chosen(&mut selector, 2, 2), [0, 1]);
         }
-        assert!(chosen(&mut turns, 0, 2).is_empty());
+        assert!(chosen(&mut selector, 0, 2).is_empty());
     }
 
     #[test]
     fn many_elements_are_read_in_turn() {
-        let mut turns = RoundRobinSelector::default();
-        assert_eq!(chosen(&mut turns, 5, 2), [0, 1]);
-        assert_eq!(chosen(&mut turns, 5, 2), [2, 3]);
-        assert_eq!(chosen(&mut turns, 5, 2), [0, 4]);
-        assert_eq!(chosen(&mut turns, 5, 2), [1, 2]);
-        assert_eq!(chosen(&mut turns, 5, usize::MAX), [0, 1, 2, 3, 4]);
-        assert_eq!(chosen(&mut turns, 5, 2), [3, 4]);
+        let mut selector = RoundRobinSelector::default();
+        assert_eq!(chosen(&mut selector, 5, 2), [0, 1]);
+        assert_eq!(chosen(&mut selector, 5, 2), [2, 3]);
+        assert_eq!(chosen(&mut selector, 5, 2), [0, 4]);
+        assert_eq!(chosen(&mut selector, 5, 2), [1, 2]);
+        assert_eq!(chosen(&mut selector, 5, usize::MAX), [0, 1, 2, 3, 4]);
+        assert_eq!(chosen(&mut selector, 5, 2), [3, 4]);
     }
 }
