@@ -26,6 +26,17 @@ SMALL_SEGMENTS: Evidence = {
     "segments_per_packet": 1.0,
     "bytes_per_call": 1e6,
 }
+SENDER_BUSY: Evidence = {
+    "cpu_work_time_percent": 99.0,
+    "time_sender_running_percent": 93.0,
+    "sender_thread_busy_percent": 94.0,
+    "load_cpus_occupied_percent": 67.0,
+}
+SMALL_PACKETS: Evidence = {
+    "segments_per_packet": 9.93,
+    "bytes_per_call": 1e6,
+    "packet_share_of_permitted_percent": 22.0,
+}
 SMALL_WINDOW: Evidence = {
     "rwnd_limited_percent": 97.0,
     "receive_buffer_bytes": 65_536.0,
@@ -56,6 +67,14 @@ def test_without_anything_in_the_way_the_load_fills_its_cpus() -> None:
         ({**BUSY, "split_at_port_ratio": 40, "segments_per_packet": 40}, TCP_STREAM, "offload_off_on_path"),
         ({"policer_drops_per_s": 300, "path_loss_percent": 2}, UDP_STREAM, "policer"),
         ({"path_loss_percent": 1.5, "policer_drops_per_s": 0}, UDP_STREAM, "path_loss"),
+        # Recorded: a policer of the acknowledgements, a limit of segments in a packet, and a frozen receiver.
+        (
+            {**BUSY, **SENDER_BUSY, "cpu_work_time_percent": 99, "ack_loss_percent": 89},
+            TCP_STREAM,
+            "ack_path_limited",
+        ),
+        ({**BUSY, **SENDER_BUSY, **SMALL_PACKETS}, TCP_STREAM, "segmentation_off"),
+        ({"stopped_time_percent": 9, "socket_drop_percent": 12.5}, UDP_STREAM, "process_stopped"),
         ({"ack_queue_busy_percent": 100, "overlimits_per_s": 900}, TCP_STREAM, "ack_path_limited"),
         ({"data_queue_busy_percent": 100, "overlimits_per_s": 900}, TCP_STREAM, "link_full"),
         ({**STALLING, "path_loss_percent": 1}, TCP_RR, "path_loss"),

@@ -186,6 +186,21 @@ def test_a_load_that_sends_at_its_rate_pauses() -> None:
     assert "load_pause" not in shares(trial)
 
 
+def test_a_wait_delays_messages_however_long_the_load_pauses_between_them() -> None:
+    """Recorded with datagrams at a rate, and busy programs with more CPU weight than the load."""
+    hog = [{"name": "hog", "pid": 7, "cpu_s": 1.7, "cpus": "0-1", "threads": 2}]
+    trial = trial_with_threads((0.06, 0.03), (0.02, 0.08), busy_cpu(1.0), busy_cpu(1.0))
+    trial = with_totals(trial, HOST, processes=hog, processes_interval_s=1.0)
+    paced = with_totals(trial, "a1", instrument={"pacing": {"due": 20_000, "sent": 20_000}})
+    evidence = trial_evidence(paced)
+    active_percent = 100 - evidence["time_load_pause_percent"]
+    programs_percent = evidence["time_sender_programs_percent"] + evidence["time_receiver_programs_percent"]
+    assert active_percent < 25
+    assert evidence["programs_time_percent"] == pytest.approx(100 * programs_percent / active_percent)
+    # Without a rate, all of the time is that of the stream.
+    assert trial_evidence(trial)["programs_time_percent"] == pytest.approx(programs_percent)
+
+
 def with_late_samples(
     trial: TrialRecord, endpoint: str, is_realtime: bool, late_s: float = 0.03
 ) -> TrialRecord:

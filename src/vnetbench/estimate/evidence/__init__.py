@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vnetbench.estimate.evidence.acknowledgements import (
+    ACKNOWLEDGEMENT_EVIDENCE_METRICS,
+    acknowledgement_evidence,
+)
 from vnetbench.estimate.evidence.calls import CALL_EVIDENCE_METRICS, send_call_and_request_evidence
 from vnetbench.estimate.evidence.cpu import CPU_EVIDENCE_METRICS, cpu_evidence
 from vnetbench.estimate.evidence.cpu_sets import CPU_SET_EVIDENCE_METRICS, cpu_set_evidence
@@ -47,6 +51,7 @@ METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "links": (
         *LINK_EVIDENCE_METRICS,
         *DUPLICATE_EVIDENCE_METRICS,
+        *ACKNOWLEDGEMENT_EVIDENCE_METRICS,
         *QUEUE_DIRECTION_EVIDENCE_METRICS,
         *PATH_STATE_EVIDENCE_METRICS,
         *SHAPER_EVIDENCE_METRICS,
@@ -65,21 +70,23 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
     """Return all evidence metrics of a trial whose counters are known."""
     time, path_state = time_evidence(data), path_state_evidence(data)
     window, packets = window_evidence(data), packet_evidence(data)
+    calls = send_call_and_request_evidence(data)
     values = {
         **time,
         **cpu_evidence(data),
         **cpu_set_evidence(data),
         **window,
-        **send_call_and_request_evidence(data),
+        **calls,
         **packets,
         **link_evidence(data),
         **duplicate_evidence(data),
+        **acknowledgement_evidence(data),
         **queue_direction_evidence(data),
         **shaper_evidence(data),
         **rate_limit_evidence(data),
         **stall_evidence(data),
         **path_state,
-        **packet_work_evidence(data, {**time, **path_state, **window, **packets}),
+        **packet_work_evidence(data, {**time, **path_state, **window, **calls, **packets}),
         **foreign_packet_evidence(data),
         **frame_evidence(data),
         **placement_evidence(data),
