@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vnetbench.estimate.evidence.acknowledgements import (
-    ACKNOWLEDGEMENT_EVIDENCE_METRICS,
-    acknowledgement_evidence,
-)
 from vnetbench.estimate.evidence.calls import CALL_EVIDENCE_METRICS, send_call_and_request_evidence
 from vnetbench.estimate.evidence.cpu import CPU_EVIDENCE_METRICS, cpu_evidence
 from vnetbench.estimate.evidence.cpu_sets import CPU_SET_EVIDENCE_METRICS, cpu_set_evidence
@@ -33,6 +29,10 @@ from vnetbench.estimate.evidence.queue_directions import (
     queue_direction_evidence,
 )
 from vnetbench.estimate.evidence.rate_limits import RATE_LIMIT_EVIDENCE_METRICS, rate_limit_evidence
+from vnetbench.estimate.evidence.segment_losses import (
+    SEGMENT_LOSS_EVIDENCE_METRICS,
+    segment_loss_evidence,
+)
 from vnetbench.estimate.evidence.shapers import SHAPER_EVIDENCE_METRICS, shaper_evidence
 from vnetbench.estimate.evidence.stalls import STALL_EVIDENCE_METRICS, stall_evidence
 from vnetbench.estimate.evidence.time_accounting.metrics import TIME_EVIDENCE_METRICS, time_evidence
@@ -51,7 +51,7 @@ METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "links": (
         *LINK_EVIDENCE_METRICS,
         *DUPLICATE_EVIDENCE_METRICS,
-        *ACKNOWLEDGEMENT_EVIDENCE_METRICS,
+        *SEGMENT_LOSS_EVIDENCE_METRICS,
         *QUEUE_DIRECTION_EVIDENCE_METRICS,
         *PATH_STATE_EVIDENCE_METRICS,
         *SHAPER_EVIDENCE_METRICS,
@@ -80,7 +80,7 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
         **packets,
         **link_evidence(data),
         **duplicate_evidence(data),
-        **acknowledgement_evidence(data),
+        **segment_loss_evidence(data),
         **queue_direction_evidence(data),
         **shaper_evidence(data),
         **rate_limit_evidence(data),

@@ -1,10 +1,15 @@
-"""Evidence of lost acknowledgements from recorded counters of both ends of a stream."""
+"""Evidence of lost segments from recorded counters of both ends of a stream."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.estimate.evidence.fixtures import trial_evidence, uniform_trial, with_stream_details
+from tests.estimate.evidence.fixtures import (
+    trial_evidence,
+    uniform_trial,
+    with_counters,
+    with_stream_details,
+)
 from vnetbench.results.records import TrialRecord
 
 
@@ -27,3 +32,11 @@ def test_more_arrived_than_sent_is_no_loss() -> None:
 def test_one_end_alone_shows_no_loss() -> None:
     trial = with_stream_details(uniform_trial(), "a1", busy_s=0.05, segments_in=100)
     assert "ack_loss_percent" not in trial_evidence(trial)
+
+
+def test_segments_that_the_receivers_tcp_drops_are_counted_per_second() -> None:
+    """Recorded in a container with 64 KiB for the buffers of TCP: 22 drops in 1.3 s."""
+    trial = with_counters(uniform_trial(), "b1", tcp_rcv_pruned=[1, 0, 0, 2] * 5, tcp_backlog_drop=0)
+    assert trial_evidence(trial)["tcp_receive_drops_per_s"] == pytest.approx(15)
+    sender = with_counters(uniform_trial(), "a1", tcp_rcv_pruned=1)
+    assert "tcp_receive_drops_per_s" not in trial_evidence(sender)
