@@ -83,8 +83,8 @@ def test_without_anything_in_the_way_the_load_fills_its_cpus() -> None:
         ({**BUSY, "split_at_port_ratio": 40, "segments_per_packet": 40}, TCP_STREAM, "offload_off_on_path"),
         ({"policer_drops_per_s": 300, "path_loss_percent": 2}, UDP_STREAM, "policer"),
         ({"path_loss_percent": 1.5, "policer_drops_per_s": 0}, UDP_STREAM, "path_loss"),
-        # Recorded: a policer of the acknowledgements, a limit of segments in a packet, little memory for TCP, a
-        # route with a small window, a relay with packet sockets that delays some packets, and a frozen receiver.
+        # Recorded: a policer of the acknowledgements, a limit of segments in a packet, little memory for TCP,
+        # a route with a small window, a relay that delays some packets, and a frozen receiver.
         (
             {**BUSY, **SENDER_BUSY, "cpu_work_time_percent": 99, "ack_loss_percent": 89},
             TCP_STREAM,
