@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 FAILURE_KIND_KEY = "failure_kind"
 """Key in `effective` of a failed trial: the kind of its failure."""
@@ -23,7 +23,12 @@ TIMEOUT = "timeout"
 WRONG_LISTENER = "wrong_listener"
 
 PATH_REFUSAL_KINDS = (MTU_BLACK_HOLE, PATH_BLOCKED)
-"""Kinds of refusals that the path causes, not a setting. The bench stores them as failed trials, too."""
+"""Kinds of refusals that the path causes, not a setting."""
+
+CPU_SET_FACTORS = ("cpus", "thread_cpus", "vcpu_pin")
+"""Factors that say which CPUs the load may use."""
+_SYSTEM_LIMIT_REFUSAL_KINDS = ("open_files", "threads")
+"""Kinds of the agent's errors about limits of the system."""
 
 KINDS_PATH_MAY_HAVE_CAUSED = (NO_DATA, TIMEOUT, "connection", "stream", SYSTEM_REFUSED)
 """Kinds of failures that the path may have caused. A fault that the probe shows replaces their cause."""
@@ -37,6 +42,23 @@ KIND_BY_AGENT_ERROR_CODE: Mapping[int, str] = {
     -32005: WRONG_LISTENER,
 }
 """Kinds of the agent's errors that have no `kind` of their own (docs/protocol.md, "Errors")."""
+
+
+def refusal_failure_kind(kind: str, refused_factor: str, study_factors: Collection[str]) -> str:
+    """Return the failure kind of a refusal whose reason is not the study; empty if it is the study.
+
+    Args:
+        kind: Kind of the refusal.
+        refused_factor: The factor whose level did not take effect; empty for other reasons.
+        study_factors: The factors that the study sets. Where it sets no CPUs, any CPU may be used unless
+            another program forbids that.
+    """
+    if kind in _SYSTEM_LIMIT_REFUSAL_KINDS:
+        return SYSTEM_REFUSED
+    if kind in PATH_REFUSAL_KINDS:
+        return kind
+    is_default_cpu_set = refused_factor in CPU_SET_FACTORS and refused_factor not in study_factors
+    return TESTBED_CHANGED if is_default_cpu_set else ""
 
 
 def failure_fields(kind: str, evidence: Mapping[str, object]) -> dict[str, object]:

@@ -20,6 +20,7 @@ from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import SYSTEM_REFUSED, TESTBED_CHANGED
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.model import Level, Plan, Treatment
@@ -189,6 +190,38 @@ def test_resuming_tries_refused_treatments_again(tmp_path: Path) -> None:
     run(path, SimulatedInstrument(0.005, refuse))
     run(path, SimulatedInstrument(0.005))
     assert [t.stop_reason for t in fixtures.read_summary(path).treatments] == ["precision"] * 4
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (TreatmentRefused("cpus = any did not take effect: 1 was read back", factor="cpus"), TESTBED_CHANGED),
+        (
+            TreatmentRefused("cannot open a socket: Too many open files", kind="open_files"),
+            SYSTEM_REFUSED,
+        ),
+    ],
+)
+def test_a_refusal_that_the_system_causes_is_stored_as_a_failed_trial(
+    tmp_path: Path, refusal: TreatmentRefused, kind: str
+) -> None:
+    def refuse(number: int, factors: Factors) -> None:
+        raise refusal
+
+    path = tmp_path / "r.vnb"
+    run(path, SimulatedInstrument(0.005, refuse))
+    for treatment in fixtures.read_summary(path).treatments:
+        assert treatment.stop_reason == "refused"
+        assert [(each.kind, each.count) for each in treatment.failed_trials] == [(kind, 1)]
+
+
+def test_a_setting_of_the_study_that_is_refused_is_no_failed_trial(tmp_path: Path) -> None:
+    def refuse(number: int, factors: Factors) -> None:
+        raise TreatmentRefused("mtu = 9000 did not take effect: 1500 was read back", factor="mtu")
+
+    path = tmp_path / "r.vnb"
+    run(path, SimulatedInstrument(0.005, refuse))
+    assert not any(each.failed_trials for each in fixtures.read_summary(path).treatments)
 
 
 def test_a_treatment_stays_refused_if_no_time_is_left_to_try_it_again(tmp_path: Path) -> None:

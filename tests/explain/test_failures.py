@@ -24,6 +24,7 @@ STUDY = 'title = "T"\nworkload = "tcp_stream"\n[factors]\nstreams = [1, 4]\n'
 SMALL_ONLY = {"small_bytes": 128, "small_passed": True, "large_bytes": 9000, "large_passed": False}
 NOTHING = {**SMALL_ONLY, "small_passed": False}
 BOTH = {**SMALL_ONLY, "large_passed": True}
+LARGE_ONLY = {**NOTHING, "large_passed": True}
 
 
 def campaign_with(*failed: FailedTrials) -> CampaignSummary:
@@ -39,6 +40,7 @@ def campaign_with(*failed: FailedTrials) -> CampaignSummary:
         ("no_data", SMALL_ONLY, ("mtu_black_hole", "very likely")),
         ("no_data", NOTHING, ("path_blocked", "very likely")),
         ("no_data", BOTH, ("path_interrupted", "likely")),
+        ("no_data", LARGE_ONLY, ("path_loss", "likely")),
         ("no_data", {}, ("path_interrupted", "likely")),
         ("timeout", NOTHING, ("path_blocked", "very likely")),
         ("interface", BOTH, ("link_down", "very likely")),
@@ -86,6 +88,22 @@ def test_failures_come_first_and_are_part_of_the_first_two_sentences() -> None:
         "the bench's own agent ended or no longer answered (1)."
     )
     assert not any("This is normal" in finding.text for finding in findings)
+
+
+def test_probes_that_contradict_each_other_show_loss_and_no_small_mtu() -> None:
+    """Recorded where the sender loses three quarters of the acknowledgements, in three failed trials."""
+    tcp = {"protocol": "tcp", "large_bytes": 1500}
+    failures = (
+        FailedTrials("no_data", "no data arrived", 2, {**SMALL_ONLY, **tcp}),
+        FailedTrials("no_data", "no data arrived", 1, {**LARGE_ONLY, **tcp}),
+    )
+    finding = explain(campaign_with(*failures)).findings[0]
+    assert finding.details["cause"] == "path_loss" and finding.details["failed_trials"] == 3
+    assert [each.confidence for each in finding.candidates] == ["likely"]
+    (alone,) = explain(campaign_with(failures[1])).findings[0].candidates
+    assert alone.cause.name == "path_loss"
+    text = explain(campaign_with(failures[1])).findings[0].text
+    assert "TCP segments in packets of 1500 bytes passed, but none of 128 bytes" in text
 
 
 def test_a_path_that_fails_in_every_trial_may_drop_only_the_load() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.explain.campaigns import IDLE, SENDER_SATURATED, SimulatedTreatment, campaign
+from tests.explain.campaigns import IDLE, SENDER_SATURATED, Evidence, SimulatedTreatment, campaign
 from vnetbench.explain.explain import explain
 from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME, find_treatment_limits
+from vnetbench.explain.model import Explanation
 from vnetbench.explain.offered_load import measure_load_delivery
 
 pytestmark = pytest.mark.pure
@@ -94,6 +95,30 @@ def test_the_finding_has_delivered_and_offered_load() -> None:
         explanation.findings[0].details["cause"] == NO_LIMIT_CAUSE_NAME
         and explanation.findings[0].candidates == ()
     )
+
+
+def explain_datagrams(evidence: Evidence) -> Explanation:
+    study = 'title = "t"\nworkload = "udp_stream"\n[factors]\nrate = "10 k/s"\n'
+    values = {"datagrams_received_per_s": 10_000.0}
+    return explain(campaign(study, SimulatedTreatment(evidence, 75.0, values=values)))
+
+
+def test_a_load_that_arrives_late_has_a_fault_although_all_of_it_arrives() -> None:
+    """Recorded with two programs that compress data: datagrams took 7.6 times as long."""
+    waiting = {**IDLE, "programs_time_percent": 55.0, "load_cpus": 2.0, "load_cpus_programs_percent": 75.0}
+    explanation = explain_datagrams(waiting)
+    assert explanation.answer == (
+        "The network delivered the whole offered load, but with a fault: "
+        "other programs take 1.5 of the 2 CPUs that the load may use.",
+    )
+    finding = explanation.findings[0]
+    assert [each.cause.name for each in finding.candidates] == ["other_programs"]
+    assert finding.text.endswith("The network delivered 10.0 k/s of an offered load of 10.0 k/s (datagrams).")
+
+
+def test_a_full_cpu_is_no_fault_of_a_load_that_was_delivered() -> None:
+    explanation = explain_datagrams(SENDER_SATURATED)
+    assert explanation.answer == ("The network delivered the whole offered load.",)
 
 
 def test_a_tcp_stream_has_no_offered_load() -> None:

@@ -26,6 +26,34 @@ SMALL_SEGMENTS: Evidence = {
     "segments_per_packet": 1.0,
     "bytes_per_call": 1e6,
 }
+SENDER_BUSY: Evidence = {
+    "cpu_work_time_percent": 99.0,
+    "time_sender_running_percent": 93.0,
+    "sender_thread_busy_percent": 94.0,
+    "load_cpus_occupied_percent": 67.0,
+}
+PAYLOAD_RULES: Evidence = {"netfilter_rules": 20.0, "interrupt_us_per_packet": 223.0}
+SMALL_PACKETS: Evidence = {
+    "segments_per_packet": 9.93,
+    "bytes_per_call": 1e6,
+    "packet_share_of_permitted_percent": 22.0,
+}
+STALLED: Evidence = {"stalled_percent": 100.0, "timeouts_per_s": 16.0, "path_loss_percent": 0.0}
+CLAMPED_WINDOW: Evidence = {
+    "rwnd_limited_percent": 100.0,
+    "in_flight_over_peer_window": 0.99,
+    "receive_buffer_bytes": 11.2e6,
+    "receive_queue_percent": 0.6,
+    "receiver_thread_busy_percent": 51.0,
+}
+RELAYED: Evidence = {
+    "foreign_packet_sockets": 4.0,
+    "busiest_program_percent": 75.0,
+    "cpu_work_time_percent": 52.0,
+    "programs_time_percent": 14.0,
+    "reordered_percent": 2.6,
+    "spurious_retransmit_percent": 98.7,
+}
 SMALL_WINDOW: Evidence = {
     "rwnd_limited_percent": 97.0,
     "receive_buffer_bytes": 65_536.0,
@@ -48,6 +76,9 @@ def test_without_anything_in_the_way_the_load_fills_its_cpus() -> None:
         ({**BUSY, "foreign_packet_sockets": 1, "busiest_program_percent": 30}, TCP_STREAM, "packet_capture"),
         ({**BUSY, "filter_work_percent": 60}, TCP_STREAM, "packet_filtering"),
         ({**BUSY, "filter_work_percent": 25}, TCP_STREAM, "packet_filtering"),
+        # Recorded with 20 rules that search the payload, and with the same packets and no rule.
+        ({**BUSY, **SENDER_BUSY, **PAYLOAD_RULES}, TCP_STREAM, "packet_filtering"),
+        ({**BUSY, **SENDER_BUSY, **PAYLOAD_RULES, "netfilter_rules": 0}, TCP_STREAM, "sender_cpu"),
         ({**BUSY, **FLOODED}, TCP_STREAM, "foreign_packets"),
         ({**BUSY, **FLOODED, "softnet_dropped_per_s": 5000}, TCP_STREAM, "foreign_packets"),
         ({**BUSY, "stopped_time_percent": 12}, TCP_RR, "process_stopped"),
@@ -56,6 +87,20 @@ def test_without_anything_in_the_way_the_load_fills_its_cpus() -> None:
         ({**BUSY, "split_at_port_ratio": 40, "segments_per_packet": 40}, TCP_STREAM, "offload_off_on_path"),
         ({"policer_drops_per_s": 300, "path_loss_percent": 2}, UDP_STREAM, "policer"),
         ({"path_loss_percent": 1.5, "policer_drops_per_s": 0}, UDP_STREAM, "path_loss"),
+        # Recorded: a policer of the acknowledgements, a limit of segments in a packet, little memory for TCP,
+        # a route with a small window, a relay that delays some packets, and a frozen receiver.
+        (
+            {**BUSY, **SENDER_BUSY, "cpu_work_time_percent": 99, "ack_loss_percent": 89},
+            TCP_STREAM,
+            "ack_path_limited",
+        ),
+        ({**BUSY, **SENDER_BUSY, **SMALL_PACKETS}, TCP_STREAM, "segmentation_off"),
+        ({**STALLED, "tcp_receive_drops_per_s": 16}, TCP_STREAM, "overflow"),
+        (STALLED, TCP_STREAM, "mtu_black_hole"),
+        (CLAMPED_WINDOW, TCP_STREAM, "receive_window"),
+        ({**RELAYED, "in_flight_over_window": 1.0}, TCP_STREAM, "reordering"),
+        ({**RELAYED, "in_flight_over_window": 0.03}, TCP_STREAM, "packet_capture"),
+        ({"stopped_time_percent": 9, "socket_drop_percent": 12.5}, UDP_STREAM, "process_stopped"),
         ({"ack_queue_busy_percent": 100, "overlimits_per_s": 900}, TCP_STREAM, "ack_path_limited"),
         ({"data_queue_busy_percent": 100, "overlimits_per_s": 900}, TCP_STREAM, "link_full"),
         ({**STALLING, "path_loss_percent": 1}, TCP_RR, "path_loss"),

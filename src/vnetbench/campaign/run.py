@@ -15,7 +15,7 @@ from vnetbench.campaign.signal_handler import ImmediateExit, SignalHandler
 from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialFailedUnderLoad, TrialLoad
 from vnetbench.estimate.stopping_rule import decide_stopping, is_analysis_due
 from vnetbench.estimate.time_series import TimeSeries, metric_time_series
-from vnetbench.failure_kinds import NO_CPU_TIME, PATH_REFUSAL_KINDS, failure_fields
+from vnetbench.failure_kinds import NO_CPU_TIME, failure_fields, refusal_failure_kind
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import (
@@ -243,8 +243,11 @@ class CampaignSession:
                     done = self._instrument.measure(load, lambda: signal_handler.is_immediate)
                 record = _make_trial_record(index, block, start_s, load, done)
             except TreatmentRefused as refusal:
-                if refusal.kind in PATH_REFUSAL_KINDS:
-                    fields = failure_fields(refusal.kind, refusal.evidence)
+                kind = refusal_failure_kind(
+                    refusal.kind, refusal.factor, self._plan.treatments[index].factors
+                )
+                if kind:
+                    fields = failure_fields(kind, refusal.evidence)
                     self._store_failed_trial(index, block, start_s, load, str(refusal), fields)
                 self._close_treatment(index, "refused", str(refusal))
                 self._report_message(f"refused: {refusal}", index)

@@ -12,6 +12,7 @@ from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_s
 from vnetbench.estimate.stored_summary import read_or_compute_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.interventions.measured_cpu_ratios import replace_cpu_ratios_with_measured
+from vnetbench.explain.interventions.unchanged_resources import mark_unchanged_resources
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.validation import translate_value_errors
 from vnetbench.wording.factor_text import treatment_phrase
@@ -38,7 +39,8 @@ def read_summary_with_experiments(path: Path) -> CampaignSummary:
         )
     if has_same_study(proof, summary):
         with translate_value_errors(proof_file):
-            experiments = replace_cpu_ratios_with_measured(estimate_experiments(proof), proof)
+            measured = replace_cpu_ratios_with_measured(estimate_experiments(proof), proof)
+            experiments = mark_unchanged_resources(measured, proof)
         outcome = "is included" if experiments else "has nothing to compare"
         note = (
             f"the proof file {proof_file.name} belongs to this study (SHA-256 {short_study_hash(proof)}…) "

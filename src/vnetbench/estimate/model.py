@@ -140,3 +140,5 @@ class Experiment:
     """Name of the resource that the change affects (docs/explain.md); empty if the file names none."""
     resource_ratio: float | None = None
     """Amount of this resource after the change / before it; None for a switch such as an offload."""
+    has_changed_resource: bool = True
+    """False if the trials show that the change left its resource as it was, such as the size of segments."""

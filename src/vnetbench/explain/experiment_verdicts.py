@@ -80,7 +80,12 @@ def _apply_verdict(
     experiment = next((each for each in experiments if _is_for_candidate(each, candidate, levels)), None)
     if experiment is None:
         return candidate
-    verdict = experiment_verdict(experiment.ratio, experiment.metric)
+    # A change that did not reach its resource says nothing about the cause.
+    verdict = (
+        experiment_verdict(experiment.ratio, experiment.metric)
+        if experiment.has_changed_resource
+        else INCONCLUSIVE
+    )
     confidence = candidate.confidence if verdict == INCONCLUSIVE else verdict
     return replace(candidate, confidence=confidence, experiment_result=ExperimentResult(verdict, experiment))
 

@@ -29,6 +29,7 @@ from vnetbench.explain.limits import (
 )
 from vnetbench.explain.model import (
     CONFIRMED,
+    DELIVERED_LOAD_KEY,
     REFUTED,
     REPRESENTATIVE_INDEX_KEY,
     SHORT_CAUSE_PHRASE_KEY,
@@ -46,6 +47,7 @@ from vnetbench.wording.treatment_names import treatment_name
 INSTRUMENT_FAMILY = "instrument"
 ADVERB_BY_CONFIDENCE = {CONFIRMED: "", "very likely": "", "likely": "probably ", "possible": "possibly "}
 
+DELIVERED_LOAD_SENTENCE = "The network delivered the whole offered load"
 _DRIFT_CAUSE = "drift"
 """This cause ranks before limits, like two groups of trials: no single limit applies to all trials."""
 
@@ -156,9 +158,14 @@ class _LimitGroup:
     @property
     def cause_name(self) -> str:
         """Name of the top candidate's cause, `nothing` or `not explained`."""
-        if self.representative.cause_name == NO_LIMIT_CAUSE_NAME:
-            return NO_LIMIT_CAUSE_NAME
-        return UNEXPLAINED_CAUSE_NAME if self.top_candidate is None else self.top_candidate.cause.name
+        if self.top_candidate is not None:
+            return self.top_candidate.cause.name
+        return NO_LIMIT_CAUSE_NAME if self.is_load_delivered else UNEXPLAINED_CAUSE_NAME
+
+    @property
+    def is_load_delivered(self) -> bool:
+        """Whether the network delivered the whole offered load in these treatments."""
+        return self.representative.is_load_delivered
 
 
 def _build_limit_group(summary: CampaignSummary, limits: Sequence[TreatmentLimit]) -> _LimitGroup:
@@ -196,12 +203,14 @@ def _main_limit_sentences(groups: Sequence[_LimitGroup], measured_treatment_coun
         else f" in {count} of {format_count_with_noun(measured_treatment_count, 'treatment')}"
     )
     if group.cause_name == NO_LIMIT_CAUSE_NAME:
-        yield f"The network delivered the whole offered load{where}."
+        yield f"{DELIVERED_LOAD_SENTENCE}{where}."
     elif first is None:
         yield f"The counters do not explain what limits the network{where}."
     else:
         adverb, phrase = ADVERB_BY_CONFIDENCE[first.confidence], group.short_cause_phrase
-        if first.cause.family == INSTRUMENT_FAMILY:
+        if group.is_load_delivered:
+            yield f"{DELIVERED_LOAD_SENTENCE}{where}, but {adverb}with a fault: {phrase}."
+        elif first.cause.family == INSTRUMENT_FAMILY:
             yield f"The bench, not the network, {adverb}limits the results{where}: {phrase}."
         else:
             yield f"The network is {adverb}limited{where}: {phrase}."
@@ -239,6 +248,7 @@ def _limit_finding(
         details[SHORT_CAUSE_PHRASE_KEY] = group.short_cause_phrase
         evidence = supporting_evidence_phrase(first.evidence)
         statement = evidence if is_answered and evidence else first.cause.description
+        details[DELIVERED_LOAD_KEY] = group.is_load_delivered
         text = f"{treatments}{statement} ({_confidence_clause(summary, group, first)})."
         has_failures = has_failed_trials([limit.treatment for limit in group.limits])
         if not first.cause.is_fault and first.confidence != "possible" and not has_failures:
@@ -248,6 +258,8 @@ def _limit_finding(
             text = f"{text} {unusual}".rstrip()
         if evidence and statement != evidence:
             text += f" Evidence: {evidence}."
+        if group.is_load_delivered:
+            text += f" {_delivered_load_sentence(representative)}"
         if check := find_model_agreement(representative.treatment, first.cause.name):
             text, details = (
                 f"{text} {check.text}",

@@ -15,11 +15,13 @@ from vnetbench.explain.rules import get_cause
 from vnetbench.failure_kinds import (
     AGENT_GONE,
     COUNT_MISMATCH,
+    CPU_SET_FACTORS,
     KINDS_PATH_MAY_HAVE_CAUSED,
     MTU_BLACK_HOLE,
     NO_CPU_TIME,
     NO_DATA,
     PATH_BLOCKED,
+    PATH_REFUSAL_KINDS,
     SYSTEM_REFUSED,
     TESTBED_CHANGED,
     TIMEOUT,
@@ -31,7 +33,6 @@ FAILED_KIND = "failed"
 """Kind of a finding about failed trials."""
 _OBSERVED, _INFERRED, _GUESSED = "very likely", "likely", "possible"
 _UNKNOWN_CAUSE_NAME = "unknown"
-_CPU_SET_FACTORS = ("cpus", "thread_cpus", "vcpu_pin")
 _CHANGED_FACTOR_PATTERN = re.compile(r"(?:[^:=]+: )?(\w+) = .* did not take effect")
 """The factor in the text about a setting that was read back with another value (`lab/knobs.py`)."""
 
@@ -62,6 +63,9 @@ _CAUSE_BY_KIND: Mapping[str, FailureCause] = {
     WRONG_LISTENER: FailureCause("wrong_listener", _OBSERVED),
 }
 """Cause and confidence by failure kind, without a probe of the path."""
+
+
+_LOSS_OF_ANY_SIZE = FailureCause("path_loss", _INFERRED)
 
 
 @dataclass(frozen=True)
@@ -112,21 +116,36 @@ def cause_of_failure(failed: FailedTrials) -> FailureCause:
     """Return the cause of failed trials, from their kind and the probe of the path."""
     cause = _CAUSE_BY_KIND.get(failed.kind, FailureCause(_UNKNOWN_CAUSE_NAME, _INFERRED))
     changed = _CHANGED_FACTOR_PATTERN.match(failed.text)
-    if failed.kind == TESTBED_CHANGED and changed and changed[1] in _CPU_SET_FACTORS:
+    if failed.kind == TESTBED_CHANGED and changed and changed[1] in CPU_SET_FACTORS:
         return FailureCause("cpu_set_changed", _OBSERVED)
     small, large = (failed.path_probe.get(name) for name in ("small_passed", "large_passed"))
     if failed.kind not in KINDS_PATH_MAY_HAVE_CAUSED or small is None or large is None:
         return cause
     if small and not large:
         return FailureCause("mtu_black_hole", _OBSERVED)
+    if large and not small:
+        return _LOSS_OF_ANY_SIZE
     return cause if small else FailureCause("path_blocked", _OBSERVED)
+
+
+def _causes_of_failures(failures: Sequence[FailedTrials]) -> Iterator[FailureCause]:
+    """Yield the cause of each group of failed trials of a treatment.
+
+    A probe whose large packets passed and whose small ones did not shows loss that does not depend on the
+    size. The others, whose few packets that loss hit in another way, then show no MTU and no blocked path.
+    """
+    causes = [cause_of_failure(each) for each in failures]
+    is_random = _LOSS_OF_ANY_SIZE in causes
+    for failed, cause in zip(failures, causes, strict=True):
+        is_by_probe = failed.kind in KINDS_PATH_MAY_HAVE_CAUSED and cause.name in PATH_REFUSAL_KINDS
+        yield _LOSS_OF_ANY_SIZE if is_random and is_by_probe else cause
 
 
 def _group_by_cause(summary: CampaignSummary) -> list[_CauseGroup]:
     groups: dict[str, list[tuple[TreatmentSummary, FailedTrials, str]]] = {}
     for treatment in summary.treatments:
-        for failed in treatment.failed_trials:
-            name, confidence = cause_of_failure(failed)
+        causes = _causes_of_failures(treatment.failed_trials)
+        for failed, (name, confidence) in zip(treatment.failed_trials, causes, strict=True):
             groups.setdefault(name, []).append((treatment, failed, confidence))
     joined = [
         _CauseGroup(
@@ -201,6 +220,8 @@ def _path_probe_phrases(probe: Mapping[str, object]) -> Iterator[str]:
     contrast = ", although UDP datagrams of both sizes passed" if is_tcp else ""
     if probe["small_passed"] and not probe["large_passed"]:
         yield f"right after it, {packets} of {small} bytes passed, but none of {large} bytes{contrast}"
+    elif probe["large_passed"] and not probe["small_passed"]:
+        yield f"right after it, {packets} of {large} bytes passed, but none of {small} bytes{contrast}"
     elif not probe["small_passed"]:
         yield f"right after it, not even {packets} of {small} bytes passed{contrast}"
     else:

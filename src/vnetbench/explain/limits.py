@@ -33,16 +33,27 @@ class TreatmentLimit:
     @property
     def cause_name(self) -> str:
         """Name of the first candidate cause, `nothing` or `not explained`."""
-        if self.load_delivery and self.load_delivery.is_all_load_delivered:
-            return NO_LIMIT_CAUSE_NAME
-        return self.candidates[0].cause.name if self.candidates else UNEXPLAINED_CAUSE_NAME
+        if self.candidates:
+            return self.candidates[0].cause.name
+        return NO_LIMIT_CAUSE_NAME if self.is_load_delivered else UNEXPLAINED_CAUSE_NAME
+
+    @property
+    def is_load_delivered(self) -> bool:
+        """Whether the network delivered the whole offered load."""
+        return self.load_delivery is not None and self.load_delivery.is_all_load_delivered
 
     @property
     def candidates(self) -> tuple[CandidateCause, ...]:
-        """Candidate causes, most likely first; none if the whole load was delivered."""
-        return (
-            () if self.load_delivery and self.load_delivery.is_all_load_delivered else self.ranking.candidates
-        )
+        """Candidate causes, most likely first.
+
+        A load that was delivered has no limit, but faults may delay or repeat what arrives. Lost frames
+        within the margin of a delivered load are no fault.
+        """
+        if not self.is_load_delivered:
+            return self.ranking.candidates
+        if self.load_delivery is not None and self.load_delivery.carries_frames:
+            return ()
+        return tuple(each for each in self.ranking.candidates if each.cause.is_fault)
 
 
 def find_treatment_limits(summary: CampaignSummary) -> tuple[TreatmentLimit, ...]:
@@ -51,10 +62,10 @@ def find_treatment_limits(summary: CampaignSummary) -> tuple[TreatmentLimit, ...
 
 
 def group_limits_by_cause(limits: Sequence[TreatmentLimit]) -> tuple[tuple[TreatmentLimit, ...], ...]:
-    """Group limits by their cause name, largest group first."""
-    groups: dict[str, list[TreatmentLimit]] = {}
+    """Group limits by their cause name and by whether the load was delivered, largest group first."""
+    groups: dict[tuple[str, bool], list[TreatmentLimit]] = {}
     for limit in limits:
-        groups.setdefault(limit.cause_name, []).append(limit)
+        groups.setdefault((limit.cause_name, limit.is_load_delivered), []).append(limit)
     return tuple(sorted(map(tuple, groups.values()), key=len, reverse=True))
 
 

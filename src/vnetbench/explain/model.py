@@ -19,6 +19,8 @@ REPRESENTATIVE_INDEX_KEY = "representative"
 """Key in a finding's details: index of the treatment whose candidate causes the finding shows."""
 SHORT_CAUSE_PHRASE_KEY = "cause_phrase"
 """Key in a limit's details: the cause as a clause of the answer."""
+DELIVERED_LOAD_KEY = "is_load_delivered"
+"""Key in the details of a limit with a cause: whether the network delivered the whole offered load."""
 MEASURED_SERIES_NAME = "measured"
 """Series of the measured rows in a `curve` chart. All other series are fitted laws."""
 

@@ -33,6 +33,8 @@ class LoadDelivery:
     delivered_metric: str
     lost_percent: float = 0.0
     """Lost frames or datagrams. For other loads the lost units are missing from `delivered_per_s`."""
+    carries_frames: bool = False
+    """Whether the load consists of frames."""
 
     @property
     def unit_noun(self) -> str:
@@ -73,7 +75,11 @@ def measure_load_delivery(
         for point in treatment.points
     ]
     return LoadDelivery(
-        rate * streams * pairs, median(delivered), workload.achieved_rate_metric, median(lost)
+        rate * streams * pairs,
+        median(delivered),
+        workload.achieved_rate_metric,
+        median(lost),
+        workload.carries_frames,
     )
 
 

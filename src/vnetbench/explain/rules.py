@@ -24,7 +24,9 @@ DOUBLED_LEVEL = "twice"
 """A level of a setting: two times the treatment's level."""
 
 _CAUSE_TEXT_KEYS = ("description", "advice", "source")
-_PATTERN_KEYS = ("requires", "any_of", "contradicts")
+_CONDITION_LIST_KEYS = ("requires", "any_of", "contradicts")
+_SETTING_APPLIES_KEY = "setting_applies"
+_PATTERN_KEYS = (*_CONDITION_LIST_KEYS, _SETTING_APPLIES_KEY)
 _RULE_KEYS = {
     *_CAUSE_TEXT_KEYS,
     *_PATTERN_KEYS,
@@ -65,6 +67,8 @@ class EvidencePattern:
     """`any_of` in the file: one must hold, and the strongest counts."""
     contradicts: tuple[EvidenceCondition, ...] = ()
     """Conditions that lower the score."""
+    setting_applies: bool = True
+    """False if the cause's setting does not remove what causes this evidence."""
 
     @property
     def conditions(self) -> tuple[EvidenceCondition, ...]:
@@ -191,9 +195,11 @@ def _parse_pattern(
         raise _rule_error(file, what, "write requires or any_of, and optionally contradicts")
     requires, alternatives, contradicts = (
         tuple(_parse_condition(file, cause, key, each, metrics) for each in table.get(key, ()))
-        for key in _PATTERN_KEYS
+        for key in _CONDITION_LIST_KEYS
     )
-    return EvidencePattern(requires, alternatives, contradicts)
+    return EvidencePattern(
+        requires, alternatives, contradicts, setting_applies=table.get(_SETTING_APPLIES_KEY, True) is True
+    )
 
 
 def _parse_setting(file: str, cause: str, table: Mapping[str, Any]) -> dict[str, Level]:

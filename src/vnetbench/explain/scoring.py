@@ -7,7 +7,7 @@ cause nor hides one. See docs/explain.md, "How causes are scored".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from statistics import median
 
@@ -18,7 +18,7 @@ from vnetbench.explain.confidence import (
     min_candidate_score,
     steps_below_highest_confidence,
 )
-from vnetbench.explain.model import CandidateCause, EvidenceItem
+from vnetbench.explain.model import CandidateCause, Cause, EvidenceItem
 from vnetbench.explain.rules import CauseRule, EvidenceCondition, EvidencePattern
 from vnetbench.explain.waits import leaves_most_waiting_unexplained, load_waits
 
@@ -85,7 +85,7 @@ def rank_causes(
     )
     candidates = [
         CandidateCause(
-            cause=applicable[name].cause,
+            cause=_cause_with_applicable_setting(applicable[name], trials),
             score=scores[name],
             confidence=confidence,
             evidence=tuple(_decisive_evidence_items(applicable[name], trials)),
@@ -231,7 +231,7 @@ def _decisive_evidence_items(rule: CauseRule, trials: Sequence[TrialEvidence]) -
     These are all requirements, the strongest alternative, and each contradicting condition that holds in
     part.
     """
-    pattern = max(rule.patterns, key=lambda each: _median_pattern_score_or_negative(each, trials))
+    pattern = _best_pattern(rule, trials)
     for condition in pattern.requires:
         yield _evidence_item(condition, trials, "supports")
     alternatives = [
@@ -246,6 +246,17 @@ def _decisive_evidence_items(rule: CauseRule, trials: Sequence[TrialEvidence]) -
         value = _median_value(condition.metric, trials)
         if value is not None and condition.fulfilment_degree(value) > 0:
             yield _evidence_item(condition, trials, "contradicts")
+
+
+def _cause_with_applicable_setting(rule: CauseRule, trials: Sequence[TrialEvidence]) -> Cause:
+    """Return the rule's cause, without its setting if that cannot remove what the best pattern shows."""
+    if _best_pattern(rule, trials).setting_applies:
+        return rule.cause
+    return replace(rule.cause, experiment_levels={})
+
+
+def _best_pattern(rule: CauseRule, trials: Sequence[TrialEvidence]) -> EvidencePattern:
+    return max(rule.patterns, key=lambda each: _median_pattern_score_or_negative(each, trials))
 
 
 def _median_pattern_score_or_negative(pattern: EvidencePattern, trials: Sequence[TrialEvidence]) -> float:

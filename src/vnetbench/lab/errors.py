@@ -13,6 +13,7 @@ class TreatmentRefused(BenchError):
     Attributes:
         kind: What failed, a failure kind of docs/results-file.md; empty if a setting is the reason.
         evidence: What the bench observed about the failure, for the results file.
+        factor: The factor whose level did not take effect; empty for other reasons.
     """
 
     def __init__(
@@ -23,9 +24,11 @@ class TreatmentRefused(BenchError):
         fix: str | None = None,
         kind: str = "",
         evidence: Mapping[str, object] | None = None,
+        factor: str = "",
     ) -> None:
         super().__init__(what, where=where, fix=fix)
         self.kind = kind
+        self.factor = factor
         self.evidence = dict(evidence or {})
 
 

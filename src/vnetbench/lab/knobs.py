@@ -148,6 +148,7 @@ def check_settings(
                 f"{setting.requesting_level} did not take effect: {_format_value(value)} was read back",
                 where=setting.where,
                 fix=fix_by_knob[setting.knob],
+                factor=setting.requesting_level.partition(" = ")[0],
             )
 
 

@@ -126,3 +126,24 @@ def test_interrupt_time_per_packet_is_that_of_the_kernel_with_the_most() -> None
     assert trial_evidence(trial)["interrupt_us_per_packet"] == pytest.approx(2)
     assert deciding_hop_by_metric(trial_data(trial))["interrupt_us_per_packet"] == HOST
     assert "interrupt_us_per_packet" not in trial_evidence(uniform_trial())
+
+
+@pytest.mark.parametrize(
+    ("packets", "cwnd", "percent"),
+    [
+        # Recorded with gso_max_segs of 10 at the sender's interface, and without a limit.
+        (14_317, 1000, 22.1),
+        (3340, 1000, 94.5),
+        # A congestion window of 15 segments permits packets of five.
+        (28_600, 15, 99.2),
+    ],
+)
+def test_the_size_of_large_packets_is_compared_with_what_is_permitted(
+    packets: int, cwnd: int, percent: float
+) -> None:
+    trial = with_counters(uniform_trial(), "a1", tx_packets=packets, tx_bytes=0)
+    trial = with_stream_details(
+        trial, "a1", busy_s=0.05, segments_out=142_000, mss_bytes=1448, snd_wnd_bytes=20e6, cwnd=cwnd
+    )
+    trial = with_totals(trial, "a1", calls_sent=1000)
+    assert trial_evidence(trial)["packet_share_of_permitted_percent"] == pytest.approx(percent, abs=0.6)

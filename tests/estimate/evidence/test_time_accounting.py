@@ -108,7 +108,8 @@ def test_threads_that_share_their_cpu_with_a_program_wait_for_it() -> None:
 
 def test_the_time_of_programs_covers_the_interval_between_the_readings() -> None:
     hog = [{"name": "hog", "pid": 7, "cpu_s": 1.0, "cpus": "0", "threads": 1}]
-    trial = with_totals(trial_with_threads((0.5, 0.5), (0.0, 0.0), busy_cpu(1.0)), HOST, processes=hog)
+    cpu = {"system_s": 0.75 * SAMPLE_S, "softirq_s": 0.25 * SAMPLE_S, "idle_s": 0.0}
+    trial = with_totals(trial_with_threads((0.5, 0.5), (0.0, 0.0), cpu), HOST, processes=hog)
     cpu_of_hog = [
         trial_evidence(with_totals(trial, HOST, processes_interval_s=interval_s))[
             "load_cpus_programs_percent"
@@ -116,6 +117,23 @@ def test_the_time_of_programs_covers_the_interval_between_the_readings() -> None
         for interval_s in (2.0, 4.0)
     ]
     assert cpu_of_hog == pytest.approx([50, 25])
+
+
+def test_programs_that_ended_within_the_trial_are_programs_too() -> None:
+    """Recorded with shell loops of short commands on two CPUs: the list holds only the shells."""
+    shells = [{"name": "sh", "pid": 7, "cpu_s": 0.072, "cpus": "0-1", "threads": 1}]
+    cpu = {"user_s": 0.2 * SAMPLE_S, "system_s": 0.68 * SAMPLE_S, "softirq_s": 0.12 * SAMPLE_S, "idle_s": 0.0}
+    trial = trial_with_threads((0.11, 0.75), (0.04, 0.3), cpu, cpu, threads=4)
+    trial = with_totals(trial, HOST, processes=shells, processes_interval_s=1.0)
+    evidence = trial_evidence(trial)
+    assert evidence["load_cpus_load_percent"] == pytest.approx(30)
+    assert evidence["load_cpus_programs_percent"] == pytest.approx(58)
+    # Interrupts explain the rest. Without them in excess, there are no unlisted programs.
+    assert evidence["load_cpus_packets_percent"] == pytest.approx(12)
+    flooded = {"system_s": 0.3 * SAMPLE_S, "softirq_s": 0.7 * SAMPLE_S, "idle_s": 0.0}
+    trial = trial_with_threads((0.11, 0.75), (0.04, 0.3), flooded, flooded, threads=4)
+    evidence = trial_evidence(with_totals(trial, HOST, processes=shells, processes_interval_s=1.0))
+    assert evidence["load_cpus_programs_percent"] == pytest.approx(3.6)
 
 
 def test_threads_that_share_their_cpu_with_a_kernel_thread_wait_for_packet_processing() -> None:
@@ -166,6 +184,21 @@ def test_a_load_that_sends_at_its_rate_pauses() -> None:
     pacing = {"pacing": {"due": 1000, "sent": 1000}}
     assert shares(with_totals(trial, "a1", instrument=pacing))["load_pause"] > 70
     assert "load_pause" not in shares(trial)
+
+
+def test_a_wait_delays_messages_however_long_the_load_pauses_between_them() -> None:
+    """Recorded with datagrams at a rate, and busy programs with more CPU weight than the load."""
+    hog = [{"name": "hog", "pid": 7, "cpu_s": 1.7, "cpus": "0-1", "threads": 2}]
+    trial = trial_with_threads((0.06, 0.03), (0.02, 0.08), busy_cpu(1.0), busy_cpu(1.0))
+    trial = with_totals(trial, HOST, processes=hog, processes_interval_s=1.0)
+    paced = with_totals(trial, "a1", instrument={"pacing": {"due": 20_000, "sent": 20_000}})
+    evidence = trial_evidence(paced)
+    active_percent = 100 - evidence["time_load_pause_percent"]
+    programs_percent = evidence["time_sender_programs_percent"] + evidence["time_receiver_programs_percent"]
+    assert active_percent < 25
+    assert evidence["programs_time_percent"] == pytest.approx(100 * programs_percent / active_percent)
+    # Without a rate, all of the time is that of the stream.
+    assert trial_evidence(trial)["programs_time_percent"] == pytest.approx(programs_percent)
 
 
 def with_late_samples(

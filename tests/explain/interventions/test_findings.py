@@ -19,6 +19,7 @@ from vnetbench.explain.interventions.findings import INTERVENTIONS_DETAIL_KEY, i
 from vnetbench.explain.interventions.measured_cpu_ratios import replace_cpu_ratios_with_measured
 from vnetbench.explain.interventions.verdicts import apply_resource_verdicts
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, ExperimentResult
+from vnetbench.explain.rules import get_cause
 from vnetbench.report.charts.evidence_charts import evidence_chart
 from vnetbench.report.export.explanation_fields import explanation_fields
 from vnetbench.report.text.explanation_text import ExplanationText
@@ -45,7 +46,8 @@ def intervention(
 
 
 def candidate(name: str, confidence: str = "likely") -> CandidateCause:
-    return CandidateCause(replace(RECEIVER, name=name, experiment_levels={}), 0.9, confidence, ())
+    cause = replace(RECEIVER, name=name, experiment_levels={}, is_fault=get_cause(name).is_fault)
+    return CandidateCause(cause, 0.9, confidence, ())
 
 
 def judge(*experiments: Experiment, names: tuple[str, ...]) -> dict[str, str]:
@@ -77,12 +79,24 @@ def test_a_cause_that_explains_the_limit_stays_before_it() -> None:
     taken = intervention("sender_cpu_time", FALLS)
     judged = judge(taken, names=("packet_filtering", "cpus_full"))
     assert list(judged.items()) == [("packet_filtering", "likely"), ("cpus_full", CONFIRMED)]
-    # A cause that does not explain the limit, or that fits the counters less well, goes behind it.
-    assert list(judge(taken, names=("path_loss", "cpus_full"))) == ["cpus_full", "path_loss"]
+    # Counters show the loss, and no intervention on it says otherwise.
+    assert list(judge(taken, names=("path_loss", "cpus_full"))) == ["path_loss", "cpus_full"]
+    # A fault that fits the counters less well than the limit goes behind it.
     weak = replace(candidate("packet_filtering", "possible"), score=0.3)
     candidates = [weak, candidate("cpus_full")]
     ranked = apply_resource_verdicts(candidates, candidates, LEVELS, [taken])
     assert [each.cause.name for each in ranked] == ["cpus_full", "packet_filtering"]
+
+
+def test_a_confirmed_natural_limit_overtakes_no_fault() -> None:
+    """Recorded with streams of neighbours: two connections got 1.94 times the transactions of one."""
+    by_counters = [candidate("other_programs", "very likely"), candidate("request_response", "possible")]
+    tested = [replace(by_counters[1], confidence=CONFIRMED), by_counters[0]]
+    judged = apply_resource_verdicts(by_counters, tested, LEVELS, [])
+    assert [each.cause.name for each in judged] == ["other_programs", "request_response"]
+    # Neither does a limit that only the interventions find.
+    added = judge(intervention("sender_cpu_time", FALLS), names=("path_loss",))
+    assert list(added.items()) == [("path_loss", "likely"), ("sender_cpu", CONFIRMED)]
 
 
 def test_a_cause_is_not_refuted_by_its_advice_if_its_resource_limits() -> None:

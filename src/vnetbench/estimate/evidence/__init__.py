@@ -29,6 +29,10 @@ from vnetbench.estimate.evidence.queue_directions import (
     queue_direction_evidence,
 )
 from vnetbench.estimate.evidence.rate_limits import RATE_LIMIT_EVIDENCE_METRICS, rate_limit_evidence
+from vnetbench.estimate.evidence.segment_losses import (
+    SEGMENT_LOSS_EVIDENCE_METRICS,
+    segment_loss_evidence,
+)
 from vnetbench.estimate.evidence.shapers import SHAPER_EVIDENCE_METRICS, shaper_evidence
 from vnetbench.estimate.evidence.stalls import STALL_EVIDENCE_METRICS, stall_evidence
 from vnetbench.estimate.evidence.time_accounting.metrics import TIME_EVIDENCE_METRICS, time_evidence
@@ -47,6 +51,7 @@ METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "links": (
         *LINK_EVIDENCE_METRICS,
         *DUPLICATE_EVIDENCE_METRICS,
+        *SEGMENT_LOSS_EVIDENCE_METRICS,
         *QUEUE_DIRECTION_EVIDENCE_METRICS,
         *PATH_STATE_EVIDENCE_METRICS,
         *SHAPER_EVIDENCE_METRICS,
@@ -65,21 +70,23 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
     """Return all evidence metrics of a trial whose counters are known."""
     time, path_state = time_evidence(data), path_state_evidence(data)
     window, packets = window_evidence(data), packet_evidence(data)
+    calls = send_call_and_request_evidence(data)
     values = {
         **time,
         **cpu_evidence(data),
         **cpu_set_evidence(data),
         **window,
-        **send_call_and_request_evidence(data),
+        **calls,
         **packets,
         **link_evidence(data),
         **duplicate_evidence(data),
+        **segment_loss_evidence(data),
         **queue_direction_evidence(data),
         **shaper_evidence(data),
         **rate_limit_evidence(data),
         **stall_evidence(data),
         **path_state,
-        **packet_work_evidence(data, {**time, **path_state, **window, **packets}),
+        **packet_work_evidence(data, {**time, **path_state, **window, **calls, **packets}),
         **foreign_packet_evidence(data),
         **frame_evidence(data),
         **placement_evidence(data),

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
-    counter_rate_per_s,
     effective_knob_value,
     largest,
     limit_waiting_to_time_not_busy_percent,
@@ -22,17 +21,16 @@ from vnetbench.estimate.evidence.kernels import (
     IDLE_TIME_COUNTERS,
     INTERRUPT_TIME_COUNTERS,
     ObservedKernel,
-    has_own_kernel,
     max_softirq_percent,
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.other_work import PROCESS_CPU_TIME_COUNTERS, other_work_cpus
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_owner_and_thread_kind, sum_values_by_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
-from vnetbench.results.records import HOST, EndpointRecord, Sample
+from vnetbench.results.records import EndpointRecord, Sample
 
-_PROCESS_CPU_TIME_COUNTERS = ("process_cpu_user_s", "process_cpu_system_s")
 _THREAD_KINDS_BY_METRIC_PREFIX = {
     "vcpu": ("vcpu",),
     "emulator": EMULATOR_THREAD_KINDS,
@@ -54,7 +52,7 @@ CPU_EVIDENCE_METRICS = (
                 f"CPU time of the load's busiest thread at the {role} endpoint, including the packet "
                 "processing that the kernel does in its context. If the thread's time is unknown, the CPU "
                 "time of a process with one thread",
-                ("busiest_thread_cpu_s", *_PROCESS_CPU_TIME_COUNTERS),
+                ("busiest_thread_cpu_s", *PROCESS_CPU_TIME_COUNTERS),
             ),
             EvidenceMetric(
                 f"{endpoint}_thread_waiting_percent",
@@ -70,7 +68,7 @@ CPU_EVIDENCE_METRICS = (
                 f"{role} thread's time on a CPU or waiting for one",
                 f"share of the time in which the load's busiest thread at the {role} endpoint ran or waited "
                 "for a CPU. It is near 100 for a thread that always has work",
-                ("busiest_thread_cpu_s", *_PROCESS_CPU_TIME_COUNTERS, "busiest_thread_waited_s"),
+                ("busiest_thread_cpu_s", *PROCESS_CPU_TIME_COUNTERS, "busiest_thread_waited_s"),
             ),
             EvidenceMetric(
                 f"{endpoint}_throttled_percent",
@@ -155,7 +153,7 @@ CPU_EVIDENCE_METRICS = (
         "other work on the machine",
         "CPU time of processes other than the bench and its guests, as a number of CPUs. It is a lower "
         "bound, because packet processing that cannot be separated counts as the bench's",
-        ("cpu[].user_s", "cpu[].nice_s", "cpu[].system_s", *_PROCESS_CPU_TIME_COUNTERS, "threads[].cpu_s"),
+        ("cpu[].user_s", "cpu[].nice_s", "cpu[].system_s", *PROCESS_CPU_TIME_COUNTERS, "threads[].cpu_s"),
     ),
     EvidenceMetric(
         "pressure_cpu_percent",
@@ -229,7 +227,7 @@ def cpu_evidence(data: TrialData) -> EvidenceValues:
         **values,
         **_kernel_cpu_values(data.kernels),
         **_busiest_thread_values_by_kind(part.host_samples),
-        "other_work_cpus": largest(_other_work_cpus(kernel, part) for kernel in data.kernels),
+        "other_work_cpus": largest(other_work_cpus(kernel, part) for kernel in data.kernels),
         "streams_per_thread": largest(
             _streams_per_thread(endpoint, samples, part) for endpoint, samples in part.endpoints
         ),
@@ -270,7 +268,7 @@ def _busiest_thread_cpu_percent(
 ) -> float | None:
     thread_percent = percent_of_sampled_time(samples, "busiest_thread_cpu_s")
     if thread_percent is None and effective_knob_value(part.trial, "threads", endpoint.name) == 1:
-        return percent_of_sampled_time(samples, *_PROCESS_CPU_TIME_COUNTERS)
+        return percent_of_sampled_time(samples, *PROCESS_CPU_TIME_COUNTERS)
     return thread_percent
 
 
@@ -309,38 +307,6 @@ def _kernel_cpu_values(kernels: Sequence[ObservedKernel]) -> EvidenceValues:
             percent_of_sampled_time(each.samples, "pressure_cpu_some_s") for each in kernels
         ),
     }
-
-
-def _other_work_cpus(kernel: ObservedKernel, part: SteadyPart) -> float | None:
-    """Return the CPU time of foreign processes as a number of CPUs.
-
-    A process's time includes packet processing of the kernel in its context; the CPUs' user and system times
-    do not. So the difference is rather too small. It is never negative.
-    """
-    duration_s = total_duration_s(kernel.samples)
-    own_processes = [
-        samples for endpoint, samples in part.endpoints if endpoint.name == kernel.endpoint_or_host
-    ]
-    if kernel.endpoint_or_host == HOST:
-        sharing = (samples for _, samples in part.endpoints if not has_own_kernel(samples))
-        own_processes = [part.host_samples, *sharing]
-    own_user_s, own_system_s = (
-        duration_s * sum(counter_rate_per_s(samples, counter) or 0.0 for samples in own_processes)
-        for counter in _PROCESS_CPU_TIME_COUNTERS
-    )
-    if kernel.endpoint_or_host == HOST:
-        own_user_s += sum(sum(x.observation.thread_cpu_s.values()) for x in kernel.samples if x.observation)
-        own_user_s += duration_s * _mean_cpus_used_by_bench_process(part)
-    by_cpu = kernel.cpu_seconds_by_cpu_and_state.values()
-    user_s = sum(times.get("user_s", 0.0) + times.get("nice_s", 0.0) for times in by_cpu) - own_user_s
-    # Observed threads count as user time here. Their time in the kernel makes `user_s` negative: move it.
-    system_s = sum(times.get("system_s", 0.0) for times in by_cpu) - own_system_s + min(0.0, user_s)
-    return ratio(max(0.0, user_s) + max(0.0, system_s), duration_s)
-
-
-def _mean_cpus_used_by_bench_process(part: SteadyPart) -> float:
-    totals = next((each.totals for each in part.trial.endpoints if each.name == HOST), {})
-    return ratio(to_number(totals.get("bench_cpu_s")), part.trial.idle_s + part.trial.duration_s) or 0.0
 
 
 def _busiest_thread_values_by_kind(host_samples: Sequence[Sample]) -> EvidenceValues:

@@ -14,12 +14,21 @@ _PROCESSES_INTERVAL_KEY = "processes_interval_s"
 """Key in an endpoint's totals: the time that the CPU times of `processes` cover, the drain included."""
 
 
+def list_processes(endpoint: EndpointRecord) -> list[Mapping[str, Any]] | None:
+    """Return the other programs and the threads of the kernel; None if the file has no list."""
+    processes = endpoint.totals.get(_PROCESSES_KEY)
+    return [mapping_or_empty(each) for each in processes] if isinstance(processes, list) else None
+
+
+def is_kernel_thread(process: Mapping[str, Any]) -> bool:
+    """Return whether a process of the list is a thread of the kernel."""
+    return bool(process.get("kernel"))
+
+
 def list_other_programs(endpoint: EndpointRecord) -> list[Mapping[str, Any]] | None:
     """Return the other programs without threads of the kernel; None if the file has no list."""
-    processes = endpoint.totals.get(_PROCESSES_KEY)
-    if not isinstance(processes, list):
-        return None
-    return [each for each in map(mapping_or_empty, processes) if not each.get("kernel")]
+    processes = list_processes(endpoint)
+    return None if processes is None else [each for each in processes if not is_kernel_thread(each)]
 
 
 def programs_interval_s(trial: TrialRecord, endpoint: EndpointRecord) -> float:

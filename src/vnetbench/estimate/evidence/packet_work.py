@@ -30,6 +30,9 @@ _SECONDS_PER_FILTER = 3 * _SECONDS_PER_RULE
 _IP_AND_TCP_HEADER_BYTES = 60
 """IPv6 and TCP without options. With IPv4, segments can be 20 bytes larger."""
 
+_LARGEST_PACKET_BYTES = 65_536
+"""Largest packet of TSO and GSO, unless an interface permits more (GSO_LEGACY_MAX_SIZE)."""
+
 PACKET_WORK_EVIDENCE_METRICS = (
     EvidenceMetric(
         "filter_work_percent",
@@ -66,6 +69,15 @@ PACKET_WORK_EVIDENCE_METRICS = (
         ("mss", "mss_bytes", "mtu", "snd_wnd_bytes"),
     ),
     EvidenceMetric(
+        "packet_share_of_permitted_percent",
+        "% of the size",
+        "size of large packets (TSO, GSO)",
+        "TCP payload of a packet that the sender passes to its interface, as a share of the largest possible "
+        "size: 64 KiB, the bytes of a send call, a third of the congestion window, or half of the "
+        "receive window, whichever is smallest. At most 100 %",
+        ("mss_bytes", "segments_out", "tx_packets", "cwnd", "snd_wnd_bytes"),
+    ),
+    EvidenceMetric(
         "split_at_port_ratio",
         "1",
         "packets into which a port splits a packet",
@@ -88,6 +100,7 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
         "filter_work_percent": _filter_percent_of_load_work(data, known),
         "interrupt_us_per_packet": largest(_irq_and_softirq_us_per_packet(kernel) for kernel in data.kernels),
         "segment_share_of_mtu_percent": None if segment_percent is None else min(100.0, segment_percent),
+        "packet_share_of_permitted_percent": _packet_share_of_permitted_percent(known),
         "split_at_port_ratio": _split_at_port_ratio(data),
     }
 
@@ -200,6 +213,22 @@ def _permitted_segment_bytes(known: EvidenceValues) -> float | None:
     if mtu_bytes is None:
         return None
     return smallest((mtu_bytes - _IP_AND_TCP_HEADER_BYTES, window_bytes / 2 if window_bytes else None))
+
+
+def _packet_share_of_permitted_percent(known: EvidenceValues) -> float | None:
+    """Return the payload of a sent packet as a share of the largest possible size; None if any is unknown.
+
+    Linux waits for a larger packet, up to a third of the congestion window (net/ipv4/tcp_output.c,
+    tcp_tso_should_defer). A send call gives the kernel its bytes at once.
+    """
+    names = ("mss_bytes", "segments_per_packet", "bytes_per_call", "window_bytes", "peer_window_bytes")
+    mss, segments, call, window, peer_window = (known.get(name) for name in names)
+    if not (mss and segments and call and window and peer_window):
+        return None
+    permitted_bytes = min(_LARGEST_PACKET_BYTES, call, window / 3, peer_window / 2)
+    # Full segments only, and at least one.
+    permitted_bytes = max(mss, permitted_bytes // mss * mss)
+    return min(100.0, 100 * segments * mss / permitted_bytes)
 
 
 def _split_at_port_ratio(data: TrialData) -> float | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vnetbench.estimate.model import Experiment
+from vnetbench.explain.confidence import steps_below_highest_confidence
 from vnetbench.explain.experiment_verdicts import is_experiment_on_levels
 from vnetbench.explain.interventions.elasticity import (
     GAIN,
@@ -19,7 +21,7 @@ from vnetbench.explain.interventions.elasticity import (
 )
 from vnetbench.explain.interventions.resources import RESOURCES
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause
-from vnetbench.explain.rules import get_cause, load_rules
+from vnetbench.explain.rules import get_cause
 from vnetbench.study.model import Level
 
 _RANK_BY_CONFIDENCE = {CONFIRMED: -1, REFUTED: 1}
@@ -42,6 +44,8 @@ def apply_resource_verdicts(
     experiments: Sequence[Experiment],
 ) -> tuple[CandidateCause, ...]:
     """Return the candidates with the verdicts on their resources: confirmed ones first, refuted ones last.
+
+    A confirmed natural limit overtakes no fault (`_keep_faults_before_natural_limits`).
 
     A resource that limits, or a switch with a gain, confirms one candidate among the causes of this resource:
     the first one that its own setting does not refute. If its own setting refutes each of them, both verdicts
@@ -68,40 +72,41 @@ def apply_resource_verdicts(
         for each in tested
     ]
     judged += _limiting_cause_without_candidate(judged, levels, experiments)
-    explaining = _names_of_causes_that_explain_confirmed(judged, ranked_names)
-
-    def rank(candidate: CandidateCause) -> int:
-        confidence = CONFIRMED if candidate.cause.name in explaining else candidate.confidence
-        return _RANK_BY_CONFIDENCE.get(confidence, 0)
-
-    # The sort is stable: a candidate that explains a confirmed one stays before it.
-    return tuple(sorted(judged, key=rank))
+    by_verdict = sorted(judged, key=lambda each: _RANK_BY_CONFIDENCE.get(each.confidence, 0))
+    return _keep_faults_before_natural_limits(by_verdict, candidates)
 
 
-def _names_of_causes_that_explain_confirmed(
-    judged: Sequence[CandidateCause], ranked_names: Sequence[str]
-) -> set[str]:
-    """Return the candidates that explain a confirmed one, with a score that is not lower.
+def _keep_faults_before_natural_limits(
+    judged: Sequence[CandidateCause], by_counters: Sequence[CandidateCause]
+) -> tuple[CandidateCause, ...]:
+    """Return the candidates in an order in which no confirmed natural limit overtakes a fault.
 
     An intervention on a resource shows that the resource limits, not what uses it up: firewall rules that
-    fill a CPU remain the cause although more CPU time helps.
+    fill a CPU remain the cause although more CPU time helps. So a fault stays before a natural limit that is
+    not more likely by the counters, unless an intervention on the fault's own resource refutes it.
 
     Args:
-        judged: The candidates with all verdicts.
-        ranked_names: The candidates of the counters that nothing refutes, in their order.
+        judged: The candidates with all verdicts, in the order of the verdicts.
+        by_counters: The candidates as the counters rank them.
     """
-    rules = load_rules()
-    open_candidates = [each for each in judged if each.confidence != REFUTED]
-    return {
-        each.cause.name
-        for confirmed in judged
-        for each in open_candidates
-        if confirmed.confidence == CONFIRMED
-        and {each.cause.name, confirmed.cause.name} <= set(ranked_names)
-        and each.cause.name in rules
-        and confirmed.cause.name in rules[each.cause.name].less_specific_causes
-        and each.score >= confirmed.score
+    confidence_ranks = {
+        each.cause.name: steps_below_highest_confidence(each.confidence) for each in by_counters
     }
+
+    def is_overtaken_by(fault: CandidateCause, limit: CandidateCause) -> bool:
+        is_open_fault = fault.cause.is_fault and fault.confidence != REFUTED
+        is_confirmed_limit = limit.confidence == CONFIRMED and not limit.cause.is_fault
+        # A limit that only the interventions found has no confidence by the counters.
+        fault_rank, limit_rank = (confidence_ranks.get(each.cause.name, math.inf) for each in (fault, limit))
+        return is_open_fault and is_confirmed_limit and fault_rank <= limit_rank
+
+    ordered: list[CandidateCause] = []
+    for each in judged:
+        position = next(
+            (index for index, limit in enumerate(ordered) if is_overtaken_by(each, limit)), len(ordered)
+        )
+        ordered.insert(position, each)
+    return tuple(ordered)
 
 
 def _apply_resource_verdicts_to_candidate(

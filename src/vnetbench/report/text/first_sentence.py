@@ -9,7 +9,7 @@ from vnetbench.estimate.model import Effect
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import ADVERB_BY_CONFIDENCE, INSTRUMENT_FAMILY
 from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME
-from vnetbench.explain.model import REFUTED, SHORT_CAUSE_PHRASE_KEY, Explanation, Finding
+from vnetbench.explain.model import DELIVERED_LOAD_KEY, REFUTED, SHORT_CAUSE_PHRASE_KEY, Explanation, Finding
 from vnetbench.quantity import format_interval
 from vnetbench.report.text.effect_text import is_effect_significant
 from vnetbench.study.factors.registry import FACTORS
@@ -149,4 +149,6 @@ def _limit_clause(finding: Finding) -> str:
     phrase = finding.details[SHORT_CAUSE_PHRASE_KEY]
     adverb = ADVERB_BY_CONFIDENCE[first.confidence]
     prefix = "the bench, not the network, is the limit: " if first.cause.family == INSTRUMENT_FAMILY else ""
+    if finding.details.get(DELIVERED_LOAD_KEY):
+        return f"the network delivered the whole offered load, but {adverb}with a fault: {phrase}"
     return f"{adverb}{prefix}{phrase}"

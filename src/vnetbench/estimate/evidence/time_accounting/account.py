@@ -51,7 +51,7 @@ def account_for_time(data: TrialData) -> TimeShares:
     station = _busiest_network_station(data, kernels)
     shares |= {name: network * share for name, share in station.items()}
     rest = network * (1 - sum(station.values()))
-    shares["load_pause"] = rest * _share_of_requested_load_sent(data)
+    shares["load_pause"] = rest * share_of_requested_load_sent(data)
     rest -= shares["load_pause"]
     for name, share in split_network_time(data).items():
         shares[name] += rest * share
@@ -64,15 +64,21 @@ def _sends_one_request_per_thread(data: TrialData, sender: ThreadTime) -> bool:
     The transfers of `mixed` are streams, and its time is theirs.
     """
     has_requests = any(data.metrics.get(name) for name in ("transactions_per_s", "connections_per_s"))
-    has_transfers = any(flow.load_part == TRANSFERS_LOAD_PART for flow in data.flows)
-    return has_requests and not has_transfers and sender.thread_count >= _count_streams(data)
+    return has_requests and not _has_transfers(data) and sender.thread_count >= _count_streams(data)
 
 
-def _share_of_requested_load_sent(data: TrialData) -> float:
+def _has_transfers(data: TrialData) -> bool:
+    return any(flow.load_part == TRANSFERS_LOAD_PART for flow in data.flows)
+
+
+def share_of_requested_load_sent(data: TrialData) -> float:
     """Return which share of its due messages a load with a rate has sent, 0 to 1; 0 without a rate.
 
-    Where all of them were sent, a sleeping sender waits for the next one to be due.
+    Where all of them were sent, a sleeping sender waits for the next one to be due. The rate of `mixed` is
+    that of its requests, and its transfers have none.
     """
+    if _has_transfers(data):
+        return 0.0
     pacing = [
         mapping_or_empty(mapping_or_empty(endpoint.totals.get("instrument")).get("pacing"))
         for endpoint, _ in data.steady_part.senders

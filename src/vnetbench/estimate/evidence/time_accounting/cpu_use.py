@@ -14,7 +14,12 @@ from vnetbench.estimate.evidence.aggregation import (
     total_of_known_counters,
 )
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel, has_own_kernel
-from vnetbench.estimate.evidence.other_programs import list_other_programs, programs_interval_s
+from vnetbench.estimate.evidence.other_programs import (
+    is_kernel_thread,
+    list_processes,
+    programs_interval_s,
+)
+from vnetbench.estimate.evidence.other_work import other_work_cpus
 from vnetbench.estimate.guests import split_owner_and_thread_kind
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, EndpointRecord
@@ -157,21 +162,33 @@ def _programs_cpu_s(
 ) -> float:
     """Return the CPU time of other programs on these CPUs.
 
-    The kernel's list of processes is exact. Its own threads are not programs: they count as packet
-    processing. Without the list (an older file), the time in user mode and in system calls that the load and
-    the instrument did not use is a lower bound.
+    The list of processes is exact, but misses programs that ended within the trial, such as the commands of a
+    script. The kernel processes packets in interrupts and in its own threads. So what the load, the
+    instrument, interrupts and threads of the kernel did not use is a lower bound of the programs' time.
+    Interrupts within the load's threads make it smaller. The kernel counts interrupts in ticks, so that the
+    bound may contain some of them. So it is at most the time of foreign processes in user mode and in system
+    calls. An older file has no list, and only the first bound.
     """
     endpoint = next((each for each in part.trial.endpoints if each.name == kernel.endpoint_or_host), None)
-    programs = list_other_programs(endpoint) if endpoint is not None else None
-    if endpoint is not None and programs is not None and part.trial.duration_s > 0:
+    processes = list_processes(endpoint) if endpoint is not None else None
+    scale = 0.0
+    if endpoint is not None and processes is not None and part.trial.duration_s > 0:
         scale = part.duration_s / programs_interval_s(part.trial, endpoint)
-        return scale * sum(_process_cpu_s(each, cpus) for each in programs)
+    listed_s, kernel_threads_s = (
+        scale
+        * sum(_process_cpu_s(each, cpus) for each in processes or () if is_kernel_thread(each) == wanted)
+        for wanted in (False, True)
+    )
     interrupts_s = sum(
         kernel.cpu_seconds_by_cpu_and_state[cpu].get(kind, 0.0)
         for cpu in cpus
         for kind in INTERRUPT_TIME_COUNTERS
     )
-    return max(0.0, unattributed_cpu_s - interrupts_s)
+    unlisted_s = max(0.0, unattributed_cpu_s - interrupts_s - kernel_threads_s)
+    if processes is None:
+        return unlisted_s
+    other_s = (other_work_cpus(kernel, part) or 0.0) * total_duration_s(kernel.samples)
+    return max(listed_s, min(unlisted_s, other_s))
 
 
 def _process_cpu_s(process: Mapping[str, Any], cpus: Sequence[int]) -> float:

@@ -7,7 +7,11 @@ from collections.abc import Iterator, Mapping
 from vnetbench.estimate.evidence.aggregation import EvidenceValues, ratio, total_of_counter
 from vnetbench.estimate.evidence.kernels import ObservedKernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.time_accounting.account import TimeShares, account_for_time
+from vnetbench.estimate.evidence.time_accounting.account import (
+    TimeShares,
+    account_for_time,
+    share_of_requested_load_sent,
+)
 from vnetbench.estimate.evidence.time_accounting.cpu_use import CpuTimeShares, allowed_cpus, measure_cpu_use
 from vnetbench.estimate.evidence.time_accounting.time_uses import (
     RECEIVER,
@@ -19,6 +23,7 @@ from vnetbench.estimate.evidence.time_accounting.time_uses import (
 from vnetbench.estimate.evidence.trial_data import TrialData
 
 _THREAD_COUNTERS = ("threads_cpu_s", "threads_waited_s", "load_threads")
+_WITHOUT_PAUSES = " (of a load with a rate: without the pauses between its messages)"
 _CPU_COUNTERS = ("cpu[]", "threads_cpu_s", "thread_cpus", "processes[]")
 
 TIME_EVIDENCE_METRICS = (
@@ -38,17 +43,27 @@ TIME_EVIDENCE_METRICS = (
             f"{name}_time_percent",
             "% of time",
             label,
-            f"share of the time of a stream or request in which {meaning}, of sender, receiver and network "
-            "together",
+            f"share of the time of a stream or request{extent} in which {meaning}, of sender, receiver and "
+            "network together",
             _THREAD_COUNTERS,
         )
-        for name, label, meaning in (
-            ("cpu_work", "CPU work of the load", "CPUs work for the load or its packets"),
-            ("programs", "waiting for other programs", "a thread waits for a CPU that other programs use"),
-            ("packets", "packet processing", "CPUs process packets outside of the load's threads"),
-            ("quota", "stopped by a CPU quota", "a CPU quota stops a thread"),
-            ("hypervisor", "waiting for the hypervisor", "the hypervisor runs other work on a thread's CPU"),
-            ("stopped", "stopped processes", "something stops a process of the load"),
+        for name, label, meaning, extent in (
+            ("cpu_work", "CPU work of the load", "CPUs work for the load or its packets", ""),
+            ("packets", "packet processing", "CPUs process packets outside of the load's threads", ""),
+            (
+                "programs",
+                "waiting for other programs",
+                "a thread waits for a CPU that other programs use",
+                _WITHOUT_PAUSES,
+            ),
+            ("quota", "stopped by a CPU quota", "a CPU quota stops a thread", _WITHOUT_PAUSES),
+            (
+                "hypervisor",
+                "waiting for the hypervisor",
+                "the hypervisor runs other work on a thread's CPU",
+                _WITHOUT_PAUSES,
+            ),
+            ("stopped", "stopped processes", "something stops a process of the load", _WITHOUT_PAUSES),
         )
     ),
     EvidenceMetric(
@@ -106,7 +121,9 @@ def time_evidence(data: TrialData) -> EvidenceValues:
         **{f"time_{name}_percent": 100 * share for name, share in shares.items()},
         **{
             f"{name}_time_percent": 100 * share
-            for name, share in _sum_uses_over_endpoints_and_network(shares).items()
+            for name, share in _sum_uses_over_endpoints_and_network(
+                shares, _share_of_messages(data, shares)
+            ).items()
         },
     }
     uses = [
@@ -131,8 +148,23 @@ def time_evidence(data: TrialData) -> EvidenceValues:
     return values
 
 
-def _sum_uses_over_endpoints_and_network(shares: TimeShares) -> TimeShares:
-    """Return the sums of those uses that belong to sender, receiver and network together."""
+def _share_of_messages(data: TrialData, shares: TimeShares) -> float:
+    """Return the share of the time in which a message of a load with a rate is on its way; 1 without a rate.
+
+    What delays a message delays it also if the load pauses long before the next one.
+    """
+    if not share_of_requested_load_sent(data):
+        return 1.0
+    return 1 - shares.get("load_pause", 0.0) or 1.0
+
+
+def _sum_uses_over_endpoints_and_network(shares: TimeShares, share_of_messages: float) -> TimeShares:
+    """Return the sums of those uses that belong to sender, receiver and network together.
+
+    Args:
+        shares: All uses of time.
+        share_of_messages: Share of the time to which the reasons for waiting relate, above 0.
+    """
     if not shares:
         return {}
     sums = {
@@ -143,7 +175,10 @@ def _sum_uses_over_endpoints_and_network(shares: TimeShares) -> TimeShares:
     return {
         "cpu_work": sums[RUNNING] + sums["load"] + packets,
         "packets": packets,
-        **{reason: sums[reason] for reason in ("programs", "quota", "hypervisor", "stopped")},
+        **{
+            reason: min(1.0, sums[reason] / share_of_messages)
+            for reason in ("programs", "quota", "hypervisor", "stopped")
+        },
     }
 
 
