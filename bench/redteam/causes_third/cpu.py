@@ -93,7 +93,7 @@ def guests_next_door(target: Target, value: Value, stack: ExitStack) -> None:
     target.spawn(
         stack,
         "host",
-        f"ip netns exec {first} sh -c 'while sleep 0.1; do iperf3 -c 172.31.9.2 -t 60 -P {value}; done'",
+        f"ip netns exec {first} sh -c 'sleep 0.3; exec iperf3 -c 172.31.9.2 -t 60 -P {value}'",
     )
 
 
@@ -129,7 +129,7 @@ CAUSES = (
         ("2 4", "6 0"),
         CPU_TAKEN,
         (tcp(4), crr(4)),
-        background("host", "nice -n @2 sh -c 'gzip -9 </dev/urandom >/dev/null'", "@1"),
+        background("host", "nice -n @2 sh -c 'exec gzip -9 </dev/urandom'", "@1"),
     ),
     third(
         "long-quota",

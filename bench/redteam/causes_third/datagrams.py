@@ -16,7 +16,7 @@ def large_datagrams(count: int) -> Load:
     """Return paced datagrams that IP must fragment."""
     load = udp(count)
     factors = tuple((name, "1 k/s" if name == "rate" else level) for name, level in load.factors)
-    return replace(load, factors=(*factors, ("datagram_size", "8 KiB")))
+    return replace(load, factors=(*factors, ("datagram_size", "8 KiB"), ("fragments", "on")))
 
 
 def _shape_sender(target: Target, share: float) -> None:

@@ -80,9 +80,7 @@ CAUSES = (
         (rr(2), tcp(1)),
         in_turn(
             background("b1", "iperf3 -s -p 5999"),
-            background(
-                "a1", "sh -c 'while sleep 0.1; do iperf3 -c @b1 -p 5999 -t 60 -P @v >/dev/null; done'"
-            ),
+            background("a1", "sh -c 'sleep 0.3; exec iperf3 -c @b1 -p 5999 -t 60 -P @v'"),
         ),
     ),
     third(
@@ -116,9 +114,7 @@ CAUSES = (
         in_turn(
             shell_sw("tc qdisc add dev b1 root tbf rate @1 burst 128k limit 1m"),
             background("b1", "iperf3 -s -p 5999"),
-            background(
-                "a1", "sh -c 'while sleep 0.1; do iperf3 -c @b1 -p 5999 -t 60 -P @2 >/dev/null; done'"
-            ),
+            background("a1", "sh -c 'sleep 0.3; exec iperf3 -c @b1 -p 5999 -t 60 -P @2'"),
         ),
     ),
     third(

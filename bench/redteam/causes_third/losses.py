@@ -25,7 +25,7 @@ CAUSES = (
         ("policer", "path_loss"),
         (tcp(8), tcp(1)),
         shell_b1(
-            "iptables -A INPUT -i eth0 -m hashlimit --hashlimit-above @v --hashlimit-burst 1mb "
+            "iptables -A INPUT -i eth0 -m hashlimit --hashlimit-above @v --hashlimit-burst 130mb "
             "--hashlimit-mode srcip --hashlimit-name third -j DROP"
         ),
     ),

@@ -59,7 +59,7 @@ CAUSES = (
         "outages",
         "The client has few local ports.",
         "net.ipv4.ip_local_port_range",
-        ("40000 42000", "40000 40040"),
+        ("40000 40012", "40000 40004"),
         ("system_refused", "no_connection", "missing:local_ports"),
         (crr(2), crr(8)),
         shell_a1('sysctl -qw net.ipv4.ip_local_port_range="@1 @2" net.ipv4.tcp_tw_reuse=0'),

@@ -100,7 +100,7 @@ CAUSES = (
         ("-s 96 -w /dev/null", "-vvXX"),
         ("packet_capture", *CPU_TAKEN),
         (rr(4), tcp(1)),
-        background("b1", "sh -c 'tcpdump -n -i any @v >/dev/null 2>&1'"),
+        background("b1", "tcpdump -n -i any @v"),
     ),
     third(
         "xdp-monitor",

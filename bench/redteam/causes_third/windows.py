@@ -24,7 +24,7 @@ CAUSES = (
         (12_000, 3000),
         ("segmentation_off", "offload_off_on_path"),
         (tcp(1), tcp(4)),
-        shell_a1("ip link set dev eth0 gso_max_size @v gso_ipv4_max_size @v"),
+        shell_a1("ip link set dev eth0 gso_max_size @v"),
     ),
     third(
         "no-autotuning",
