@@ -56,16 +56,6 @@ CAUSES = (
         phase="load",
     ),
     third(
-        "short-listen-queue",
-        "losses",
-        "The server's listen queue is very short.",
-        "net.core.somaxconn",
-        (2, 0),
-        ("connection_setup_loss",),
-        (crr(4), crr(8)),
-        shell_b1("sysctl -qw net.core.somaxconn=@v net.ipv4.tcp_max_syn_backlog=1 net.ipv4.tcp_syncookies=0"),
-    ),
-    third(
         "reno-on-lossy-line",
         "losses",
         "An old congestion control on a long line that loses packets.",
