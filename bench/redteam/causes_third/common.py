@@ -18,6 +18,8 @@ CPU_TAKEN = ("other_programs", "machine_busy")
 CHANGES_MIDWAY = ("two_modes", "drift")
 """Names for a result that differs between trials because a fault begins or ends during the run."""
 WATCH_S = 0.02
+EARLY_S = 0.3
+"""Delay of faults that begin within the first trial, so that each trial has an effect."""
 
 
 def third(

@@ -9,6 +9,7 @@ from bench.redteam import groups
 from bench.redteam.causes_third.common import (
     CHANGES_MIDWAY,
     CPU_TAKEN,
+    EARLY_S,
     after_load,
     background,
     in_turn,
@@ -120,6 +121,13 @@ def renice(target: Target, value: Value, stack: ExitStack) -> None:
     target.run("host", f"chrt --idle --all-tasks --pid 0 {target.agents['a1']}")
 
 
+def poll(target: Target, value: Value, stack: ExitStack) -> None:
+    """Start real-time programs. The value's words are their share of a CPU and the number of CPUs."""
+    duty, count = str(value).split()
+    for cpu in target.cpus[: int(count)]:
+        target.program_with(stack, f"chrt -f 40 taskset -c {cpu}", f"spin {duty} 0.05")
+
+
 CAUSES = (
     third(
         "compression",
@@ -174,12 +182,12 @@ CAUSES = (
     third(
         "cpus-removed-midway",
         "cpu",
-        "During the run, VMs lose all CPUs but one.",
+        "Shortly after the load starts, VMs lose all CPUs but one.",
         "a control group with one CPU",
         ("b1", "a1 b1"),
         ("cpu_set_changed", "shared_by_vms", *CHANGES_MIDWAY),
         (tcp(8), tcp(2)),
-        after_load(1.6, one_cpu),
+        after_load(EARLY_S, one_cpu),
         min_cpus=2,
     ),
     third(
@@ -190,25 +198,17 @@ CAUSES = (
         ("0.6 1", "0.85 2"),
         CPU_TAKEN,
         (rr(1), udp(4)),
-        lambda target, value, stack: (
-            [
-                target.program_with(
-                    stack, f"chrt -f 40 taskset -c {cpu}", f"spin {str(value).split()[0]} 0.05"
-                )
-                for cpu in target.cpus[: int(str(value).split()[1])]
-            ]
-            and None
-        ),
+        poll,
     ),
     third(
-        "hogs-first-half",
+        "hogs-until-late",
         "cpu",
-        "Busy programs run during the first half of the run.",
+        "Busy programs run until the middle of the last trial.",
         "busy programs",
         ("0.6", "1.0"),
         (*CPU_TAKEN, *CHANGES_MIDWAY),
         (rr(2), tcp(8)),
-        finish_after(2.0, in_turn(spin_on_each_cpu("@v"), spin_on_each_cpu("@v"), spin_on_each_cpu("@v"))),
+        finish_after(3.15, in_turn(spin_on_each_cpu("@v"), spin_on_each_cpu("@v"), spin_on_each_cpu("@v"))),
     ),
     third(
         "socket-memory",

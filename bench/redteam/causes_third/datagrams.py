@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.redteam.causes_third.common import after_load, drop_at_port, shell_b1, third
+from bench.redteam.causes_third.common import EARLY_S, after_load, drop_at_port, shell_b1, shell_sw, third
 from bench.redteam.model import Load, udp, udp_flood
 from bench.redteam.target import Target
 
@@ -79,27 +79,21 @@ CAUSES = (
     third(
         "datagram-losses-midway",
         "datagrams",
-        "From the middle of the run, the path loses datagrams.",
+        "Shortly after the load starts, the path loses datagrams.",
         "nftables at the switch",
         (5, 50),
         ("path_loss", "two_modes", "drift"),
         (udp(4), udp(1)),
-        after_load(1.6, drop_at_port("a1", "meta l4proto udp numgen random mod 100 < @v")),
+        after_load(EARLY_S, drop_at_port("a1", "meta l4proto udp numgen random mod 100 < @v")),
     ),
     third(
         "flood-through-shaper",
         "datagrams",
         "A shaped link takes a small part of the datagrams.",
         "tbf at the receiver's port",
-        ("0.5", "0.1"),
+        (200, 40),
         ("link_full", "overflow"),
         (udp_flood(1), udp_flood(8)),
-        lambda target, value, stack: (
-            target.run(
-                "sw",
-                f"tc qdisc add dev b1 root tbf rate {round(1500 * float(value))}mbit burst 64k limit 200k",
-            )
-            and None
-        ),
+        shell_sw("tc qdisc add dev b1 root tbf rate @vmbit burst 64k limit 200k"),
     ),
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.redteam.causes_third.common import (
     CHANGES_MIDWAY,
     CPU_TAKEN,
+    EARLY_S,
     after_load,
     background,
     in_turn,
@@ -120,12 +121,12 @@ CAUSES = (
     third(
         "late-shaper",
         "links",
-        "During the run, somebody adds a shaper.",
+        "Shortly after the load starts, somebody adds a shaper.",
         "tbf at the receiver's port",
         ("2gbit", "100mbit"),
         ("link_full", *CHANGES_MIDWAY),
         (tcp(4), tcp(8)),
-        after_load(1.6, shell_sw("tc qdisc add dev b1 root tbf rate @v burst 256k limit 1m")),
+        after_load(EARLY_S, shell_sw("tc qdisc add dev b1 root tbf rate @v burst 256k limit 1m")),
     ),
     third(
         "broadcast-storm",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from bench.redteam.causes_third.common import after_load, pulses, shell_a1, third
+from bench.redteam.causes_third.common import pulses, shell_a1, third
 from bench.redteam.model import Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import InjectionError, Target
 
@@ -110,16 +110,12 @@ CAUSES = (
     third(
         "withdrawn-route",
         "outages",
-        "During the run, the sender loses its route for a while, or for good.",
+        "The sender loses its route again and again, or for good.",
         "ip route",
-        ("0.4", "30"),
+        ("0.3 0.5", "60 0.4"),
         (*INTERRUPTED, "connection_broken", "no_connection", "system_refused"),
         (tcp(2), crr(2)),
-        after_load(
-            1.5,
-            shell_a1(
-                "ip route add blackhole @b1/32\nip route flush cache\nsleep @v\nip route del blackhole @b1/32"
-            ),
-        ),
+        pulses("a1", "ip route replace blackhole @b1/32", "ip route replace @b1/32 dev eth0"),
+        phase="load",
     ),
 )
