@@ -14,8 +14,8 @@ from bench.redteam import groups, runner
 from bench.redteam.causes.controls import make_control
 from bench.redteam.corpus import CAUSES
 from bench.redteam.effects import LOSSES
-from bench.redteam.model import Label, Run, Shape
-from bench.redteam.plan import group_by_setting, make_rounds
+from bench.redteam.model import THIRD, Label, Run, Shape
+from bench.redteam.plan import group_by_setting, make_ordered_rounds, make_rounds
 
 Report = Callable[[str], None]
 
@@ -42,13 +42,14 @@ def make_blocks(
         cause for cause in CAUSES
         if cause.part == part and cause.lab == lab and (not only or cause.id in only)
     ]  # fmt: skip
-    return [block for runs in make_rounds(causes, shapes, seed) for block in group_by_setting(runs)]
+    rounds = make_ordered_rounds(causes, shapes) if part == THIRD else make_rounds(causes, shapes, seed)
+    return [block for runs in rounds for block in group_by_setting(runs)]
 
 
 def strongest_blocks(lab: str, shape: Shape, only: Sequence[str], part: str | None = None) -> list[list[Run]]:
     """Return every cause once, or those of a part, at its strongest intensity, with its first load."""
     runs = [
-        Run(cause, 2, shape, cause.loads[0], cause.vswitches[0])
+        Run(cause, len(cause.intensities) - 1, shape, cause.loads[0], cause.vswitches[0])
         for cause in CAUSES
         if not cause.is_control and cause.lab == lab and shape.cpus >= cause.min_cpus
         and (not only or cause.id in only) and part in (None, cause.part)

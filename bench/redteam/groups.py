@@ -15,7 +15,7 @@ REALTIME_US = ("900000", "750000", "500000", "250000")
 LARGEST_SHARES = "262144"
 PERIOD_US = 100_000
 UNUSED_CONTROLLERS = ("cpuset", "cpu", "cpuacct")
-OTHER_HIERARCHIES = ("memory", "unified")
+OTHER_HIERARCHIES = ("memory", "unified", "freezer")
 """Hierarchies in which single causes make groups."""
 
 

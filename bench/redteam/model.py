@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 DEVELOPMENT = "development"
 HELD_OUT = "held-out"
 SECOND = "second"
-PARTS = (DEVELOPMENT, HELD_OUT, SECOND)
-UNSEEN_PARTS = (HELD_OUT, SECOND)
+THIRD = "third"
+PARTS = (DEVELOPMENT, HELD_OUT, SECOND, THIRD)
+UNSEEN_PARTS = (HELD_OUT, SECOND, THIRD)
 """Parts whose runs print no details, and whose scores need `--final`."""
 NOTHING = "nothing wrong"
 MISSING = "missing:"
@@ -107,7 +108,7 @@ class Cause:
 
     Attributes:
         method: How it is injected, in words.
-        intensities: Three values for `inject`, from weak to strong.
+        intensities: Values for `inject`, from weak to strong: three, or two in the third set.
         accepted: Names that an honest engineer would accept, best first.
         loads: Loads that show the cause. Runs take them in turn.
         vswitches: Levels of the factor `vswitch`, taken in turn.

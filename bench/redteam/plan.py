@@ -37,6 +37,25 @@ def make_rounds(causes: Sequence[Cause], shapes: Sequence[Shape], seed: int) -> 
     return rounds
 
 
+def make_ordered_rounds(causes: Sequence[Cause], shapes: Sequence[Shape]) -> list[list[Run]]:
+    """Return rounds of runs in the declared order of the causes.
+
+    The first round alternates between the intensities, and the next one has the others. So a campaign that
+    ends early has run the causes that stand first. A cause with one intensity is in one round only.
+    """
+    rounds = []
+    for shape in shapes:
+        for number in range(max((len(cause.intensities) for cause in causes), default=0)):
+            runs = []
+            for position, cause in enumerate(causes):
+                intensity = (number + position) % max(len(cause.intensities), 2)
+                if intensity < len(cause.intensities) and shape.cpus >= cause.min_cpus:
+                    load, vswitch = cause.choose_load(intensity, 0), cause.choose_vswitch(intensity, 0)
+                    runs.append(Run(cause, intensity, shape, load, vswitch))
+            rounds.append(runs)
+    return rounds
+
+
 def group_by_setting(runs: Iterable[Run]) -> list[list[Run]]:
     """Return blocks of at most `BLOCK_SIZE` runs that share a control run, in order of their first run."""
     blocks: list[list[Run]] = []

@@ -1,0 +1,141 @@
+"""Causes of the third set that make each packet expensive."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench.redteam.causes_second.native import BUILT
+from bench.redteam.causes_third.common import CPU_TAKEN, background, in_turn, shell_sw, third
+from bench.redteam.model import Inject, Value, crr, mixed, rr, tcp, udp
+from bench.redteam.target import Target
+
+SOURCES = Path(__file__).parent / "sources"
+COMPILE = "clang -O2 -g -target bpf -I/usr/include/x86_64-linux-gnu -c"
+
+
+def built_filter(target: Target) -> Path:
+    """Return the compiled XDP programs."""
+    source, output = SOURCES / "monitor.bpf.c", BUILT / "third-monitor.bpf.o"
+    if not output.exists() or output.stat().st_mtime < source.stat().st_mtime:
+        BUILT.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target.run("host", f"{COMPILE} {source} -o {output}")
+    return output
+
+
+def xdp(target: Target, value: Value, stack: ExitStack) -> None:
+    """Attach an XDP program of a monitoring tool to the receiver's interface."""
+    target.run("b1", f"ip link set dev eth0 xdpdrv obj {built_filter(target)} sec {value}")
+
+
+def string_rules(where: str, chain: str) -> Inject:
+    """Return an injection of rules that search the payload, as many as the intensity says."""
+
+    def inject(target: Target, value: Value, stack: ExitStack) -> None:
+        lines = [
+            f'-A {chain} -m string --algo kmp --string "malware-signature-{number:04d}" -j DROP'
+            for number in range(int(value))
+        ]
+        target.log.append(f"{where}: {value} rules with -m string")
+        target.run(where, "iptables-restore --noflush", stdin="\n".join(["*filter", *lines, "COMMIT", ""]))
+
+    return inject
+
+
+def bridge_rules(target: Target, value: Value, stack: ExitStack) -> None:
+    """Let the bridge compare each frame with a list of addresses, one rule each."""
+    lines = ["add table bridge q", "add chain bridge q c { type filter hook forward priority 0; }"]
+    lines += [
+        f"add rule bridge q c ether saddr 02:11:22:33:{number >> 8:02x}:{number & 255:02x} counter drop"
+        for number in range(int(value))
+    ]
+    target.log.append(f"sw: {value} rules in the bridge's forward hook")
+    target.run("sw", "nft -f -", stdin="\n".join(lines))
+
+
+def chains_of_jumps(where: str) -> Inject:
+    """Return an injection of user chains with connection tracking and marks, as container hosts have."""
+
+    def inject(target: Target, value: Value, stack: ExitStack) -> None:
+        count = int(value)
+        lines = ["*mangle", *(f":SVC-{number} - [0:0]" for number in range(count))]
+        lines += [
+            f"-A PREROUTING -m conntrack --ctstate NEW,ESTABLISHED -j SVC-{number}" for number in range(count)
+        ]
+        lines += [
+            f"-A SVC-{number} -m addrtype --dst-type LOCAL -j CONNMARK --save-mark" for number in range(count)
+        ]
+        target.log.append(f"{where}: {count} chains with conntrack and connmark")
+        target.run(where, "iptables-restore --noflush", stdin="\n".join([*lines, "COMMIT", ""]))
+
+    return inject
+
+
+CAUSES = (
+    third(
+        "payload-search",
+        "packet work",
+        "A firewall searches the payload of each packet.",
+        "iptables: string",
+        (1, 8),
+        ("packet_filtering",),
+        (mixed(2), tcp(1)),
+        string_rules("b1", "INPUT"),
+    ),
+    third(
+        "bridge-rules",
+        "packet work",
+        "The bridge compares each frame with many rules.",
+        "nftables: bridge",
+        (600, 6000),
+        ("packet_filtering", "switch_cpu"),
+        (crr(1), rr(1)),
+        bridge_rules,
+    ),
+    third(
+        "decoding-capture",
+        "packet work",
+        "A capture writes headers, or decodes every packet.",
+        "tcpdump",
+        ("-s 96 -w /dev/null", "-vvXX"),
+        ("packet_capture", *CPU_TAKEN),
+        (rr(4), tcp(1)),
+        background("b1", "tcpdump -n -i any @v"),
+    ),
+    third(
+        "xdp-monitor",
+        "packet work",
+        "A monitoring tool sees each packet in the receiver's driver.",
+        "XDP",
+        ("xdp", "xdp/slow"),
+        (
+            "aggregation_off",
+            "segmentation_off",
+            "offload_off_on_path",
+            "packet_filtering",
+            "receive_processing",
+        ),
+        (tcp(8), tcp(2)),
+        xdp,
+    ),
+    third(
+        "service-chains",
+        "packet work",
+        "A container host sends each packet through many chains.",
+        "iptables: conntrack",
+        (150, 1500),
+        ("packet_filtering",),
+        (udp(4), crr(4)),
+        chains_of_jumps("b1"),
+    ),
+    third(
+        "port-without-offloads",
+        "packet work",
+        "The switch's ports cannot take large segments.",
+        "ethtool",
+        ("tso off", "tso off gso off sg off"),
+        ("offload_off_on_path", "segmentation_off"),
+        (tcp(2), tcp(8)),
+        in_turn(shell_sw("ethtool -K b1 @v"), shell_sw("ethtool -K a1 @v")),
+    ),
+)
