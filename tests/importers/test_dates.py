@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from vnetbench.importers.dates import RunDateTracker
+from vnetbench.importers.dates import DateLinesBeforeRun
 from vnetbench.importers.log_parser import UnrecognizedSection, parse_log
 from vnetbench.importers.runs import Run
 
@@ -36,7 +36,7 @@ NOON = datetime(2025, 11, 5, 12, 0, 3)
     ],
 )
 def test_a_line_with_only_a_date_is_recognized(line: str, time: datetime) -> None:
-    tracker = RunDateTracker()
+    tracker = DateLinesBeforeRun()
 
     assert tracker.record_if_date_line(1, line)
     assert tracker.take_run_start_time(2) == time
@@ -58,11 +58,11 @@ def test_a_line_with_only_a_date_is_recognized(line: str, time: datetime) -> Non
     ],
 )
 def test_invalid_and_ambiguous_dates_are_rejected(line: str) -> None:
-    assert not RunDateTracker().record_if_date_line(1, line)
+    assert not DateLinesBeforeRun().record_if_date_line(1, line)
 
 
 def test_a_day_and_a_time_on_separate_lines_belong_together() -> None:
-    tracker = RunDateTracker()
+    tracker = DateLinesBeforeRun()
     assert tracker.record_if_date_line(1, "Wed 11/05/2025")
     assert tracker.record_if_date_line(2, "12:00 PM")
 
@@ -71,7 +71,7 @@ def test_a_day_and_a_time_on_separate_lines_belong_together() -> None:
 
 
 def test_a_day_without_a_time_is_no_start_time() -> None:
-    tracker = RunDateTracker()
+    tracker = DateLinesBeforeRun()
     assert tracker.record_if_date_line(1, "05.11.2025")
 
     assert tracker.take_run_start_time(2) is None

@@ -20,7 +20,7 @@ from vnetbench.explain.model import REPRESENTATIVE_INDEX_KEY, Explanation, Findi
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.finding_charts import finding_chart
 from vnetbench.report.charts.image_files import render_svg
-from vnetbench.report.charts.time_charts import time_chart
+from vnetbench.report.charts.time_charts import time_use_chart
 from vnetbench.report.charts.time_rows import COLOUR_BY_TIME_USE, OTHER_USES_LABEL
 from vnetbench.report.export.campaign_json import campaign_json, explanation_json
 from vnetbench.report.page.html import render_page
@@ -34,7 +34,7 @@ def timed(jumbo: CampaignSummary) -> CampaignSummary:
 
 
 def draw(summary: CampaignSummary) -> Chart:
-    chart = time_chart(summary)
+    chart = time_use_chart(summary)
     assert chart is not None
     return chart
 
@@ -104,7 +104,7 @@ def test_a_campaign_of_requests_shows_the_time_of_a_request(requests: CampaignSu
 
 
 def test_without_time_evidence_there_is_no_chart_and_no_text(jumbo: CampaignSummary) -> None:
-    assert time_chart(jumbo) is None and time_lines(jumbo) == [] and campaign_time_shares(jumbo) == []
+    assert time_use_chart(jumbo) is None and time_lines(jumbo) == [] and campaign_time_shares(jumbo) == []
 
 
 def test_treatments_with_the_same_main_use_share_a_line_of_text(timed: CampaignSummary) -> None:

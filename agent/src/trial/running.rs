@@ -188,7 +188,7 @@ impl RunningTrial<'_> {
             self.end_sources(now);
         }
         if now >= self.series.next_sample_at()
-            && let Some(fault) = self.take_due_sample(now)
+            && let Some(fault) = self.take_sample_and_detect_fault(now)
         {
             return Some(TrialEndReason::Fault(fault));
         }
@@ -225,7 +225,7 @@ impl RunningTrial<'_> {
     }
 
     /// Takes the due sample. Returns the fault that it detects, if any.
-    fn take_due_sample(&mut self, now: Instant) -> Option<Fault> {
+    fn take_sample_and_detect_fault(&mut self, now: Instant) -> Option<Fault> {
         self.series.take_sample(
             self.name,
             self.sampler,

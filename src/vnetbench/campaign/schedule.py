@@ -106,7 +106,7 @@ def expected_steps_s(search: SearchSpec) -> float:
 
 
 def has_time_for_min_trials(
-    precision: Precision, treatment_count: int, duration_s: float | None, before_s: float = 0.0
+    precision: Precision, treatment_count: int, trial_duration_s: float | None, before_s: float = 0.0
 ) -> bool:
     """Return whether every treatment can have its minimum number of trials within the time limit.
 
@@ -114,7 +114,7 @@ def has_time_for_min_trials(
     """
     if precision.campaign_time_limit_s is None:
         return True
-    shortest = duration_s or MIN_TRIAL_S_UNDER_TIME_LIMIT
+    shortest = trial_duration_s or MIN_TRIAL_S_UNDER_TIME_LIMIT
     trials_s = treatment_count * precision.min_trials * (shortest + ASSUMED_SETUP_S)
     return before_s + trials_s <= precision.campaign_time_limit_s
 

@@ -25,7 +25,7 @@ from vnetbench.importers.decoding import ByteStream
 from vnetbench.importers.decompression import DECOMPRESSOR_BY_FORMAT, DecompressedStream
 from vnetbench.importers.tar_members import iterate_tar_members
 from vnetbench.importers.unpack_budget import UnpackBudget
-from vnetbench.importers.zip_members import list_zip_files, open_zip, open_zip_member
+from vnetbench.importers.zip_members import list_non_folder_members, open_zip, open_zip_member
 from vnetbench.printable import make_printable
 
 MAX_ARCHIVE_DEPTH = 3
@@ -220,7 +220,7 @@ def _find_logs_in_zip(
     with SpooledTemporaryFile(_SPOOL_TO_DISK_ABOVE_BYTES) as whole:
         shutil.copyfileobj(stream, whole, _READ_BUFFER_BYTES)
         with open_zip(whole) as archive:
-            for member in sorted(list_zip_files(archive), key=lambda member: member.filename):
+            for member in sorted(list_non_folder_members(archive), key=lambda member: member.filename):
                 budget.subtract_member(name)
                 if not _may_be_log_file_name(member.filename):
                     continue

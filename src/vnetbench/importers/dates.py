@@ -49,7 +49,7 @@ MAX_LINES_FROM_DATE_TO_RUN = 8
 
 
 @dataclass
-class RunDateTracker:
+class DateLinesBeforeRun:
     """Remembers the last date and time between the runs of a log. They may be on one line or on two."""
 
     _last_day: date | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vnetbench.importers import json_documents, xml_documents
-from vnetbench.importers.dates import RunDateTracker
+from vnetbench.importers.dates import DateLinesBeforeRun
 from vnetbench.importers.json_documents import MAX_DOCUMENT_CHARACTERS
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import DocumentReader, StartsRun, TextReader
@@ -80,7 +80,7 @@ def parse_log(source: Iterable[str], readers: LogReaders = READERS) -> Iterator[
     At most one run or document is in memory at a time.
     """
     pending: UnrecognizedSection | None = None
-    dates = RunDateTracker()
+    dates = DateLinesBeforeRun()
     for item in _parse_items(LogLines(source), readers, dates):
         if isinstance(item, UnrecognizedSection):
             pending = item if pending is None else _merge_sections(pending, item)
@@ -104,7 +104,7 @@ def _merge_sections(before: UnrecognizedSection, after: UnrecognizedSection) -> 
     )
 
 
-def _parse_items(lines: LogLines, readers: LogReaders, dates: RunDateTracker) -> Iterator[LogItem]:
+def _parse_items(lines: LogLines, readers: LogReaders, dates: DateLinesBeforeRun) -> Iterator[LogItem]:
     text_readers = tuple(reader for reader in readers if isinstance(reader, TextReader))
     document_readers = tuple(reader for reader in readers if isinstance(reader, DocumentReader))
 

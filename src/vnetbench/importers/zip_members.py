@@ -35,7 +35,7 @@ def open_zip(file: IO[bytes]) -> zipfile.ZipFile:
     return zipfile.ZipFile(_ZipFileWithDirectoryLimit(file))
 
 
-def list_zip_files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+def list_non_folder_members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     """Return the members that are not folders, in the order of the archive. A name may be empty."""
     # Before Python 3.12, ZipInfo.is_dir() raises IndexError for an empty name.
     return [member for member in archive.infolist() if not member.filename.endswith("/")]

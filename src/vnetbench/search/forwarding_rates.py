@@ -21,7 +21,7 @@ _ADDITIONAL_UNCERTAINTY_SLOPE_OF_OTHER_DURATION = 0.02
 """Additional slope if only steps of another duration show it."""
 _NEIGHBOUR_STEP_COUNT = 6
 """Number of steps with the most similar loss whose forwarding rates show how much these differ."""
-_UNCERTAINTY_PER_MEAN_RATE_DISTANCE = 2.0
+_UNCERTAINTY_PER_RATE_DISPERSION = 2.0
 """Uncertainty of a guess relative to the mean distance of these forwarding rates. A mean absolute difference
 of two normal values is 1.13 standard deviations; the factor covers the few values that it comes from."""
 _MIN_STEPS_FOR_DISPERSION_OF_ONE_DURATION = 3
@@ -67,7 +67,7 @@ def guess_throughputs(
                 nearest.log_forwarding_rate + wanted,
                 _MIN_UNCERTAINTY
                 + slope * abs(nearest.log_overload - wanted)
-                + _UNCERTAINTY_PER_MEAN_RATE_DISTANCE * dispersion,
+                + _UNCERTAINTY_PER_RATE_DISPERSION * dispersion,
             )
         )
     return tuple(guesses)

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::packet_taps::{Link, PacketSocket};
 
 /// Maximum number of interfaces in a result.
-const MAX_INTERFACES: usize = 128;
+const BUSIEST_INTERFACES_KEPT: usize = 128;
 
 /// An interface with its packets of a trial.
 #[derive(Debug, Serialize)]
@@ -64,9 +64,9 @@ pub fn describe_interfaces(
         }
     };
     let mut all: Vec<InterfaceChange> = now.iter().map(describe).collect();
-    if all.len() > MAX_INTERFACES {
+    if all.len() > BUSIEST_INTERFACES_KEPT {
         all.sort_by_key(|each| Reverse(each.rx_packets + each.tx_packets));
-        all.truncate(MAX_INTERFACES);
+        all.truncate(BUSIEST_INTERFACES_KEPT);
     }
     all
 }
@@ -116,11 +116,11 @@ mod tests {
             .map(|index| link(index, "veth", index.into()))
             .collect();
         let found = describe_interfaces(&now, &[], &BTreeSet::new(), &[]);
-        assert_eq!(found.len(), MAX_INTERFACES);
+        assert_eq!(found.len(), BUSIEST_INTERFACES_KEPT);
         assert!(
             found
                 .iter()
-                .all(|each| each.rx_packets >= 500 - MAX_INTERFACES as u64)
+                .all(|each| each.rx_packets >= 500 - BUSIEST_INTERFACES_KEPT as u64)
         );
     }
 }

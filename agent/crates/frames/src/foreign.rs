@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
     use crate::frame_class::find_udp_payload;
-    use crate::frame_class::tests::{frame, ipv4_udp};
+    use crate::frame_class::tests::{frame, ipv4_udp_packet};
 
     fn count_frame(frame: &[u8]) -> ForeignFrameCounts {
         let mut foreign = ForeignFrames::default();
@@ -204,7 +204,7 @@ mod tests {
             describe_frame(&frame(&request)),
             "ARP from 02:00:00:00:00:09: it has 10.0.0.9"
         );
-        let datagram = [&[8, 0][..], &ipv4_udp([0, 0])].concat();
+        let datagram = [&[8, 0][..], &ipv4_udp_packet([0, 0])].concat();
         assert_eq!(
             describe_frame(&frame(&datagram)),
             "UDP from 02:00:00:00:00:09, 10.0.0.1 to 10.0.0.2"

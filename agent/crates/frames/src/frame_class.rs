@@ -146,7 +146,7 @@ pub(crate) mod tests {
     }
 
     /// Builds an IPv4 packet with a datagram, with these bits for fragments.
-    pub fn ipv4_udp(fragment: [u8; 2]) -> Vec<u8> {
+    pub fn ipv4_udp_packet(fragment: [u8; 2]) -> Vec<u8> {
         let mut packet = vec![0; 28];
         packet[0] = 0x45;
         packet[6..8].copy_from_slice(&fragment);
@@ -158,7 +158,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_payload_can_follow_up_to_two_vlan_tags() {
-        let plain = [&[8, 0][..], &ipv4_udp([0x40, 0])].concat();
+        let plain = [&[8, 0][..], &ipv4_udp_packet([0x40, 0])].concat();
         let once = [&[0x81, 0, 0, 5][..], &plain].concat();
         let twice = [&[0x88, 0xa8, 0, 6][..], &once].concat();
         for rest in [&plain, &once, &twice] {
@@ -180,13 +180,13 @@ pub(crate) mod tests {
     #[test]
     fn fragments_short_payloads_and_other_protocols_have_no_udp_payload() {
         for fragment in [[0x20, 0], [0, 1]] {
-            let rest = [&[8, 0][..], &ipv4_udp(fragment)].concat();
+            let rest = [&[8, 0][..], &ipv4_udp_packet(fragment)].concat();
             assert_eq!(
                 find_udp_payload(&frame(&rest)),
                 Err(ForeignFrameClass::Ipv4)
             );
         }
-        let mut short = frame(&[&[8, 0][..], &ipv4_udp([0, 0])].concat());
+        let mut short = frame(&[&[8, 0][..], &ipv4_udp_packet([0, 0])].concat());
         short.pop();
         assert_eq!(find_udp_payload(&short), Err(ForeignFrameClass::Ipv4));
         assert_eq!(

@@ -9,13 +9,13 @@ use vnetbench_streams::datagram_header::{DatagramHeader, HEADER_BYTES};
 use crate::foreign::{EXAMPLE_BYTES, ForeignFrames};
 use crate::frame_class::{
     ForeignFrameClass, belongs_to_other_trial, find_udp_payload,
-    tests::{frame, ipv4_udp},
+    tests::{frame, ipv4_udp_packet},
 };
 
 /// The longest description: two IPv6 addresses with the longest name of a protocol.
-const MAX_DESCRIPTION_CHARACTERS: usize = 160;
+const MAX_EXPECTED_EXAMPLE_BYTES: usize = 160;
 
-fn ipv6_udp() -> Vec<u8> {
+fn ipv6_udp_packet() -> Vec<u8> {
     let mut packet = vec![0; 48];
     packet[0] = 0x60;
     packet[6] = 17;
@@ -26,8 +26,8 @@ fn ipv6_udp() -> Vec<u8> {
 
 /// Returns frames of every kind that the parsers know.
 fn sample_frames() -> Vec<Vec<u8>> {
-    let ipv4 = [&[8, 0][..], &ipv4_udp([0x40, 0])].concat();
-    let ipv6 = [&[0x86, 0xdd][..], &ipv6_udp()].concat();
+    let ipv4 = [&[8, 0][..], &ipv4_udp_packet([0x40, 0])].concat();
+    let ipv6 = [&[0x86, 0xdd][..], &ipv6_udp_packet()].concat();
     let arp = [&[8, 6, 0, 1, 8, 0, 6, 4, 0, 1][..], &[9; 20]].concat();
     let tagged = [&[0x81, 0, 0, 5][..], &ipv4].concat();
     let twice_tagged = [&[0x88, 0xa8, 0, 6, 0x81, 0, 0, 5][..], &ipv6].concat();
@@ -68,6 +68,6 @@ fn mutated_frames_are_described_in_a_short_printable_line() {
         assert_eq!(counts.other_senders, 2);
         let example = counts.example.expect("an example");
         assert!(!example.chars().any(char::is_control), "{example:?}");
-        assert!(example.len() <= MAX_DESCRIPTION_CHARACTERS, "{example:?}");
+        assert!(example.len() <= MAX_EXPECTED_EXAMPLE_BYTES, "{example:?}");
     });
 }

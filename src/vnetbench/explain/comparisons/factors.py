@@ -11,7 +11,7 @@ from vnetbench.estimate.model import Effect, Ratio
 from vnetbench.estimate.ratios import adjust_p_values
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.cell_means import estimate_cell_means
-from vnetbench.explain.comparisons.interactions import Interaction, find_interactions
+from vnetbench.explain.comparisons.interactions import Interaction, estimate_interactions
 from vnetbench.explain.comparisons.variance_shares import VarianceShares, estimate_variance_shares
 from vnetbench.explain.model import EvidenceChart, Finding
 from vnetbench.explain.phrases import (
@@ -46,7 +46,7 @@ def analyze_factors(summary: CampaignSummary) -> FactorAnalysis:
     """Estimate effects, interactions and shares of the deciding metric from treatments with common blocks."""
     metric = summary.deciding_metric
     effects = estimate_effects(summary, metric, adjusts_p_values=False)
-    interactions = find_interactions(summary, metric)
+    interactions = estimate_interactions(summary, metric)
     ratios = adjust_p_values([*(each.ratio for each in effects), *(each.ratio for each in interactions)])
     effect_ratios, interaction_ratios = ratios[: len(effects)], ratios[len(effects) :]
     cells = () if summary.level_combination_method == ONE_AT_A_TIME else estimate_cell_means(summary, metric)

@@ -35,7 +35,7 @@ class Interaction:
     """Number of sets of four treatments."""
 
 
-def find_interactions(summary: CampaignSummary, metric: str) -> tuple[Interaction, ...]:
+def estimate_interactions(summary: CampaignSummary, metric: str) -> tuple[Interaction, ...]:
     """Estimate the interactions of each two factors, from their first levels to each other level.
 
     P values are not adjusted. An interaction needs four treatments with enough common blocks, so a study that

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import IO
 
-from vnetbench.importers.zip_members import list_zip_files, open_zip, open_zip_member
+from vnetbench.importers.zip_members import list_non_folder_members, open_zip, open_zip_member
 
 MAX_UNPACKED_WORKBOOK_BYTES = 2**28
 """Limit for all parts of a workbook."""
@@ -71,7 +71,7 @@ def copy_workbook_parts(workbook: IO[bytes], copy: IO[bytes]) -> None:
     """
     unpacked_bytes = tag_count = 0
     with open_zip(workbook) as source, zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as target:
-        parts = {part.filename: part for part in list_zip_files(source)}
+        parts = {part.filename: part for part in list_non_folder_members(source)}
         if len(parts) > MAX_WORKBOOK_PARTS:
             raise ValueError(f"it has {len(parts)} parts; the limit is {MAX_WORKBOOK_PARTS}")
         for name, part in parts.items():

@@ -91,7 +91,7 @@ class GobenReport(LineReport):
     started_at: datetime | None = None
     rates_by_side: dict[str, list[RoundedValue]] = field(default_factory=dict)
     """Averages of the connections in bit/s, by `Reader` and `Writer`."""
-    calls_by_side: dict[str, int] = field(default_factory=dict)
+    calls_per_s_by_side: dict[str, int] = field(default_factory=dict)
     aggregate_bps: dict[str, RoundedValue] = field(default_factory=dict)
     """A client's totals, by `reading` and `writing`."""
     aggregate_calls: dict[str, int] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class GobenReport(LineReport):
         elif (average := _AVERAGE_TEXT.match(text)) is not None:
             side = average["what"]
             self.rates_by_side.setdefault(side, []).append(parse_rounded(average["mbps"], 1e6))
-            self.calls_by_side[side] = self.calls_by_side.get(side, 0) + int(average["calls"])
+            self.calls_per_s_by_side[side] = self.calls_per_s_by_side.get(side, 0) + int(average["calls"])
             self.unfinished_reader_writer_count -= 1
         elif (aggregate := _AGGREGATE_TEXT.match(text)) is not None:
             self.aggregate_bps[aggregate["what"]] = parse_rounded(aggregate["mbps"], 1e6)
@@ -242,7 +242,7 @@ class GobenReport(LineReport):
         read, written = (REVERSE, FORWARD) if self.is_client else (FORWARD, REVERSE)
         if not is_udp:
             return {"goodput_bps": next(iter(rates.values()))}
-        calls = self.aggregate_calls if self.is_client else self.calls_by_side
+        calls = self.aggregate_calls if self.is_client else self.calls_per_s_by_side
         names = ("reading", "writing") if self.is_client else ("Reader", "Writer")
         metrics = {}
         if read in rates:

@@ -57,7 +57,7 @@ class Hardware:
         return MEMORY_MIB + MEMORY_PER_EXTRA_VCPU_MIB * (self.vcpus - 1)
 
     @property
-    def required_host_memory_mib(self) -> int:
+    def required_host_memory_per_guest_mib(self) -> int:
         """Memory that the guest takes on the host."""
         return self.memory_mib + QEMU_OVERHEAD_MIB
 
@@ -165,19 +165,20 @@ def qemu_command(
 
 def check_memory(guest_count: int, hardware: Hardware) -> None:
     """Raise BenchError if this machine has too little memory for this number of guests."""
-    available_mib, needed_mib = _available_host_memory_mib(), guest_count * hardware.required_host_memory_mib
+    per_guest_mib = hardware.required_host_memory_per_guest_mib
+    available_mib, needed_mib = _available_host_memory_mib(), guest_count * per_guest_mib
     if needed_mib > available_mib:
         raise BenchError(
             f"{guest_count} guests need {needed_mib} MiB of memory, but only {available_mib} MiB are free",
             where="factors.guests",
-            fix=f"request at most guests = {available_mib // hardware.required_host_memory_mib // 2} "
+            fix=f"request at most guests = {available_mib // per_guest_mib // 2} "
             "(each is a pair), or free some memory",
         )
 
 
 def count_guests_fitting_free_memory(hardware: Hardware) -> int:
     """Return how many more guests fit into half of the free memory."""
-    return _available_host_memory_mib() // 2 // hardware.required_host_memory_mib
+    return _available_host_memory_mib() // 2 // hardware.required_host_memory_per_guest_mib
 
 
 def _available_host_memory_mib() -> int:

@@ -89,7 +89,7 @@ class SearchStepRows(NamedTuple):
     rows: list[ChartRow]
     load_scale: Scale
     """Unit of the loads. Loads are per direction of each pair."""
-    omission_note: str
+    omitted_treatments_note: str
     """How many treatments are omitted; empty if the chart has all of them."""
 
 

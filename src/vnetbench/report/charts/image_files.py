@@ -18,7 +18,7 @@ from vnetbench.report.charts.chart_specs import DATASET_NAME
 from vnetbench.report.charts.file_comparison import compare_files
 from vnetbench.report.charts.finding_charts import finding_chart
 from vnetbench.report.charts.theme import vega_config
-from vnetbench.report.charts.time_charts import time_chart
+from vnetbench.report.charts.time_charts import time_use_chart
 from vnetbench.report.one_at_a_time import merge_sparse_design_into_one_factor
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.evidence_text import split_first_sentence
@@ -61,7 +61,7 @@ def _write_campaign_pngs(summary: CampaignSummary, directory: Path) -> list[Path
     findings = read_or_build_narrative(summary).findings
     summary = merge_sparse_design_into_one_factor(summary)
     charts = [*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)]
-    if time := time_chart(summary):
+    if time := time_use_chart(summary):
         charts.insert(1, time)
     warnings = emulation_warnings(summary)
     paths = [_write_png(chart, summary.title, warnings, directory) for chart in charts]

@@ -44,7 +44,7 @@ _PANEL_SPACING_PX = {"row": 34, "column": 28}
 _FINDING_BAR_WIDTH_PX = 360
 
 
-def time_chart(summary: CampaignSummary) -> Chart | None:
+def time_use_chart(summary: CampaignSummary) -> Chart | None:
     """Return the chart of all treatments; None without time evidence."""
     items = campaign_time_shares(summary)
     if not items:

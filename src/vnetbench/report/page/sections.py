@@ -16,7 +16,7 @@ from vnetbench.report.charts.campaign_charts import main_charts, other_metric_ch
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.finding_charts import finding_chart
 from vnetbench.report.charts.image_files import render_svg
-from vnetbench.report.charts.time_charts import time_chart
+from vnetbench.report.charts.time_charts import time_use_chart
 from vnetbench.report.environment import Fact, list_facts
 from vnetbench.report.one_at_a_time import baseline_ratio_column, merge_sparse_design_into_one_factor
 from vnetbench.report.tables.columns import (
@@ -105,7 +105,7 @@ class CampaignSection:
     findings: list[FindingSection]
     main_chart: Chart | None
     """The chart directly below the answer; None without trials."""
-    time_chart: Chart | None
+    time_use_chart: Chart | None
     """Where the time of a stream or request goes; None without time evidence."""
     more_main_charts: list[Chart]
     """Further charts of the deciding metric, of frames and of latencies."""
@@ -127,7 +127,7 @@ class CampaignSection:
     def charts(self) -> list[Chart]:
         """All charts in page order."""
         finding_charts = [finding.chart for finding in self.findings if finding.chart is not None]
-        first = [chart for chart in (self.main_chart, self.time_chart) if chart is not None]
+        first = [chart for chart in (self.main_chart, self.time_use_chart) if chart is not None]
         return [*first, *finding_charts, *self.more_main_charts, *self.other_charts, *self.trial_charts]
 
 
@@ -170,7 +170,7 @@ def _published_table_section(
         narrative=Narrative(summary.title, (f"{source.source}.",), (), measurements, (), ()),
         findings=[],
         main_chart=charts[0],
-        time_chart=None,
+        time_use_chart=None,
         more_main_charts=charts[1:],
         other_charts=other_metric_charts(summary),
         trial_charts=[],
@@ -201,7 +201,7 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
             _finding_section(summary, each, number) for number, each in enumerate(narrative.findings, 1)
         ],
         main_chart=charts[0] if charts else None,
-        time_chart=time_chart(summary),
+        time_use_chart=time_use_chart(summary),
         more_main_charts=charts[1:],
         other_charts=other_metric_charts(summary),
         trial_charts=trial_charts(summary),

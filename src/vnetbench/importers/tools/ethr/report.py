@@ -117,7 +117,7 @@ class EthrReport(LineReport):
 
     version: str = ""
     is_server: bool = False
-    rows_without_stream: list[re.Match[str]] = field(default_factory=list)
+    packet_and_connection_test_rows: list[re.Match[str]] = field(default_factory=list)
     """Rows of tests for which ethr names no streams."""
     latency_protocol: str = ""
     test_type: str = ""
@@ -151,13 +151,13 @@ class EthrReport(LineReport):
     @property
     def has_client_rows(self) -> bool:
         """Whether there are results of a client's test of bandwidth, packets or connections."""
-        return bool(len(self.rows) or self.rows_without_stream)
+        return bool(len(self.rows) or self.packet_and_connection_test_rows)
 
     @property
     def protocol(self) -> str:
         """`TCP` or `UDP`, from the last row; empty if no line says it."""
-        if self.rows_without_stream:
-            return self.rows_without_stream[-1]["protocol"]
+        if self.packet_and_connection_test_rows:
+            return self.packet_and_connection_test_rows[-1]["protocol"]
         return self.rows["protocol"][-1] if len(self.rows) else self.latency_protocol
 
     def client_rows(self) -> Iterator[ClientRow]:
@@ -166,7 +166,7 @@ class EthrReport(LineReport):
         for second, stream, bits, packets in zip(*columns, strict=True):
             values = {"bits": bits, "packets": packets} if packets else {"bits": bits}
             yield ClientRow(int(second), stream, values)
-        for row in self.rows_without_stream:
+        for row in self.packet_and_connection_test_rows:
             has_packets = row["second"] is not None
             values = (
                 {"bits": row["first"], "packets": row["second"]}
@@ -191,7 +191,7 @@ class EthrReport(LineReport):
     def add_non_row_line(self, line: str) -> None:
         """Record what the line reports."""
         if (row := _CLIENT_ROW_WITHOUT_STREAM.match(line)) is not None:
-            self.rows_without_stream.append(row)
+            self.packet_and_connection_test_rows.append(row)
             self.test_type = "connections" if row["second"] is None else "packets"
         elif (row := _SERVER_ROW.match(line)) is not None:
             self._add_server_row(row)

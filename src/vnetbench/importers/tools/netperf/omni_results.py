@@ -161,7 +161,7 @@ def find_metrics(results: Mapping[str, str], workload: str, *, is_reverse: bool)
         unit = results.get("THROUGHPUT_UNITS", "").removesuffix("/s")
         if unit in BITS_PER_S_BY_UNIT and "THROUGHPUT" in results:
             found["goodput_bps"] = parse_rounded(results["THROUGHPUT"], BITS_PER_S_BY_UNIT[unit])
-        return {**found, **_compute_count_metrics(results, workload)}
+        return {**found, **_retransmit_or_datagram_metrics(results, workload)}
     return {**found, **_compute_request_metrics(results, workload)}
 
 
@@ -181,7 +181,7 @@ def _compute_request_metrics(results: Mapping[str, str], workload: str) -> dict[
     return found
 
 
-def _compute_count_metrics(results: Mapping[str, str], workload: str) -> dict[str, RoundedValue]:
+def _retransmit_or_datagram_metrics(results: Mapping[str, str], workload: str) -> dict[str, RoundedValue]:
     if "ELAPSED_TIME" not in results:
         return {}
     per_s = 1 / float(results["ELAPSED_TIME"])
