@@ -15,6 +15,7 @@ from vnetbench.commands.summaries import read_summary_without_experiments
 from vnetbench.estimate.experiments import estimate_experiments
 from vnetbench.estimate.model import Experiment
 from vnetbench.explain.interventions.elasticity import (
+    MAX_PLAUSIBLE_ELASTICITY,
     MIDDLE_ELASTICITY,
     experiment_elasticity,
 )
@@ -77,8 +78,11 @@ def test_cpu_time_has_an_elasticity_only_where_no_shaper_limits(tmp_path: Path) 
         # Which side needs more time for its part of the work depends on the machine, as do the intervals of
         # six trials. Of two sides that share the work, they must not rule out both.
         free = [experiment_elasticity(each) for each in measure_cpu_interventions(tmp_path, "none")[1]]
-        free_highs = [each.high for each in free if each is not None and each.high is not None]
-        assert free_highs and max(free_highs) > MIDDLE_ELASTICITY, free
+        intervals = [(each.low, each.high) for each in free if each is not None]
+        bounded = [(low, high) for low, high in intervals if low is not None and high is not None]
+        assert bounded and max(high for _, high in bounded) > MIDDLE_ELASTICITY, free
+        # An interval as wide as all plausible values would rule out nothing.
+        assert min(high - low for low, high in bounded) < MAX_PLAUSIBLE_ELASTICITY, free
         free_values = [each.value for each in free if each is not None]
         shaped_values = [each.value for each in shaped if each is not None]
         assert max(free_values) > max(shaped_values), (shaped, free)
