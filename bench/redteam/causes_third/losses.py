@@ -58,7 +58,7 @@ CAUSES = (
     third(
         "reno-on-lossy-line",
         "losses",
-        "An old congestion control on a long line that loses packets.",
+        "A long line that loses packets. (The agents choose cubic, so reno has no effect.)",
         "sysctl, a program that delays frames, nftables",
         ("500 1", "2000 10"),
         ("path_loss", "congestion_window"),
