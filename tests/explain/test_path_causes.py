@@ -87,13 +87,14 @@ def test_without_anything_in_the_way_the_load_fills_its_cpus() -> None:
         ({**BUSY, "split_at_port_ratio": 40, "segments_per_packet": 40}, TCP_STREAM, "offload_off_on_path"),
         ({"policer_drops_per_s": 300, "path_loss_percent": 2}, UDP_STREAM, "policer"),
         ({"path_loss_percent": 1.5, "policer_drops_per_s": 0}, UDP_STREAM, "path_loss"),
-        # Recorded: a policer of the acknowledgements, a limit of segments in a packet, little memory for TCP,
-        # a route with a small window, a relay that delays some packets, and a frozen receiver.
+        # Acknowledgements are lost, and the time is mostly waiting.
         (
-            {**BUSY, **SENDER_BUSY, "cpu_work_time_percent": 99, "ack_loss_percent": 89},
+            {**BUSY, "cpu_work_time_percent": 30, "ack_loss_percent": 89},
             TCP_STREAM,
             "ack_path_limited",
         ),
+        # Recorded: a limit of segments in a packet, little memory for TCP, a route with a small window, a
+        # relay that delays some packets, and a frozen receiver.
         ({**BUSY, **SENDER_BUSY, **SMALL_PACKETS}, TCP_STREAM, "segmentation_off"),
         ({**STALLED, "tcp_receive_drops_per_s": 16}, TCP_STREAM, "overflow"),
         (STALLED, TCP_STREAM, "mtu_black_hole"),
@@ -120,6 +121,21 @@ def test_what_stands_in_the_way_ranks_before_what_it_causes(
     evidence: Evidence, workload: str, cause: str
 ) -> None:
     assert first_cause(evidence, workload) == cause
+
+
+@pytest.mark.parametrize(
+    ("evidence", "cause"),
+    [
+        # A filter of redundant acknowledgements (cake) drops most of them, and the data fills its link.
+        ({"cpu_work_time_percent": 10, "data_queue_busy_percent": 100, "overlimits_per_s": 900}, "link_full"),
+        # The path loses as much of the data.
+        ({"cpu_work_time_percent": 10, "ack_loss_percent": 35, "path_loss_percent": 35}, "path_loss"),
+        # Recorded behind a policer of the acknowledgements: the sender works all the time.
+        ({**SENDER_BUSY}, "sender_cpu"),
+    ],
+)
+def test_lost_acknowledgements_alone_are_no_limit(evidence: Evidence, cause: str) -> None:
+    assert first_cause({**BUSY, "ack_loss_percent": 60, **evidence}) == cause
 
 
 def test_a_socket_of_an_idle_program_is_no_capture() -> None:
