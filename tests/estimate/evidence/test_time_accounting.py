@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.estimate.evidence.fixtures import (
     change_endpoint,
+    trial_data,
     trial_evidence,
     uniform_trial,
     with_counters,
@@ -18,6 +19,7 @@ from tests.estimate.evidence.fixtures import (
     with_stream_details,
     with_totals,
 )
+from vnetbench.estimate.evidence.time_accounting.cpu_use import largest_programs_share
 from vnetbench.results.records import HOST, EndpointRecord, Histogram, TrialRecord
 
 SAMPLE_S = 0.05
@@ -134,6 +136,16 @@ def test_programs_that_ended_within_the_trial_are_programs_too() -> None:
     trial = trial_with_threads((0.11, 0.75), (0.04, 0.3), flooded, flooded, threads=4)
     evidence = trial_evidence(with_totals(trial, HOST, processes=shells, processes_interval_s=1.0))
     assert evidence["load_cpus_programs_percent"] == pytest.approx(3.6)
+
+
+def test_a_program_that_may_not_use_a_cpu_takes_none_of_it() -> None:
+    """The load may use both CPUs and keeps to the first one, where only it runs."""
+    hog = [{"name": "hog", "pid": 7, "cpu_s": 1.0, "cpus": "1", "threads": 1}]
+    trial = trial_with_threads((0.8, 0.0), (0.0, 0.0), busy_cpu(0.8), busy_cpu(1.0))
+    trial = with_counters(trial, "a1", process_cpu_user_s=0.0, process_cpu_system_s=0.8 * SAMPLE_S)
+    data = trial_data(with_totals(trial, HOST, processes=hog, processes_interval_s=1.0))
+    assert largest_programs_share(data.steady_part, data.kernels[0], (0,)) == 0
+    assert largest_programs_share(data.steady_part, data.kernels[0], (1,)) == pytest.approx(1)
 
 
 def test_threads_that_share_their_cpu_with_a_kernel_thread_wait_for_packet_processing() -> None:
