@@ -138,6 +138,11 @@ def test_lost_acknowledgements_alone_are_no_limit(evidence: Evidence, cause: str
     assert first_cause({**BUSY, "ack_loss_percent": 60, **evidence}) == cause
 
 
+def test_a_few_drops_in_the_receivers_tcp_are_no_limit_of_a_full_cpu() -> None:
+    """12 of 3 million segments per second, perhaps of another connection of the namespace."""
+    assert first_cause({**BUSY, "tcp_receive_drops_per_s": 12, "stalled_percent": 0}) == "cpus_full"
+
+
 def test_a_socket_of_an_idle_program_is_no_capture() -> None:
     assert first_cause({**BUSY, "foreign_packet_sockets": 1, "busiest_program_percent": 0.2}) == "cpus_full"
 
