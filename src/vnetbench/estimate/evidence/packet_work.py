@@ -85,8 +85,9 @@ PACKET_WORK_EVIDENCE_METRICS = (
         "size of large packets (TSO, GSO)",
         "TCP payload of a packet that the sender passes to its interface, as a share of the largest possible "
         "size: 64 KiB, the bytes of a send call, a third of the congestion window, half of the receive "
-        "window, or 1 ms of the pacing rate, whichever is smallest. Known only if the interface counts packets "
-        "before TSO divides them (a veth interface, or GSO off) and sends nothing else. At most 100 %",
+        "window, or 1 ms of the pacing rate, whichever is smallest. Known only if the interface counts "
+        "packets before TSO divides them (a veth interface, or GSO off), and sends nothing else. "
+        "At most 100 %",
         ("mss_bytes", "segments_out", "tx_packets", "cwnd", "snd_wnd_bytes", "pacing_rate_bps"),
     ),
     EvidenceMetric(
