@@ -43,7 +43,7 @@ CLAMPED_WINDOW: Evidence = {
     "rwnd_limited_percent": 100.0,
     "in_flight_over_peer_window": 0.99,
     "receive_buffer_bytes": 11.2e6,
-    "receive_queue_percent": 0.6,
+    "window_share_of_receive_buffer_percent": 2.0,
     "receiver_thread_busy_percent": 51.0,
 }
 RELAYED: Evidence = {
@@ -136,6 +136,28 @@ def test_what_stands_in_the_way_ranks_before_what_it_causes(
 )
 def test_lost_acknowledgements_alone_are_no_limit(evidence: Evidence, cause: str) -> None:
     assert first_cause({**BUSY, "ack_loss_percent": 60, **evidence}) == cause
+
+
+@pytest.mark.parametrize(
+    ("share_percent", "is_buffer_enough"),
+    [
+        # SO_RCVBUF of 2 MB over 50 ms: the window is half of the buffer, which the reader keeps empty.
+        (50, True),
+        (2, False),
+    ],
+)
+def test_a_larger_buffer_is_tried_unless_the_window_is_clamped(
+    share_percent: float, *, is_buffer_enough: bool
+) -> None:
+    window: Evidence = {
+        **CLAMPED_WINDOW,
+        "receive_buffer_bytes": 4e6,
+        "window_share_of_receive_buffer_percent": share_percent,
+        "receive_queue_percent": 1.0,
+    }
+    (first, *_) = rank_causes([window] * 6, load_rules(), TCP_STREAM).candidates
+    assert first.cause.name == "receive_window"
+    assert bool(first.cause.experiment_levels) == is_buffer_enough
 
 
 def test_a_few_drops_in_the_receivers_tcp_are_no_limit_of_a_full_cpu() -> None:
