@@ -32,7 +32,7 @@ SENDER_BUSY: Evidence = {
     "sender_thread_busy_percent": 94.0,
     "load_cpus_occupied_percent": 67.0,
 }
-PAYLOAD_RULES: Evidence = {"netfilter_rules": 20.0, "interrupt_us_per_packet": 223.0}
+SLOW_PACKETS: Evidence = {"interrupt_us_per_packet": 260.0}
 SMALL_PACKETS: Evidence = {
     "segments_per_packet": 9.93,
     "bytes_per_call": 1e6,
@@ -76,9 +76,8 @@ def test_without_anything_in_the_way_the_load_fills_its_cpus() -> None:
         ({**BUSY, "foreign_packet_sockets": 1, "busiest_program_percent": 30}, TCP_STREAM, "packet_capture"),
         ({**BUSY, "filter_work_percent": 60}, TCP_STREAM, "packet_filtering"),
         ({**BUSY, "filter_work_percent": 25}, TCP_STREAM, "packet_filtering"),
-        # Recorded with 20 rules that search the payload, and with the same packets and no rule.
-        ({**BUSY, **SENDER_BUSY, **PAYLOAD_RULES}, TCP_STREAM, "packet_filtering"),
-        ({**BUSY, **SENDER_BUSY, **PAYLOAD_RULES, "netfilter_rules": 0}, TCP_STREAM, "sender_cpu"),
+        # Encryption takes as long for a packet as rules that search payload. Most machines have a rule.
+        ({**BUSY, **SENDER_BUSY, **SLOW_PACKETS, "netfilter_rules": 1}, TCP_STREAM, "sender_cpu"),
         ({**BUSY, **FLOODED}, TCP_STREAM, "foreign_packets"),
         ({**BUSY, **FLOODED, "softnet_dropped_per_s": 5000}, TCP_STREAM, "foreign_packets"),
         ({**BUSY, "stopped_time_percent": 12}, TCP_RR, "process_stopped"),
