@@ -137,6 +137,15 @@ def test_lost_acknowledgements_alone_are_no_limit(evidence: Evidence, cause: str
     assert first_cause({**BUSY, "ack_loss_percent": 60, **evidence}) == cause
 
 
+def test_packets_that_take_long_lower_the_confidence_in_a_full_cpu() -> None:
+    """Recorded with 20 rules that search the payload: 223 µs. Nothing shows that rules are the reason."""
+    words = [
+        rank_causes([{**BUSY, **SENDER_BUSY, **slow}] * 6, load_rules(), TCP_STREAM).candidates[0].confidence
+        for slow in ({"interrupt_us_per_packet": 20.0}, {"interrupt_us_per_packet": 223.0})
+    ]
+    assert words == ["very likely", "likely"]
+
+
 @pytest.mark.parametrize(
     ("share_percent", "is_buffer_enough"),
     [
