@@ -121,6 +121,35 @@ def test_a_full_cpu_is_no_fault_of_a_load_that_was_delivered() -> None:
     assert explanation.answer == ("The network delivered the whole offered load.",)
 
 
+SHAPED: Evidence = {
+    **IDLE,
+    "overlimits_per_s": 900.0,
+    "backlog_delay_us": 4000.0,
+    "data_queue_busy_percent": 80.0,
+}
+
+
+@pytest.mark.parametrize("evidence", [{**IDLE, "path_loss_percent": 0.02}, SHAPED])
+def test_a_loss_or_a_queue_within_the_margin_of_a_delivered_load_is_no_fault(evidence: Evidence) -> None:
+    """20 of 100,000 datagrams lost; and bursts that wait in the queue of a shaper."""
+    assert explain_datagrams(evidence).answer == ("The network delivered the whole offered load.",)
+    stream = explain(campaign('title = "t"\n[factors]\nstreams = 1\n', SimulatedTreatment(evidence)))
+    assert stream.findings[0].details["cause"] in ("path_loss", "link_full")
+
+
+def test_datagrams_that_arrive_twice_are_a_fault_of_a_delivered_load() -> None:
+    explanation = explain_datagrams({**IDLE, "duplicated_percent": 15.0})
+    assert [each.cause.name for each in explanation.findings[0].candidates] == ["duplicates"]
+
+
+def test_lost_requests_are_late_although_their_load_is_delivered() -> None:
+    study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "1 k/s"\n'
+    evidence = {**IDLE, "request_stall_percent": 60.0, "timeouts_per_s": 2.0}
+    summary = campaign(study, SimulatedTreatment(evidence, 100.0, values={"transactions_per_s": 999.0}))
+    (limit,) = find_treatment_limits(summary)
+    assert (limit.is_load_delivered, limit.cause_name) == (True, "path_loss")
+
+
 def test_a_tcp_stream_has_no_offered_load() -> None:
     (limit,) = find_treatment_limits(campaign('title = "t"\n[factors]\nstreams = 1\n', SimulatedTreatment()))
     assert limit.load_delivery is None

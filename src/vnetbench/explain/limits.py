@@ -46,14 +46,17 @@ class TreatmentLimit:
     def candidates(self) -> tuple[CandidateCause, ...]:
         """Candidate causes, most likely first.
 
-        A load that was delivered has no limit, but faults may delay or repeat what arrives. Lost frames
-        within the margin of a delivered load are no fault.
+        A load that was delivered has no limit, but some faults delay, repeat or reorder what arrives. Frames
+        and datagrams that are lost within the margin of a delivered load are no fault.
         """
-        if not self.is_load_delivered:
+        if self.load_delivery is None or not self.is_load_delivered:
             return self.ranking.candidates
-        if self.load_delivery is not None and self.load_delivery.carries_frames:
-            return ()
-        return tuple(each for each in self.ranking.candidates if each.cause.is_fault)
+        rules, workload = load_rules(), self.load_delivery.workload_name
+        return tuple(
+            each
+            for each in self.ranking.candidates
+            if workload in rules[each.cause.name].workloads_delayed_if_delivered
+        )
 
 
 def find_treatment_limits(summary: CampaignSummary) -> tuple[TreatmentLimit, ...]:

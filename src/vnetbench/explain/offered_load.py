@@ -31,10 +31,9 @@ class LoadDelivery:
     offered_per_s: float
     delivered_per_s: float
     delivered_metric: str
+    workload_name: str
     lost_percent: float = 0.0
     """Lost frames or datagrams. For other loads the lost units are missing from `delivered_per_s`."""
-    carries_frames: bool = False
-    """Whether the load consists of frames."""
 
     @property
     def unit_noun(self) -> str:
@@ -78,8 +77,8 @@ def measure_load_delivery(
         rate * streams * pairs,
         median(delivered),
         workload.achieved_rate_metric,
+        workload.name,
         median(lost),
-        workload.carries_frames,
     )
 
 

@@ -35,6 +35,7 @@ _RULE_KEYS = {
     "patterns",
     "explains",
     "workloads",
+    "delays_delivered_load",
     "set_by",
 }
 _CONDITION_KEYS = {"metric", "from", "to", "weight"}
@@ -87,6 +88,8 @@ class CauseRule:
     """Less specific causes with the same evidence. This cause ranks before them."""
     workloads: tuple[str, ...] = WORKLOAD_NAMES
     """Workloads that the cause can limit."""
+    workloads_delayed_if_delivered: tuple[str, ...] = ()
+    """Workloads that the cause delays, repeats or reorders although all of their load arrives."""
     applies_if_any_factor_set: tuple[str, ...] = ()
     """Factors of which the study must set one for this cause to apply; empty: it always applies."""
 
@@ -162,10 +165,6 @@ def _parse_rule(
     for key in _CAUSE_TEXT_KEYS:
         if not isinstance(table.get(key), str) or not table[key].strip():
             raise _rule_error(file, f"the rule {name} has no {key}", f'write {key} = "…"')
-    workloads = tuple(table.get("workloads", WORKLOAD_NAMES))
-    if unknown := [each for each in workloads if each not in WORKLOAD_NAMES]:
-        fix = f"use only these workloads: {_join_names(WORKLOAD_NAMES)}"
-        raise _rule_error(file, f"the rule {name} names unknown workloads: {', '.join(unknown)}", fix)
     cause = Cause(
         name=name,
         family=family,
@@ -182,9 +181,17 @@ def _parse_rule(
         cause=cause,
         patterns=tuple(_parse_pattern(file, name, each, metrics) for each in patterns),
         less_specific_causes=tuple(table.get("explains", ())),
-        workloads=workloads,
+        workloads=_parse_workloads(file, name, table.get("workloads", WORKLOAD_NAMES)),
+        workloads_delayed_if_delivered=_parse_workloads(file, name, table.get("delays_delivered_load", ())),
         applies_if_any_factor_set=tuple(table.get("set_by", ())),
     )
+
+
+def _parse_workloads(file: str, cause: str, names: Collection[str]) -> tuple[str, ...]:
+    if unknown := [each for each in names if each not in WORKLOAD_NAMES]:
+        fix = f"use only these workloads: {_join_names(WORKLOAD_NAMES)}"
+        raise _rule_error(file, f"the rule {cause} names unknown workloads: {', '.join(unknown)}", fix)
+    return tuple(names)
 
 
 def _parse_pattern(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.estimate.evidence.fixtures import (
+    change_endpoint,
     trial_data,
     trial_evidence,
     uniform_trial,
@@ -15,12 +18,13 @@ from tests.estimate.evidence.fixtures import (
     with_totals,
 )
 from tests.estimate.evidence.test_links import port
-from tests.estimate.evidence.test_path_interfaces import VLAN_OVER_BOND
+from tests.estimate.evidence.test_path_interfaces import VLAN_OVER_BOND, interface
 from tests.estimate.evidence.test_path_state import state
+from tests.estimate.evidence.test_shapers import TESTBED
 from tests.estimate.evidence.test_time_accounting import busy_cpu, trial_with_threads
 from vnetbench.estimate.evidence.packet_work import deciding_hop_by_metric
 from vnetbench.estimate.evidence.path_state import most_loaded_hop_by_metric
-from vnetbench.results.records import HOST, TrialRecord
+from vnetbench.results.records import HOST, EndpointRecord, TrialRecord
 
 
 def test_packets_that_a_port_splits_are_counted_by_their_size() -> None:
@@ -128,22 +132,70 @@ def test_interrupt_time_per_packet_is_that_of_the_kernel_with_the_most() -> None
     assert "interrupt_us_per_packet" not in trial_evidence(uniform_trial())
 
 
+def trial_with_large_packets(
+    packets: int = 14_317,
+    *,
+    kind: str = "veth",
+    cwnd: int = 1000,
+    pacing_bps: float = 40e9,
+    **details: object,
+) -> TrialRecord:
+    """Return a trial in which TCP sent 142,000 segments of 1448 bytes in each sample.
+
+    Args:
+        packets: What the sender's interface counted meanwhile.
+        kind: Kind of the sender's interface.
+        cwnd: Congestion window, in segments.
+        pacing_bps: Pacing rate of the stream.
+        details: Other details of the stream.
+    """
+    trial = with_counters(uniform_trial(tso=True), "a1", tx_packets=packets, tx_bytes=0)
+    tcp = {"segments_out": 142_000, "mss_bytes": 1448, "snd_wnd_bytes": 20e6, "cwnd": cwnd}
+    trial = with_stream_details(trial, "a1", busy_s=0.05, pacing_rate_bps=pacing_bps, **tcp, **details)
+    listed = [interface("eth0", kind)]
+    return with_totals(trial, "a1", calls_sent=1000, path_state=state(interfaces=listed))
+
+
+def packet_share_percent(trial: TrialRecord) -> float | None:
+    return trial_evidence(trial, testbed=TESTBED).get("packet_share_of_permitted_percent")
+
+
 @pytest.mark.parametrize(
-    ("packets", "cwnd", "percent"),
+    ("packets", "cwnd", "pacing_bps", "percent"),
     [
         # Recorded with gso_max_segs of 10 at the sender's interface, and without a limit.
-        (14_317, 1000, 22.1),
-        (3340, 1000, 94.5),
+        (14_317, 1000, 40e9, 22.1),
+        (3340, 1000, 40e9, 94.5),
         # A congestion window of 15 segments permits packets of five.
-        (28_600, 15, 99.2),
+        (28_600, 15, 40e9, 99.2),
+        # 50 Mbit/s over 20 ms: 1 ms of the pacing rate (60 Mbit/s) permits packets of five segments.
+        (28_600, 86, 60e6, 99.3),
+        # At any rate two segments can be one packet.
+        (71_000, 86, 1e6, 100),
     ],
 )
 def test_the_size_of_large_packets_is_compared_with_what_is_permitted(
-    packets: int, cwnd: int, percent: float
+    packets: int, cwnd: int, pacing_bps: float, percent: float
 ) -> None:
-    trial = with_counters(uniform_trial(), "a1", tx_packets=packets, tx_bytes=0)
-    trial = with_stream_details(
-        trial, "a1", busy_s=0.05, segments_out=142_000, mss_bytes=1448, snd_wnd_bytes=20e6, cwnd=cwnd
-    )
-    trial = with_totals(trial, "a1", calls_sent=1000)
-    assert trial_evidence(trial)["packet_share_of_permitted_percent"] == pytest.approx(percent, abs=0.6)
+    trial = trial_with_large_packets(packets, cwnd=cwnd, pacing_bps=pacing_bps)
+    assert packet_share_percent(trial) == pytest.approx(percent, abs=0.6)
+
+
+def test_an_adapter_that_counts_packets_after_tso_does_not_show_their_size() -> None:
+    assert packet_share_percent(trial_with_large_packets(142_000, kind="veth")) == pytest.approx(2.2, abs=0.1)
+    assert packet_share_percent(trial_with_large_packets(142_000, kind="")) is None
+
+
+def test_packets_of_transfers_in_both_directions_contain_acknowledgements() -> None:
+    trial = trial_with_large_packets()
+    both = change_endpoint(trial, "a1", _with_sink_stream)
+    assert packet_share_percent(trial) is not None
+    assert packet_share_percent(both) is None
+
+
+def _with_sink_stream(endpoint: EndpointRecord) -> EndpointRecord:
+    samples = [
+        replace(sample, streams=(*sample.streams, replace(sample.streams[0], stream_id=7, role="sink")))
+        for sample in endpoint.samples
+    ]
+    return replace(endpoint, samples=tuple(samples))

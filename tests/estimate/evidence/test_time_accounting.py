@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.estimate.evidence.fixtures import (
     change_endpoint,
+    trial_data,
     trial_evidence,
     uniform_trial,
     with_counters,
@@ -18,6 +19,7 @@ from tests.estimate.evidence.fixtures import (
     with_stream_details,
     with_totals,
 )
+from vnetbench.estimate.evidence.time_accounting.cpu_use import largest_programs_share
 from vnetbench.results.records import HOST, EndpointRecord, Histogram, TrialRecord
 
 SAMPLE_S = 0.05
@@ -136,6 +138,16 @@ def test_programs_that_ended_within_the_trial_are_programs_too() -> None:
     assert evidence["load_cpus_programs_percent"] == pytest.approx(3.6)
 
 
+def test_a_program_that_may_not_use_a_cpu_takes_none_of_it() -> None:
+    """The load may use both CPUs and keeps to the first one, where only it runs."""
+    hog = [{"name": "hog", "pid": 7, "cpu_s": 1.0, "cpus": "1", "threads": 1}]
+    trial = trial_with_threads((0.8, 0.0), (0.0, 0.0), busy_cpu(0.8), busy_cpu(1.0))
+    trial = with_counters(trial, "a1", process_cpu_user_s=0.0, process_cpu_system_s=0.8 * SAMPLE_S)
+    data = trial_data(with_totals(trial, HOST, processes=hog, processes_interval_s=1.0))
+    assert largest_programs_share(data.steady_part, data.kernels[0], (0,)) == 0
+    assert largest_programs_share(data.steady_part, data.kernels[0], (1,)) > 0.5
+
+
 def test_threads_that_share_their_cpu_with_a_kernel_thread_wait_for_packet_processing() -> None:
     worker = [{"name": "vhost-7", "pid": 7, "cpu_s": 0.5, "cpus": "0", "threads": 1, "kernel": True}]
     trial = trial_with_threads((0.5, 0.5), (0.0, 0.0), busy_cpu(1.0))
@@ -191,7 +203,7 @@ def test_a_wait_delays_messages_however_long_the_load_pauses_between_them() -> N
     hog = [{"name": "hog", "pid": 7, "cpu_s": 1.7, "cpus": "0-1", "threads": 2}]
     trial = trial_with_threads((0.06, 0.03), (0.02, 0.08), busy_cpu(1.0), busy_cpu(1.0))
     trial = with_totals(trial, HOST, processes=hog, processes_interval_s=1.0)
-    paced = with_totals(trial, "a1", instrument={"pacing": {"due": 20_000, "sent": 20_000}})
+    paced = with_totals(trial, "a1", instrument=PACED)
     evidence = trial_evidence(paced)
     active_percent = 100 - evidence["time_load_pause_percent"]
     programs_percent = evidence["time_sender_programs_percent"] + evidence["time_receiver_programs_percent"]
@@ -199,6 +211,9 @@ def test_a_wait_delays_messages_however_long_the_load_pauses_between_them() -> N
     assert evidence["programs_time_percent"] == pytest.approx(100 * programs_percent / active_percent)
     # Without a rate, all of the time is that of the stream.
     assert trial_evidence(trial)["programs_time_percent"] == pytest.approx(programs_percent)
+
+
+PACED = {"pacing": {"due": 20_000, "sent": 20_000}}
 
 
 def with_late_samples(
@@ -213,6 +228,25 @@ def with_late_samples(
 
     instrument = {"sampler_realtime": is_realtime}
     return with_totals(change_endpoint(trial, endpoint, delay), endpoint, instrument=instrument)
+
+
+def test_a_late_sample_of_a_load_that_mostly_pauses_is_no_stop_of_its_messages() -> None:
+    """A process can stop at any time, so its stops relate to all of it."""
+    trial = with_late_samples(trial_with_threads((0.1, 0.0), (0.1, 0.0), busy_cpu(0.2)), "a1", True)
+    paced = with_totals(trial, "a1", instrument={"sampler_realtime": True, **PACED})
+    evidence = trial_evidence(paced)
+    assert evidence["time_sender_stopped_percent"] > 0
+    assert evidence["stopped_time_percent"] == pytest.approx(
+        evidence["time_sender_stopped_percent"] + evidence.get("time_receiver_stopped_percent", 0)
+    )
+
+
+def test_waits_of_a_load_with_next_to_no_messages_are_unknown() -> None:
+    trial = trial_with_threads((0.01, 0.01), (0.01, 0.0), busy_cpu(1.0))
+    evidence = trial_evidence(with_totals(trial, "a1", instrument=PACED))
+    assert evidence["time_load_pause_percent"] > 90
+    assert "programs_time_percent" not in evidence
+    assert "quota_time_percent" not in evidence
 
 
 @pytest.mark.parametrize("is_realtime", [True, False])

@@ -166,3 +166,8 @@ def test_connections_that_always_wait_have_a_latency_share_of_1() -> None:
 def test_goodput_variation_excludes_the_warm_up() -> None:
     trial = fixtures.make_trial(rates=[1e9] * 5 + [8e9, 10e9, 12e9] * 5)
     assert trial_evidence(trial, warmup_samples=5)["goodput_variation"] == pytest.approx((20 / 7) ** 0.5 / 10)
+
+
+def test_the_window_is_compared_with_the_buffer_of_the_receiver() -> None:
+    trial = with_stream_details(sending(snd_wnd_bytes=16_000), "b1", busy_s=0.0, rcvbuf_bytes=64_000)
+    assert trial_evidence(trial)["window_share_of_receive_buffer_percent"] == pytest.approx(25)

@@ -99,6 +99,24 @@ def test_a_confirmed_natural_limit_overtakes_no_fault() -> None:
     assert list(added.items()) == [("path_loss", "likely"), ("sender_cpu", CONFIRMED)]
 
 
+def test_a_limit_that_only_the_interventions_find_overtakes_a_fault_that_is_not_likely() -> None:
+    weak = [candidate("duplicates", "possible")]
+    taken = intervention("sender_cpu_time", FALLS)
+    judged = apply_resource_verdicts(weak, weak, LEVELS, [taken])
+    assert [(each.cause.name, each.confidence) for each in judged] == [
+        ("sender_cpu", CONFIRMED),
+        ("duplicates", "possible"),
+    ]
+
+
+def test_an_open_fault_stays_behind_a_confirmed_fault() -> None:
+    limit, weak = candidate("request_response"), candidate("receive_window", "possible")
+    open_fault = candidate("path_loss", "very likely")
+    tested = [replace(limit, confidence=CONFIRMED), replace(weak, confidence=CONFIRMED), open_fault]
+    judged = apply_resource_verdicts([open_fault, limit, weak], tested, LEVELS, [])
+    assert [each.cause.name for each in judged] == ["request_response", "receive_window", "path_loss"]
+
+
 def test_a_cause_is_not_refuted_by_its_advice_if_its_resource_limits() -> None:
     by_counters = [candidate("cpus_full"), candidate("other_programs", "possible")]
     tested = [by_counters[0], candidate("other_programs", REFUTED)]

@@ -71,6 +71,24 @@ def test_an_mtu_that_enlarged_the_segments_refutes_their_size_as_the_cause() -> 
     assert judged.confidence == REFUTED
 
 
+def test_one_odd_trial_does_not_hide_that_the_buffers_grew() -> None:
+    study = 'title = "t"\n[factors]\nstreams = 1\nsocket_buffer = ["256 KiB", "auto"]\n'
+    names = ("send_buffer_bytes", "receive_buffer_bytes")
+
+    def sized(size_bytes: float) -> SimulatedTreatment:
+        return SimulatedTreatment({**SENDER_SATURATED, **dict.fromkeys(names, size_bytes)}, trials=10)
+
+    proof = campaign(study, sized(524_288), sized(6e6))
+    base, automatic = proof.treatments
+    odd = replace(automatic.points[0], evidence={**SENDER_SATURATED, **dict.fromkeys(names, 500e3)})
+    proof = replace(proof, treatments=(base, replace(automatic, points=(odd, *automatic.points[1:]))))
+    larger = replace(LARGER_MTU, resource="", changed_levels={"socket_buffer": "auto"})
+    (measured,) = mark_unchanged_resources([larger], proof)
+    assert measured.has_changed_resource
+    (unchanged,) = mark_unchanged_resources([larger], campaign(study, sized(524_288), sized(524_288)))
+    assert not unchanged.has_changed_resource
+
+
 def test_without_segment_sizes_the_experiment_stays_as_it_is() -> None:
     proof = campaign(STUDY, SimulatedTreatment(SENDER_SATURATED), SimulatedTreatment(SENDER_SATURATED))
     assert mark_unchanged_resources([LARGER_MTU], proof) == (LARGER_MTU,)

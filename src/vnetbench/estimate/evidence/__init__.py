@@ -29,6 +29,10 @@ from vnetbench.estimate.evidence.queue_directions import (
     queue_direction_evidence,
 )
 from vnetbench.estimate.evidence.rate_limits import RATE_LIMIT_EVIDENCE_METRICS, rate_limit_evidence
+from vnetbench.estimate.evidence.receive_windows import (
+    RECEIVE_WINDOW_EVIDENCE_METRICS,
+    receive_window_evidence,
+)
 from vnetbench.estimate.evidence.segment_losses import (
     SEGMENT_LOSS_EVIDENCE_METRICS,
     segment_loss_evidence,
@@ -42,7 +46,12 @@ from vnetbench.estimate.evidence.window import WINDOW_EVIDENCE_METRICS, window_e
 METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "time": TIME_EVIDENCE_METRICS,
     "cpu": (*CPU_EVIDENCE_METRICS, *CPU_SET_EVIDENCE_METRICS, *PROGRAM_EVIDENCE_METRICS),
-    "window": (*WINDOW_EVIDENCE_METRICS, *CALL_EVIDENCE_METRICS, *STALL_EVIDENCE_METRICS),
+    "window": (
+        *WINDOW_EVIDENCE_METRICS,
+        *RECEIVE_WINDOW_EVIDENCE_METRICS,
+        *CALL_EVIDENCE_METRICS,
+        *STALL_EVIDENCE_METRICS,
+    ),
     "packets": (
         *PACKET_EVIDENCE_METRICS,
         *PACKET_WORK_EVIDENCE_METRICS,
@@ -76,6 +85,7 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
         **cpu_evidence(data),
         **cpu_set_evidence(data),
         **window,
+        **receive_window_evidence(window),
         **calls,
         **packets,
         **link_evidence(data),

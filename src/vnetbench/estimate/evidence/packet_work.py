@@ -9,6 +9,7 @@ from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
     counter_rate_per_s,
     largest,
+    median,
     percent,
     ratio,
     smallest,
@@ -16,10 +17,16 @@ from vnetbench.estimate.evidence.aggregation import (
     to_number,
     total_of_counter,
 )
+from vnetbench.estimate.evidence.flows import median_over_flows
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.queue_directions import DATA, classify_sent_traffic
-from vnetbench.estimate.evidence.shapers import endpoints_on_path, path_state, qdiscs_on_path
+from vnetbench.estimate.evidence.shapers import (
+    endpoints_on_path,
+    interface_counts_unsegmented_packets,
+    path_state,
+    qdiscs_on_path,
+)
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.results.records import HOST, EndpointRecord, Sample
 
@@ -32,6 +39,10 @@ _IP_AND_TCP_HEADER_BYTES = 60
 
 _LARGEST_PACKET_BYTES = 65_536
 """Largest packet of TSO and GSO, unless an interface permits more (GSO_LEGACY_MAX_SIZE)."""
+_PACED_PACKET_S = 1 / 1024
+"""Time in which the pacing rate permits one packet (sk_pacing_shift of 10)."""
+_MIN_PACED_SEGMENTS = 2
+"""Segments of a packet at any pacing rate (net.ipv4.tcp_min_tso_segs)."""
 
 PACKET_WORK_EVIDENCE_METRICS = (
     EvidenceMetric(
@@ -73,9 +84,11 @@ PACKET_WORK_EVIDENCE_METRICS = (
         "% of the size",
         "size of large packets (TSO, GSO)",
         "TCP payload of a packet that the sender passes to its interface, as a share of the largest possible "
-        "size: 64 KiB, the bytes of a send call, a third of the congestion window, or half of the "
-        "receive window, whichever is smallest. At most 100 %",
-        ("mss_bytes", "segments_out", "tx_packets", "cwnd", "snd_wnd_bytes"),
+        "size: 64 KiB, the bytes of a send call, a third of the congestion window, half of the receive "
+        "window, or 1 ms of the pacing rate, whichever is smallest. Known only if the interface counts "
+        "packets before TSO divides them (a veth interface, or GSO off), and sends nothing else. "
+        "At most 100 %",
+        ("mss_bytes", "segments_out", "tx_packets", "cwnd", "snd_wnd_bytes", "pacing_rate_bps"),
     ),
     EvidenceMetric(
         "split_at_port_ratio",
@@ -100,7 +113,7 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
         "filter_work_percent": _filter_percent_of_load_work(data, known),
         "interrupt_us_per_packet": largest(_irq_and_softirq_us_per_packet(kernel) for kernel in data.kernels),
         "segment_share_of_mtu_percent": None if segment_percent is None else min(100.0, segment_percent),
-        "packet_share_of_permitted_percent": _packet_share_of_permitted_percent(known),
+        "packet_share_of_permitted_percent": _packet_share_of_permitted_percent(data, known),
         "split_at_port_ratio": _split_at_port_ratio(data),
     }
 
@@ -215,20 +228,42 @@ def _permitted_segment_bytes(known: EvidenceValues) -> float | None:
     return smallest((mtu_bytes - _IP_AND_TCP_HEADER_BYTES, window_bytes / 2 if window_bytes else None))
 
 
-def _packet_share_of_permitted_percent(known: EvidenceValues) -> float | None:
+def _packet_share_of_permitted_percent(data: TrialData, known: EvidenceValues) -> float | None:
     """Return the payload of a sent packet as a share of the largest possible size; None if any is unknown.
 
-    Linux waits for a larger packet, up to a third of the congestion window (net/ipv4/tcp_output.c,
-    tcp_tso_should_defer). A send call gives the kernel its bytes at once.
+    A send call gives the kernel its bytes at once. Linux waits for a larger packet, up to a third of the
+    congestion window (net/ipv4/tcp_output.c, tcp_tso_should_defer), but sends at most about 1 ms of the
+    pacing rate in one packet (tcp_tso_autosize). Since Linux 5.18 it adds to this on short round trips, which
+    makes the share larger here.
     """
+    if not _sent_packets_are_large_packets_of_load(data):
+        return None
     names = ("mss_bytes", "segments_per_packet", "bytes_per_call", "window_bytes", "peer_window_bytes")
     mss, segments, call, window, peer_window = (known.get(name) for name in names)
-    if not (mss and segments and call and window and peer_window):
+    pacing_bps = median_over_flows(data.tcp_senders, lambda flow: median(flow.values("pacing_rate_bps")))
+    if not (mss and segments and call and window and peer_window and pacing_bps):
         return None
-    permitted_bytes = min(_LARGEST_PACKET_BYTES, call, window / 3, peer_window / 2)
+    paced_bytes = max(_MIN_PACED_SEGMENTS * mss, pacing_bps / 8 * _PACED_PACKET_S)
+    permitted_bytes = min(_LARGEST_PACKET_BYTES, call, window / 3, peer_window / 2, paced_bytes)
     # Full segments only, and at least one.
     permitted_bytes = max(mss, permitted_bytes // mss * mss)
     return min(100.0, 100 * segments * mss / permitted_bytes)
+
+
+def _sent_packets_are_large_packets_of_load(data: TrialData) -> bool:
+    """Return whether the senders' interfaces count packets before TSO divides them, and only of the load.
+
+    With transfers in both directions they also count acknowledgements, and with `mixed` requests.
+    """
+    senders = {flow.endpoint for flow in data.tcp_senders}
+    is_one_way = not senders & {flow.endpoint for flow in data.tcp_receivers}
+    return (
+        is_one_way
+        and not any(flow.load_part for flow in data.tcp_senders)
+        and all(
+            interface_counts_unsegmented_packets(data, endpoint) for endpoint, _ in data.steady_part.senders
+        )
+    )
 
 
 def _split_at_port_ratio(data: TrialData) -> float | None:

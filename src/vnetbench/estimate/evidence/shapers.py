@@ -219,7 +219,7 @@ def _segments_per_packet(data: TrialData) -> float | None:
     packets = sum_known_values(*(total_of_counter(samples, "tx_packets") for _, samples in senders))
     counted = max(1.0, ratio(segments, packets) or 1.0)
     if counted >= _MIN_SEGMENTS_PER_LARGE_PACKET or all(
-        _interface_counts_unsegmented_packets(data, endpoint) for endpoint, _ in senders
+        interface_counts_unsegmented_packets(data, endpoint) for endpoint, _ in senders
     ):
         return counted
     sent_bytes = sum(sample.bytes for flow in data.tcp_senders for sample in flow.samples)
@@ -235,7 +235,7 @@ def _segments_per_packet(data: TrialData) -> float | None:
     return None
 
 
-def _interface_counts_unsegmented_packets(data: TrialData, endpoint: EndpointRecord) -> bool:
+def interface_counts_unsegmented_packets(data: TrialData, endpoint: EndpointRecord) -> bool:
     """Return whether the counter of a sender's interface shows how large the packets were before it."""
     trial, name = data.steady_part.trial, data.interface_by_endpoint.get(endpoint.name)
     if effective_knob_value(trial, "gso", endpoint.name) is False:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 
 from vnetbench.estimate.model import Experiment
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
@@ -18,6 +19,8 @@ _METRICS_BY_FACTOR: Mapping[str, tuple[str, ...]] = {
     "socket_buffer": ("send_buffer_bytes", "receive_buffer_bytes"),
 }
 """Factor to the evidence metrics of which at least one changes with it."""
+_UNCHANGED_SHARE = 0.05
+"""Share of a median by which it may differ without a change."""
 
 
 def mark_unchanged_resources(
@@ -42,7 +45,10 @@ def _has_levels(treatment: TreatmentSummary, experiment: Experiment) -> bool:
 
 
 def _is_unchanged(experiment: Experiment, base: TreatmentSummary, changed: TreatmentSummary) -> bool:
-    """Return whether no metric of the only changed factor left the range that it has without the change."""
+    """Return whether the change moved the median of no metric of the only changed factor.
+
+    Medians, so that one odd trial hides no change and more trials make none harder to see.
+    """
     if len(experiment.changed_levels) != 1:
         return False
     (factor,) = experiment.changed_levels
@@ -52,5 +58,5 @@ def _is_unchanged(experiment: Experiment, base: TreatmentSummary, changed: Treat
     ]
     known = [(before, after) for before, after in pairs if before and after]
     return bool(known) and all(
-        min(after) <= max(before) and min(before) <= max(after) for before, after in known
+        abs(median(after) - median(before)) <= _UNCHANGED_SHARE * median(before) for before, after in known
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -25,6 +24,8 @@ from vnetbench.explain.rules import get_cause
 from vnetbench.study.model import Level
 
 _RANK_BY_CONFIDENCE = {CONFIRMED: -1, REFUTED: 1}
+_WORD_OF_ADDED_LIMIT = "likely"
+"""Takes the place of the counters' word for a limit that only the interventions found."""
 
 
 def verdict_by_resource(levels: Mapping[str, Level], experiments: Sequence[Experiment]) -> Mapping[str, str]:
@@ -83,7 +84,9 @@ def _keep_faults_before_natural_limits(
 
     An intervention on a resource shows that the resource limits, not what uses it up: firewall rules that
     fill a CPU remain the cause although more CPU time helps. So a fault stays before a natural limit that is
-    not more likely by the counters, unless an intervention on the fault's own resource refutes it.
+    not more likely by the counters, unless an intervention on the fault's own resource refutes it. Before a
+    limit that only the interventions found, the counters must show the fault as likely. No open fault comes
+    before a fault that is confirmed.
 
     Args:
         judged: The candidates with all verdicts, in the order of the verdicts.
@@ -93,20 +96,30 @@ def _keep_faults_before_natural_limits(
         each.cause.name: steps_below_highest_confidence(each.confidence) for each in by_counters
     }
 
+    rank_of_added_limit = steps_below_highest_confidence(_WORD_OF_ADDED_LIMIT)
+
     def is_overtaken_by(fault: CandidateCause, limit: CandidateCause) -> bool:
         is_open_fault = fault.cause.is_fault and fault.confidence != REFUTED
         is_confirmed_limit = limit.confidence == CONFIRMED and not limit.cause.is_fault
-        # A limit that only the interventions found has no confidence by the counters.
-        fault_rank, limit_rank = (confidence_ranks.get(each.cause.name, math.inf) for each in (fault, limit))
+        fault_rank, limit_rank = (
+            confidence_ranks.get(each.cause.name, rank_of_added_limit) for each in (fault, limit)
+        )
         return is_open_fault and is_confirmed_limit and fault_rank <= limit_rank
 
     ordered: list[CandidateCause] = []
     for each in judged:
+        confirmed = [other.confidence == CONFIRMED and other.cause.is_fault for other in ordered]
+        first = 0 if each.confidence == CONFIRMED else _index_after_last(confirmed)
         position = next(
-            (index for index, limit in enumerate(ordered) if is_overtaken_by(each, limit)), len(ordered)
+            (i for i in range(first, len(ordered)) if is_overtaken_by(each, ordered[i])), len(ordered)
         )
         ordered.insert(position, each)
     return tuple(ordered)
+
+
+def _index_after_last(flags: Sequence[bool]) -> int:
+    """Return the index after the last true flag; 0 if none is true."""
+    return max((index + 1 for index, flag in enumerate(flags) if flag), default=0)
 
 
 def _apply_resource_verdicts_to_candidate(

@@ -167,7 +167,8 @@ def _programs_cpu_s(
     instrument, interrupts and threads of the kernel did not use is a lower bound of the programs' time.
     Interrupts within the load's threads make it smaller. The kernel counts interrupts in ticks, so that the
     bound may contain some of them. So it is at most the time of foreign processes in user mode and in system
-    calls. An older file has no list, and only the first bound.
+    calls, less that of listed programs that may not use these CPUs. An older file has no list, and only the
+    first bound.
     """
     endpoint = next((each for each in part.trial.endpoints if each.name == kernel.endpoint_or_host), None)
     processes = list_processes(endpoint) if endpoint is not None else None
@@ -187,18 +188,23 @@ def _programs_cpu_s(
     unlisted_s = max(0.0, unattributed_cpu_s - interrupts_s - kernel_threads_s)
     if processes is None:
         return unlisted_s
+    elsewhere_s = scale * sum(
+        to_number(each.get("cpu_s")) or 0.0 for each in processes if not _process_share(each, cpus)
+    )
     other_s = (other_work_cpus(kernel, part) or 0.0) * total_duration_s(kernel.samples)
-    return max(listed_s, min(unlisted_s, other_s))
+    return max(listed_s, min(unlisted_s, max(0.0, other_s - elsewhere_s)))
 
 
 def _process_cpu_s(process: Mapping[str, Any], cpus: Sequence[int]) -> float:
+    return _process_share(process, cpus) * (to_number(process.get("cpu_s")) or 0.0)
+
+
+def _process_share(process: Mapping[str, Any], cpus: Sequence[int]) -> float:
+    """Return the share of a process's allowed CPUs that belong to a set; 1 if they are unknown."""
     allowed = process.get("cpus")
-    share = (
-        _share_of_allowed_cpus_in_set(parse_cpu_list(allowed), cpus)
-        if isinstance(allowed, str) and allowed
-        else 1.0
-    )
-    return share * (to_number(process.get("cpu_s")) or 0.0)
+    if not isinstance(allowed, str) or not allowed:
+        return 1.0
+    return _share_of_allowed_cpus_in_set(parse_cpu_list(allowed), cpus)
 
 
 def _runs_in(endpoint: EndpointRecord, samples: Sequence[Any], kernel: ObservedKernel) -> bool:

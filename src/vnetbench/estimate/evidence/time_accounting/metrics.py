@@ -23,6 +23,8 @@ from vnetbench.estimate.evidence.time_accounting.time_uses import (
 from vnetbench.estimate.evidence.trial_data import TrialData
 
 _THREAD_COUNTERS = ("threads_cpu_s", "threads_waited_s", "load_threads")
+_MIN_MESSAGE_TIME_S = 0.1
+"""Time of messages in a trial from which on a tick of the kernel (1 to 10 ms) is a small share of it."""
 _WITHOUT_PAUSES = " (of a load with a rate: without the pauses between its messages)"
 _CPU_COUNTERS = ("cpu[]", "threads_cpu_s", "thread_cpus", "processes[]")
 
@@ -61,9 +63,9 @@ TIME_EVIDENCE_METRICS = (
                 "hypervisor",
                 "waiting for the hypervisor",
                 "the hypervisor runs other work on a thread's CPU",
-                _WITHOUT_PAUSES,
+                "",
             ),
-            ("stopped", "stopped processes", "something stops a process of the load", _WITHOUT_PAUSES),
+            ("stopped", "stopped processes", "something stops a process of the load", ""),
         )
     ),
     EvidenceMetric(
@@ -148,22 +150,28 @@ def time_evidence(data: TrialData) -> EvidenceValues:
     return values
 
 
-def _share_of_messages(data: TrialData, shares: TimeShares) -> float:
+def _share_of_messages(data: TrialData, shares: TimeShares) -> float | None:
     """Return the share of the time in which a message of a load with a rate is on its way; 1 without a rate.
 
-    What delays a message delays it also if the load pauses long before the next one.
+    What delays a message delays it also if the load pauses long before the next one. It is None if messages
+    take so little time that a single tick of the kernel is a large share of it.
     """
     if not share_of_requested_load_sent(data):
         return 1.0
-    return 1 - shares.get("load_pause", 0.0) or 1.0
+    share = 1 - shares.get("load_pause", 0.0)
+    return share if share * data.steady_part.duration_s >= _MIN_MESSAGE_TIME_S else None
 
 
-def _sum_uses_over_endpoints_and_network(shares: TimeShares, share_of_messages: float) -> TimeShares:
+def _sum_uses_over_endpoints_and_network(shares: TimeShares, share_of_messages: float | None) -> TimeShares:
     """Return the sums of those uses that belong to sender, receiver and network together.
+
+    A thread waits for a CPU or a quota only when a message is due. A hypervisor or a signal stops a process
+    at any time, mostly in a pause, so these two relate to all of the time.
 
     Args:
         shares: All uses of time.
-        share_of_messages: Share of the time to which the reasons for waiting relate, above 0.
+        share_of_messages: Share of the time to which the waits of threads relate, above 0; None without these
+            waits.
     """
     if not shares:
         return {}
@@ -175,9 +183,11 @@ def _sum_uses_over_endpoints_and_network(shares: TimeShares, share_of_messages: 
     return {
         "cpu_work": sums[RUNNING] + sums["load"] + packets,
         "packets": packets,
+        **{reason: sums[reason] for reason in ("hypervisor", "stopped")},
         **{
             reason: min(1.0, sums[reason] / share_of_messages)
-            for reason in ("programs", "quota", "hypervisor", "stopped")
+            for reason in ("programs", "quota")
+            if share_of_messages is not None
         },
     }
 
