@@ -61,7 +61,7 @@ def _flooding(target: Target, value: Value, stack: ExitStack) -> None:
 
 
 def _tcpdump(target: Target, value: Value, stack: ExitStack) -> None:
-    target.spawn(stack, "sw", f"tcpdump -i b1 -n -s {value} -w /dev/null")
+    target.spawn(stack, "sw", f"tcpdump -Z root -i b1 -n -s {value} -w /dev/null")
 
 
 def _work(
