@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -105,7 +105,7 @@ def remove_group(group: Path, timeout_s: float = 3.0) -> None:
 @contextmanager
 def quota(name: str, pids: Sequence[int], percent_of_a_cpu: float) -> Iterator[Path]:
     """Limit the CPU time of processes together, by a group that only the red team knows."""
-    parent = _own_group("cpu")
+    parent = own_group("cpu")
     group = parent / f"{PREFIX}{os.getpid()}-{name}"
     group.mkdir()
     quota_us = max(round(percent_of_a_cpu / 100 * PERIOD_US), 1000)
@@ -126,7 +126,7 @@ def quota(name: str, pids: Sequence[int], percent_of_a_cpu: float) -> Iterator[P
 @contextmanager
 def cpuset(name: str, pids: Sequence[int], cpus: Sequence[int]) -> Iterator[Path]:
     """Keep processes on some CPUs, whatever affinity their threads ask for."""
-    group = _own_group("cpuset") / f"{PREFIX}{os.getpid()}-{name}"
+    group = own_group("cpuset") / f"{PREFIX}{os.getpid()}-{name}"
     group.mkdir()
     try:
         _configure(group, cpus)
@@ -137,7 +137,21 @@ def cpuset(name: str, pids: Sequence[int], cpus: Sequence[int]) -> Iterator[Path
         remove_group(group)
 
 
-def _own_group(controller: str) -> Path:
+def make_group(
+    stack: ExitStack, parent: Path, word: str, settings: Iterable[tuple[str, object]], pids: Iterable[int]
+) -> Path:
+    """Move processes into a new group with settings (file and value), which ends with the stack."""
+    group = parent / f"{PREFIX}{os.getpid()}-{word}"
+    group.mkdir()
+    stack.callback(remove_group, group)
+    for name, value in settings:
+        (group / name).write_text(str(value))
+    for pid in pids:
+        (group / "cgroup.procs").write_text(str(pid))
+    return group
+
+
+def own_group(controller: str) -> Path:
     """Return this process's group of version 1, or the top of version 2."""
     hierarchy = _folder(controller)
     if hierarchy is None:
@@ -165,7 +179,7 @@ def remove_leftovers() -> list[str]:
     """Remove groups whose red team has ended. Returns their paths."""
     removed = []
     names = [name for name in (*UNUSED_CONTROLLERS, *OTHER_HIERARCHIES) if _folder(name)]
-    for hierarchy in {folder for name in names for folder in (_folder(name), _own_group(name))}:
+    for hierarchy in {folder for name in names for folder in (_folder(name), own_group(name))}:
         assert hierarchy
         for group in hierarchy.glob(f"{PREFIX}*"):
             pid = group.name.removeprefix(PREFIX).split("-")[0]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-
 from bench.redteam import campaign
 from bench.redteam.causes_second import CAUSES, common
 from bench.redteam.corpus import BY_ID
@@ -61,21 +59,9 @@ def test_file_names_do_not_show_the_cause() -> None:
         assert not any(word in name for word in cause.id.split("-"))
 
 
-@pytest.mark.parametrize(("value", "expected"), [("0.3", "spin 0.3"), (2, "spin 2")])
-def test_a_command_contains_the_intensity(value: str | int, expected: str) -> None:
-    assert common.fill_in("spin @v", make_target(), value) == expected
-
-
 def test_two_faults_split_the_intensity() -> None:
     seen: list[object] = []
     inject = common.two_faults(lambda t, v, s: seen.append(v), lambda t, v, s: seen.append(("other", v)))
     with ExitStack() as stack:
         inject(make_target(), "0.01 30", stack)
     assert seen == ["0.01", ("other", "30")]
-
-
-def test_a_fault_halfway_does_not_start_after_the_end() -> None:
-    seen: list[object] = []
-    with ExitStack() as stack:
-        common.after(30.0, lambda t, v, s: seen.append(v))(make_target(), 1, stack)
-    assert seen == []

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 
 from bench.redteam import campaign
-from bench.redteam.causes_third import CAUSES, common
+from bench.redteam.causes_third import CAUSES
 from bench.redteam.causes_third.order import interleave
 from bench.redteam.model import NOTHING, STREAM_COUNTS, THIRD, WORKLOADS, Run, Shape, tcp
 from bench.redteam.plan import make_ordered_rounds
@@ -60,20 +59,6 @@ def test_rounds_keep_the_declared_order_and_run_everything_once() -> None:
 def test_families_take_turns_with_controls_in_between() -> None:
     a, b, c = FAULTS[:3]
     assert interleave(((a, b), (c,)), CONTROLS[:2]) == (a, c, CONTROLS[0], b, CONTROLS[1])
-
-
-def test_placeholders_of_a_command_are_filled_in() -> None:
-    assert (
-        common.fill_in("rate @1 for @2, all of @v", make_target(), "10 20") == "rate 10 for 20, all of 10 20"
-    )
-
-
-def test_parts_of_an_injection_are_made_in_turn_with_the_same_value() -> None:
-    made: list[tuple[str, object]] = []
-    parts = [lambda target, value, stack, name=name: made.append((name, value)) for name in "ab"]
-    with ExitStack() as stack:
-        common.in_turn(*parts)(make_target(), 3, stack)
-    assert made == [("a", 3), ("b", 3)]
 
 
 def test_file_names_do_not_show_the_cause() -> None:

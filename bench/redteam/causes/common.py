@@ -41,16 +41,6 @@ def programs(where: str, words: str, count: int | None = None) -> Inject:
     return inject
 
 
-def all_of(*parts: Inject) -> Inject:
-    """Return an injection that makes several others in turn, with the same value."""
-
-    def inject(target: Target, value: Value, stack: ExitStack) -> None:
-        for part in parts:
-            part(target, value, stack)
-
-    return inject
-
-
 def tcp_competitors(source: str, sink: str) -> Inject:
     """Return an injection of competing TCP flows, as many as the intensity says."""
 

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from itertools import cycle
 from pathlib import Path
 
-from bench.redteam.causes.common import CPU_TAKEN, all_of, programs
+from bench.redteam.causes.common import CPU_TAKEN, programs
 from bench.redteam.groups import cpuset, quota
+from bench.redteam.injections import in_turn
 from bench.redteam.model import Cause, Inject, Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import Target
 
@@ -215,10 +216,10 @@ CAUSES = (
           min_cpus=2, phase="load"),
     Cause("receiver-beside-hog", "cpu", "the receiver is pinned to a CPU that hogs use",
           "a cpuset for its agent and taskset of N hogs to the first CPU", (1, 2, 4), CPU_TAKEN, TCP_AND_RR,
-          all_of(_pin(("b1",)), _prefixed("taskset -c {cpu}", "spin 1.0 0.01")), min_cpus=2, phase="load"),
+          in_turn(_pin(("b1",)), _prefixed("taskset -c {cpu}", "spin 1.0 0.01")), min_cpus=2, phase="load"),
     Cause("sender-beside-hog", "cpu", "the sender is pinned to a CPU that hogs use",
           "a cpuset for its agent and taskset of N hogs to the first CPU", (1, 2, 4), CPU_TAKEN, TCP_AND_RR,
-          all_of(_pin(("a1",)), _prefixed("taskset -c {cpu}", "spin 1.0 0.01")), min_cpus=2, phase="load"),
+          in_turn(_pin(("a1",)), _prefixed("taskset -c {cpu}", "spin 1.0 0.01")), min_cpus=2, phase="load"),
     Cause("thread-migration", "cpu", "threads move between CPUs all the time",
           "taskset of every thread every N ms", (50, 10, 2), ("missing:thread_migration",), TCP_AND_RR,
           _migrate, min_cpus=2),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from itertools import cycle
 
-from bench.redteam.causes.common import all_of, commands
+from bench.redteam.causes.common import commands
+from bench.redteam.injections import in_turn
 from bench.redteam.model import Cause, Inject, Load, Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import Target
 
@@ -140,7 +141,7 @@ CAUSES = (
           _drop_in_bridge("ip protocol udp"), intensities=(100, 300, 3000), loads=(udp(1), udp(8), udp(2))),
     _loss("loss-without-sack", "random loss, and selective acknowledgement is off",
           "iptables -m statistic, net.ipv4.tcp_sack = 0",
-          all_of(commands(("a1", "sysctl -q -w net.ipv4.tcp_sack=0"),
+          in_turn(commands(("a1", "sysctl -q -w net.ipv4.tcp_sack=0"),
                           ("b1", "sysctl -q -w net.ipv4.tcp_sack=0")),
                  _drop("b1", "INPUT", "-p tcp")), intensities=(0.001, 0.005, 0.02), phase="testbed"),
     _loss("outages", "nothing passes for some milliseconds, again and again",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -29,17 +28,11 @@ def join(
         endpoints: Endpoints whose agents join.
         settings: File to value, written in this order before the agents join.
     """
-    parent = groups.CGROUPS / "unified" if controller == "unified" else groups._own_group(controller)
-    group = parent / f"{groups.PREFIX}{os.getpid()}-second"
-    group.mkdir()
-    stack.callback(groups.remove_group, group)
-    for name, value in settings.items():
-        target.log.append(f"host: echo {value} > {controller}/{name}")
-        (group / name).write_text(str(value))
-    for endpoint in endpoints:
-        target.log.append(f"host: {endpoint}'s agent joins the group")
-        (group / "cgroup.procs").write_text(str(target.agents[endpoint]))
-    return group
+    parent = groups.CGROUPS / "unified" if controller == "unified" else groups.own_group(controller)
+    target.log += [f"host: echo {value} > {controller}/{name}" for name, value in settings.items()]
+    target.log += [f"host: {endpoint}'s agent joins the group" for endpoint in endpoints]
+    agents = [target.agents[endpoint] for endpoint in endpoints]
+    return groups.make_group(stack, parent, "second", settings.items(), agents)
 
 
 def quota(endpoints: Sequence[str], period_us: int) -> Inject:

@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.redteam.causes_second import neighbours
-from bench.redteam.causes_second.common import background, copies, nft, second, shell
+from bench.redteam.causes_second.common import background, copies, second
+from bench.redteam.injections import nft, shell
 from bench.redteam.model import NOTHING, Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import Target
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from bench.redteam.causes_second import neighbours
-from bench.redteam.causes_second.common import (
-    CPU_TAKEN,
-    TCP_LOADS,
+from bench.redteam.causes_second.common import CPU_TAKEN, TCP_LOADS, second, two_faults
+from bench.redteam.injections import (
     after,
-    both,
-    hogs,
+    in_turn,
     rule_at_port,
-    second,
     shell_a1,
     shell_b1,
     shell_sw,
-    two_faults,
+    spin_on_each_cpu,
 )
 from bench.redteam.model import crr, mixed, rr, tcp, udp
 
@@ -72,7 +69,7 @@ CAUSES = (
         "loading-neighbour", "link", "Another VM uses most of the receiver's port of 200 Mbit/s",
         "tc tbf, and datagrams at this many bit/s", ("60e6", "130e6", "185e6"), ("other_load", "link_full"),
         (tcp(1), mixed(2)),
-        both(
+        in_turn(
             shell_sw("tc qdisc add dev b1 root tbf rate 200mbit burst 64k limit 300k"),
             neighbours.datagrams_to_receiver(1400),
         ),
@@ -101,6 +98,6 @@ CAUSES = (
         "shaper-and-hogs", "two faults", "A port is slow, and a program uses each CPU",
         "tc tbf, and busy programs for this share",
         ("3gbit 0.3", "800mbit 0.6", "100mbit 0.9"), ("link_full", *CPU_TAKEN), TCP_LOADS,
-        two_faults(shell_sw(SHAPED_PORT), hogs("@v")),
+        two_faults(shell_sw(SHAPED_PORT), spin_on_each_cpu("@v")),
     ),
 )  # fmt: skip

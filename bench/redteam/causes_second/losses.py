@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bench.redteam.causes_second import confinement
-from bench.redteam.causes_second.common import both, nft, rule_at_port, second, shell_a1, shell_b1, two_faults
+from bench.redteam.causes_second.common import second, two_faults
 from bench.redteam.causes_second.paths import delay_line
+from bench.redteam.injections import in_turn, nft, rule_at_port, shell_a1, shell_b1
 from bench.redteam.model import crr, mixed, rr, tcp, udp
 
 RANDOM_LOSS = """
@@ -60,7 +61,7 @@ CAUSES = (
         "without-sack", "loss", "Packets are lost, and the VMs cannot acknowledge selectively",
         "nft numgen at the sender's port, of 1000 packets; sysctl tcp_sack=0", (2, 10, 50), ("path_loss",),
         (tcp(1), tcp(4)),
-        both(
+        in_turn(
             shell_a1("sysctl -qw net.ipv4.tcp_sack=0"),
             shell_b1("sysctl -qw net.ipv4.tcp_sack=0"),
             rule_at_port("a1", "ingress", "numgen random mod 1000 < @v drop"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bench.redteam.causes_second import neighbours
-from bench.redteam.causes_second.common import background, both, nft, second, shell_b1
+from bench.redteam.causes_second.common import background, second
+from bench.redteam.injections import in_turn, nft, shell_b1
 from bench.redteam.model import mixed, rr, tcp, udp
 
 CAUSES = (
@@ -22,7 +23,7 @@ CAUSES = (
         "ip neigh delete every 150 ms; nft drops this percentage of the requests", (20, 50, 85),
         ("path_interrupted", "path_loss", "path_blocked", "no_connection", "missing:neighbour"),
         (tcp(1), rr(8), udp(2)),
-        both(
+        in_turn(
             nft(
                 "b1",
                 "add table arp t\nadd chain arp t c { type filter hook input priority 0; }\n"

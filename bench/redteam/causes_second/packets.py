@@ -5,16 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from bench.redteam.causes_second import neighbours
-from bench.redteam.causes_second.common import (
-    ALL_LOADS,
-    CPU_TAKEN,
-    background,
-    copies,
-    second,
-    shell_a1,
-    shell_b1,
-    shell_sw,
-)
+from bench.redteam.causes_second.common import ALL_LOADS, CPU_TAKEN, background, copies, second
+from bench.redteam.injections import shell_a1, shell_b1, shell_sw
 from bench.redteam.model import Value, mixed, rr, tcp, udp
 from bench.redteam.target import Target
 

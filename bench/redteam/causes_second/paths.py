@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from bench.redteam.causes_second.common import fill_in
-from bench.redteam.causes_second.native import built
+from bench.redteam.compiled_programs import built
+from bench.redteam.injections import fill_in
 from bench.redteam.model import Inject, Value
 from bench.redteam.target import Target
 

@@ -8,16 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.redteam.causes_second import confinement, neighbours
-from bench.redteam.causes_second.common import (
-    ALL_LOADS,
-    CPU_TAKEN,
-    after,
-    background,
-    both,
-    copies,
-    hogs,
-    second,
-)
+from bench.redteam.causes_second.common import ALL_LOADS, CPU_TAKEN, background, copies, second
+from bench.redteam.injections import after, in_turn, spin_on_each_cpu
 from bench.redteam.model import Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import Target
 
@@ -50,17 +42,17 @@ CAUSES = (
     second(
         "low-weight", "cpu", "The VMs have a lower CPU weight than busy programs",
         "cpu.shares of both agents, with a busy program on each CPU", (512, 128, 24), CPU_TAKEN, ALL_LOADS,
-        both(confinement.shares(BOTH), hogs()),
+        in_turn(confinement.shares(BOTH), spin_on_each_cpu()),
     ),
     second(
         "urgent-slices", "cpu", "A program with high priority takes slices of 50 ms periods",
         "nice -n -15 on each CPU, busy for this share", (0.2, 0.45, 0.8), CPU_TAKEN, ALL_LOADS,
-        hogs("@v", 0.05, "nice -n -15"),
+        spin_on_each_cpu("@v", 0.05, "nice -n -15"),
     ),
     second(
         "recurring-job", "cpu", "A job runs for a part of each second on every CPU",
         "busy programs with a period of 1 s", (0.25, 0.5, 0.8), CPU_TAKEN, ALL_LOADS,
-        hogs("@v", 1.0, "nice -n -5"),
+        spin_on_each_cpu("@v", 1.0, "nice -n -5"),
     ),
     second(
         "bulk-neighbours", "cpu", "Two other VMs on the bridge exchange bulk data",
@@ -87,7 +79,7 @@ CAUSES = (
         "crowded-cpu", "cpu", "Both VMs are confined to one CPU, and a program uses each CPU",
         "cpuset.cpus, and busy programs for this share", (0.1, 0.4, 0.8),
         ("cpu_set_changed", "cpus_full", *CPU_TAKEN), ALL_LOADS,
-        both(confinement.last_cpu(BOTH), hogs("@v", 0.02)), min_cpus=2,
+        in_turn(confinement.last_cpu(BOTH), spin_on_each_cpu("@v", 0.02)), min_cpus=2,
     ),
     second(
         "receiver-killed", "failure", "The system kills the receiving program 0.3 s after the load starts",

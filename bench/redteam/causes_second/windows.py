@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from bench.redteam.causes_second import confinement
-from bench.redteam.causes_second.common import TCP_LOADS, both, second, shell_a1, shell_b1
-from bench.redteam.causes_second.native import built
+from bench.redteam.causes_second.common import TCP_LOADS, second
 from bench.redteam.causes_second.paths import delay_line
+from bench.redteam.compiled_programs import built
+from bench.redteam.injections import in_turn, shell_a1, shell_b1
 from bench.redteam.model import Value, crr, rr, tcp
 from bench.redteam.target import Target
 
@@ -39,7 +40,7 @@ CAUSES = (
         "unscaled-window", "two faults", "A long path without window scaling",
         "sysctl tcp_window_scaling=0; a relay with this delay in microseconds", (1000, 5000, 30000),
         ("receive_window",), (tcp(1), tcp(4)),
-        both(shell_b1("sysctl -qw net.ipv4.tcp_window_scaling=0"), delay_line("@v", "1")),
+        in_turn(shell_b1("sysctl -qw net.ipv4.tcp_window_scaling=0"), delay_line("@v", "1")),
     ),
     second(
         "long-path", "delay", "The path is long",

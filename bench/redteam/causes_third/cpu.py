@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack, suppress
 
 from bench.redteam import groups
-from bench.redteam.causes_third.common import (
-    CHANGES_MIDWAY,
-    CPU_TAKEN,
-    EARLY_S,
-    after_load,
-    background,
-    in_turn,
-    new_group,
-    spin_on_each_cpu,
-    third,
-)
+from bench.redteam.causes_third.common import CHANGES_MIDWAY, CPU_TAKEN, EARLY_S, background, third
+from bench.redteam.injections import after, in_turn, spin_on_each_cpu
 from bench.redteam.model import Inject, Value, crr, mixed, rr, tcp, udp, udp_flood
 from bench.redteam.target import InjectionError, Target
 
 FREEZER = groups.CGROUPS / "freezer"
 MEMORY = groups.CGROUPS / "memory"
 NEIGHBOURS = ("redteam-n1", "redteam-n2")
-
-
-def _group_name(word: str) -> str:
-    return f"{groups.PREFIX}{os.getpid()}-{word}"
 
 
 def quota_with_period(endpoint: str) -> Inject:
@@ -36,7 +22,7 @@ def quota_with_period(endpoint: str) -> Inject:
         quota_us, period_us = str(value).split()
         settings = (("cpu.cfs_period_us", period_us), ("cpu.cfs_quota_us", quota_us))
         target.log.append(f"host: cpu.cfs_quota_us {quota_us} of {period_us} for the agent of {endpoint}")
-        new_group(stack, groups._own_group("cpu"), _group_name("long"), settings, target.agents[endpoint])
+        groups.make_group(stack, groups.own_group("cpu"), "long", settings, [target.agents[endpoint]])
 
     return inject
 
@@ -44,7 +30,7 @@ def quota_with_period(endpoint: str) -> Inject:
 def freeze(target: Target, value: Value, stack: ExitStack) -> None:
     """Freeze the receiver's agent again and again. The value's words are the seconds frozen and thawed."""
     frozen_s, thawed_s = map(float, str(value).split())
-    state = new_group(stack, FREEZER, _group_name("freeze"), (), target.agents["b1"]) / "freezer.state"
+    state = groups.make_group(stack, FREEZER, "freeze", (), [target.agents["b1"]]) / "freezer.state"
 
     def thaw() -> None:
         with suppress(OSError):
@@ -68,8 +54,8 @@ def limit_memory(file: str, endpoint: str) -> Inject:
 
     def inject(target: Target, value: Value, stack: ExitStack) -> None:
         target.log.append(f"host: {file} {value} for the agent of {endpoint}")
-        parent = groups._own_group("memory")
-        new_group(stack, parent, _group_name("memory"), ((file, str(value)),), target.agents[endpoint])
+        parent = groups.own_group("memory")
+        groups.make_group(stack, parent, "memory", ((file, str(value)),), [target.agents[endpoint]])
 
     return inject
 
@@ -111,7 +97,7 @@ def finish_after(seconds: float, part: Inject) -> Inject:
         part(target, value, inner)
         stack.callback(inner.close)
         target.processes.clear()  # They end before the run does, and that is no error.
-        after_load(seconds, lambda *_: inner.close())(target, value, stack)
+        after(seconds, lambda *_: inner.close(), first_bytes=True)(target, value, stack)
 
     return inject
 
@@ -187,7 +173,7 @@ CAUSES = (
         ("b1", "a1 b1"),
         ("cpu_set_changed", "shared_by_vms", *CHANGES_MIDWAY),
         (tcp(8), tcp(2)),
-        after_load(EARLY_S, one_cpu),
+        after(EARLY_S, one_cpu, first_bytes=True),
         min_cpus=2,
     ),
     third(

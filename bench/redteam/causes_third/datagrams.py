@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.redteam.causes_third.common import EARLY_S, after_load, drop_at_port, shell_b1, shell_sw, third
+from bench.redteam.causes_third.common import EARLY_S, drop_at_port, third
+from bench.redteam.injections import after, shell_b1, shell_sw
 from bench.redteam.model import Load, udp, udp_flood
 from bench.redteam.target import Target
 
@@ -84,7 +85,7 @@ CAUSES = (
         (5, 50),
         ("path_loss", "two_modes", "drift"),
         (udp(4), udp(1)),
-        after_load(EARLY_S, drop_at_port("a1", "meta l4proto udp numgen random mod 100 < @v")),
+        after(EARLY_S, drop_at_port("a1", "meta l4proto udp numgen random mod 100 < @v"), first_bytes=True),
     ),
     third(
         "flood-through-shaper",

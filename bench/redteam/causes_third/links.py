@@ -6,18 +6,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.redteam.causes_third.common import (
-    CHANGES_MIDWAY,
-    CPU_TAKEN,
-    EARLY_S,
-    after_load,
-    background,
-    in_turn,
-    long_path,
-    shell_b1,
-    shell_sw,
-    third,
-)
+from bench.redteam.causes_third.common import CHANGES_MIDWAY, CPU_TAKEN, EARLY_S, background, long_path, third
+from bench.redteam.injections import after, in_turn, shell_b1, shell_sw
 from bench.redteam.model import Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import Target
 
@@ -126,7 +116,9 @@ CAUSES = (
         ("2gbit", "100mbit"),
         ("link_full", *CHANGES_MIDWAY),
         (tcp(4), tcp(8)),
-        after_load(EARLY_S, shell_sw("tc qdisc add dev b1 root tbf rate @v burst 256k limit 1m")),
+        after(
+            EARLY_S, shell_sw("tc qdisc add dev b1 root tbf rate @v burst 256k limit 1m"), first_bytes=True
+        ),
     ),
     third(
         "broadcast-storm",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.redteam.causes_third.common import drop_at_port, in_turn, long_path, shell_a1, shell_b1, third
+from bench.redteam.causes_third.common import drop_at_port, long_path, third
+from bench.redteam.injections import in_turn, shell_a1, shell_b1
 from bench.redteam.model import crr, mixed, rr, tcp
 
 CAUSES = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from bench.redteam.causes_third.common import pulses, shell_a1, third
+from bench.redteam.causes_third.common import pulses, third
+from bench.redteam.injections import shell_a1
 from bench.redteam.model import Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import InjectionError, Target
 

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from pathlib import Path
 
-from bench.redteam.causes_second.native import BUILT
-from bench.redteam.causes_third.common import CPU_TAKEN, background, in_turn, shell_sw, third
+from bench.redteam.causes_third.common import CPU_TAKEN, background, third
+from bench.redteam.compiled_programs import built
+from bench.redteam.injections import in_turn, shell_sw
 from bench.redteam.model import Inject, Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import Target
-
-SOURCES = Path(__file__).parent / "sources"
-COMPILE = "clang -O2 -g -target bpf -I/usr/include/x86_64-linux-gnu -c"
-
-
-def built_filter(target: Target) -> Path:
-    """Return the compiled XDP programs."""
-    source, output = SOURCES / "monitor.bpf.c", BUILT / "third-monitor.bpf.o"
-    if not output.exists() or output.stat().st_mtime < source.stat().st_mtime:
-        BUILT.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.run("host", f"{COMPILE} {source} -o {output}")
-    return output
 
 
 def xdp(target: Target, value: Value, stack: ExitStack) -> None:
     """Attach an XDP program of a monitoring tool to the receiver's interface."""
-    target.run("b1", f"ip link set dev eth0 xdpdrv obj {built_filter(target)} sec {value}")
+    target.run("b1", f"ip link set dev eth0 xdpdrv obj {built('monitor.bpf')} sec {value}")
 
 
 def string_rules(where: str, chain: str) -> Inject:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from bench.redteam.causes_third.common import (
-    CPU_TAKEN,
-    drop_at_port,
-    in_turn,
-    shell_a1,
-    shell_b1,
-    shell_sw,
-    spin_on_each_cpu,
-    third,
-)
+from bench.redteam.causes_third.common import CPU_TAKEN, drop_at_port, third
 from bench.redteam.causes_third.cpu import quota_with_period
 from bench.redteam.causes_third.packet_work import bridge_rules
+from bench.redteam.injections import in_turn, shell_a1, shell_b1, shell_sw, spin_on_each_cpu
 from bench.redteam.model import crr, mixed, rr, tcp, udp
 
 SMALL_WINDOW = shell_b1("ip route change 10.77.0.0/16 dev eth0 window @1")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.redteam.causes_third.common import in_turn, long_path, shell_a1, shell_b1, third
+from bench.redteam.causes_third.common import long_path, third
+from bench.redteam.injections import in_turn, shell_a1, shell_b1
 from bench.redteam.model import mixed, tcp
 
 CAUSES = (

@@ -11,6 +11,7 @@ BUILT = Path("/var/tmp/vnetbench-redteam-programs")
 COMPILERS = {
     "delay_line": "clang -O2 {source} -o {output} -lpthread",
     "attach_pacing": "clang -O2 {source} -o {output} -lbpf",
+    "monitor.bpf": "clang -O2 -g -target bpf -I/usr/include/x86_64-linux-gnu -c {source} -o {output}",
     "socket_pacing.bpf": "clang -O2 -g -target bpf -I/usr/include/x86_64-linux-gnu -c {source} -o {output}",
 }
 
