@@ -60,7 +60,7 @@ demo-adapters: install
 # follows when they end. The agent's tests send traffic too, so they run last.
 define at_low_priority
 	@mkdir -p out
-	@tools/at-low-priority $(MAKE) --jobs=1 --keep-going $(1) > out/$@.log 2>&1; status=$$?; \
+	@tools/at_low_priority.py $(MAKE) --jobs=1 --keep-going $(1) > out/$@.log 2>&1; status=$$?; \
 		echo; cat out/$@.log; exit $$status
 endef
 

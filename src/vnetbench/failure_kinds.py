@@ -27,8 +27,6 @@ PATH_REFUSAL_KINDS = (MTU_BLACK_HOLE, PATH_BLOCKED)
 
 CPU_SET_FACTORS = ("cpus", "thread_cpus", "vcpu_pin")
 """Factors that say which CPUs the load may use."""
-_SYSTEM_LIMIT_REFUSAL_KINDS = ("open_files", "threads")
-"""Kinds of the agent's errors about limits of the system."""
 
 KINDS_PATH_MAY_HAVE_CAUSED = (NO_DATA, TIMEOUT, "connection", "stream", SYSTEM_REFUSED)
 """Kinds of failures that the path may have caused. A fault that the probe shows replaces their cause."""
@@ -53,9 +51,7 @@ def refusal_failure_kind(kind: str, refused_factor: str, study_factors: Collecti
         study_factors: The factors that the study sets. Where it sets no CPUs, any CPU may be used unless
             another program forbids that.
     """
-    if kind in _SYSTEM_LIMIT_REFUSAL_KINDS:
-        return SYSTEM_REFUSED
-    if kind in PATH_REFUSAL_KINDS:
+    if kind in (SYSTEM_REFUSED, *PATH_REFUSAL_KINDS):
         return kind
     is_default_cpu_set = refused_factor in CPU_SET_FACTORS and refused_factor not in study_factors
     return TESTBED_CHANGED if is_default_cpu_set else ""

@@ -19,7 +19,7 @@ from tests import fixtures
 from tests.estimate.evidence.fixtures import trial_data, trial_evidence
 from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.trial import TrialLoad, measure_trial
-from vnetbench.estimate.evidence.packet_work import deciding_hop_by_metric
+from vnetbench.estimate.evidence.packet_work import work_location_by_metric
 from vnetbench.lab import netlink
 from vnetbench.lab.netns.testbed import NetnsTestbed, create_testbed
 from vnetbench.lab.netns.topology import NetnsShape
@@ -171,7 +171,7 @@ def test_only_rules_that_packets_pass_count_as_work(testbed: NetnsTestbed, tmp_p
         RULE_COUNT * sent / (sent + received), rel=0.1
     )
     assert trial_evidence(passed)["filter_work_percent"] > 20 * trial_evidence(aside)["filter_work_percent"]
-    assert deciding_hop_by_metric(trial_data(passed))["filter_work_percent"] == "a1"
+    assert work_location_by_metric(trial_data(passed))["filter_work_percent"] == "a1"
 
 
 def test_the_interfaces_show_what_packets_pass(testbed: NetnsTestbed, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_probes_that_contradict_each_other_show_loss_and_no_small_mtu() -> None:
     (alone,) = explain(campaign_with(failures[1])).findings[0].candidates
     assert alone.cause.name == "path_loss"
     text = explain(campaign_with(failures[1])).findings[0].text
-    assert "TCP segments in packets of 1500 bytes passed, but none of 128 bytes" in text
+    assert "TCP segments in packets of 1500 bytes passed, but not those of 128 bytes" in text
 
 
 def test_a_path_that_fails_in_every_trial_may_drop_only_the_load() -> None:
@@ -116,7 +116,7 @@ def test_a_path_that_fails_in_every_trial_may_drop_only_the_load() -> None:
 
 def test_a_black_hole_has_a_command_that_tests_it() -> None:
     finding = explain(campaign_with(FailedTrials("no_data", "no data", path_probe=SMALL_ONLY))).findings[0]
-    assert "packets of 128 bytes passed, but none of 9000 bytes" in finding.text
+    assert "packets of 128 bytes passed, but not those of 9000 bytes" in finding.text
     assert "mtu=" in finding.candidates[0].command
 
 
@@ -125,8 +125,8 @@ def test_a_black_hole_for_tcp_alone_says_what_else_passed() -> None:
     finding = explain(campaign_with(failed)).findings[0]
     assert finding.details["cause"] == "mtu_black_hole"
     assert (
-        "TCP segments in packets of 128 bytes passed, but none of 9000 bytes, although UDP datagrams of both "
-        "sizes passed"
+        "TCP segments in packets of 128 bytes passed, but not those of 9000 bytes, "
+        "although UDP datagrams of both sizes passed"
     ) in finding.text
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.search.search_parameters import PARAMETERS, ScriptedDevice, sharp_limit
-from vnetbench.estimate.search_steps import format_note_on_loss_below_kept_load
+from vnetbench.estimate.search_steps import format_nonmonotonic_loss_note
 from vnetbench.search.bayesian import BayesianSearch
 from vnetbench.search.interface import GoalResult, SearchStep
 from vnetbench.search.methods import run_search
@@ -38,7 +38,7 @@ def test_a_lossy_range_of_seven_percent_is_found_and_named(from_fps: float, seed
         result.missed_load_below_kept_load_fps is not None
         and from_fps < result.missed_load_below_kept_load_fps < 1.07 * from_fps
     )
-    assert "no single limit" in format_note_on_loss_below_kept_load(result.missed_load_below_kept_load_fps)
+    assert "no single limit" in format_nonmonotonic_loss_note(result.missed_load_below_kept_load_fps)
 
 
 def test_a_device_with_one_limit_has_no_lossy_load() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.pure
 
-AT_LOW_PRIORITY = str(Path(__file__).parents[2] / "tools/at-low-priority")
+AT_LOW_PRIORITY = str(Path(__file__).parents[2] / "tools/at_low_priority.py")
 TIMEOUT_S = 60.0
 WAIT_FOREVER = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.1; done"
 
@@ -30,8 +31,7 @@ def test_a_command_has_the_lowest_priority_and_a_session_of_its_own() -> None:
     ("number", "status"), [(signal.SIGINT, 9), (signal.SIGTERM, 9), (signal.SIGKILL, -9)]
 )
 def test_a_signal_ends_the_command_too(number: signal.Signals, status: int) -> None:
-    # A shell cannot catch a signal that it ignored from its start, as what another shell starts with & does.
-    command = ["env", "--default-signal=INT", AT_LOW_PRIORITY, "sh", "-c", WAIT_FOREVER]
+    command = [AT_LOW_PRIORITY, "sh", "-c", WAIT_FOREVER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -39,6 +39,21 @@ def test_a_signal_ends_the_command_too(number: signal.Signals, status: int) -> N
             process.send_signal(number)
             assert process.wait(TIMEOUT_S) == status
             # The pipe closes when the last process that may write to it has ended.
+            assert process.stdout.read() == ""
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.1])
+def test_a_signal_during_the_start_leaves_no_command_behind(delay_s: float) -> None:
+    command = [AT_LOW_PRIORITY, "sleep", str(TIMEOUT_S)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            time.sleep(delay_s)
+            process.send_signal(signal.SIGTERM)
+            # Before the program has blocked the signal, it ends like any other program.
+            assert process.wait(TIMEOUT_S / 2) in (128 + signal.SIGTERM, -signal.SIGTERM)
             assert process.stdout.read() == ""
         finally:
             process.kill()

@@ -181,8 +181,9 @@ class Iperf3Instrument:
             measurement = run_trial(endpoints, connect, load, should_abandon)
         except TreatmentRefused as refusal:
             # The agent reports the server's refusals as its own, so the location is corrected.
-            where = str(server) if refusal.where == agent.endpoint else refusal.where
-            raise TreatmentRefused(refusal.what, where=where, fix=refusal.fix, kind=refusal.kind) from refusal
+            if refusal.where == agent.endpoint:
+                refusal.where = str(server)
+            raise
         except TrialFailedUnderLoad as error:
             raise TrialFailedUnderLoad(f"{error}, with {server}", error.endpoints, error.kind) from error
         except TrialFailed as failure:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.agents.client import AgentError
-from vnetbench.failure_kinds import KIND_BY_AGENT_ERROR_CODE
+from vnetbench.failure_kinds import KIND_BY_AGENT_ERROR_CODE, SYSTEM_REFUSED
 from vnetbench.lab.cpus import parse_cpu_set
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.knobs import merge_if_equal
@@ -46,6 +46,8 @@ class RefusalText:
     """Message. The braces stand for the agent's message."""
     factor_name: str | None = None
     """The factor concerned; None for the endpoint."""
+    failure_kind: str = ""
+    """The failure kind if not the study but the system is the reason; empty for the agent's own kind."""
 
 
 REFUSAL_TEXT_BY_ERROR_KIND: Mapping[str, RefusalText] = {
@@ -83,10 +85,12 @@ REFUSAL_TEXT_BY_ERROR_KIND: Mapping[str, RefusalText] = {
     "open_files": RefusalText(
         "raise the limit before you start the bench: ulimit -n 4096 (in a service: LimitNOFILE=4096)",
         "the limit of open files is too low for this number of streams: {}",
+        failure_kind=SYSTEM_REFUSED,
     ),
     "threads": RefusalText(
         "let streams share threads (threads = 4), or raise the limit: ulimit -u (in a service: TasksMax=)",
         "the limit of threads is too low for this number of streams: {}",
+        failure_kind=SYSTEM_REFUSED,
     ),
     "refused": RefusalText(
         "exclude this treatment with [[exclude]], or configure the server to allow the load"
@@ -114,7 +118,7 @@ def refusal_from_agent_error(error: AgentError, endpoint: str) -> TreatmentRefus
         text.template_for_agent_message.format(error.message),
         where=text.factor_name or endpoint,
         fix=text.fix,
-        kind=agent_failure_kind(error),
+        kind=text.failure_kind or agent_failure_kind(error),
     )
 
 
@@ -277,6 +281,7 @@ def check_and_return_thread_cpus(
                 f"threads were placed on the CPUs {' '.join(actual[endpoint])} instead of {' '.join(lists)}",
                 where=endpoint,
                 fix="stop other programs on this machine that set CPU affinities (a cpuset, a daemon)",
+                factor=THREAD_CPUS.name,
             )
     return {
         THREADS.name: merge_if_equal({endpoint: len(cpus) for endpoint, cpus in actual.items()}),

@@ -19,7 +19,7 @@ from vnetbench.estimate.search_steps import (
     MAX_RELIABLE_PACED_SHARE,
     StepResult,
     derive_search_parameters,
-    format_note_on_loss_below_kept_load,
+    format_nonmonotonic_loss_note,
     mark_generator_limit,
 )
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
@@ -215,4 +215,4 @@ def _search_notes(goal_results: Sequence[GoalResult], steps: Sequence[StepRecord
         elif result.limited_by == "time":
             yield f"{goal}, the search stopped at its time limit between {low} and {high} in each direction"
         if result.missed_load_below_kept_load_fps is not None:
-            yield f"{goal}, {format_note_on_loss_below_kept_load(result.missed_load_below_kept_load_fps)}"
+            yield f"{goal}, {format_nonmonotonic_loss_note(result.missed_load_below_kept_load_fps)}"

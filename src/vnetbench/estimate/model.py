@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vnetbench.study.model import Level
 
@@ -142,3 +142,7 @@ class Experiment:
     """Amount of this resource after the change / before it; None for a switch such as an offload."""
     has_changed_resource: bool = True
     """False if the trials show that the change left its resource as it was, such as the size of segments."""
+
+    def without_effect_on_resource(self) -> Experiment:
+        """Return the experiment as one that left its resource as it was, so that it says nothing about it."""
+        return replace(self, resource="", resource_ratio=None, has_changed_resource=False)

@@ -133,9 +133,9 @@ def mark_generator_limit(result: GoalResult, results: Sequence[StepResult]) -> G
     return replace(result, limited_by="generator") if is_generator else result
 
 
-def format_note_on_loss_below_kept_load(load_fps: float) -> str:
+def format_nonmonotonic_loss_note(load_fps: float) -> str:
     """Return the note about a load that misses the goal although higher loads keep it."""
     return (
-        f"the device has no single limit: it lost more at {format_value(load_fps, 'frame/s')} in each "
-        "direction, but not at higher loads. The throughput is below that load"
+        f"the device has no single limit: it missed this goal at {format_value(load_fps, 'frame/s')} in each "
+        "direction, but met it at higher loads. The reported throughput is below the missed load"
     )

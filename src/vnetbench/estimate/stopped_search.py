@@ -13,7 +13,7 @@ from vnetbench.estimate.search_steps import (
     StepResult,
     collect_search_steps,
     derive_search_parameters,
-    format_note_on_loss_below_kept_load,
+    format_nonmonotonic_loss_note,
     mark_generator_limit,
 )
 from vnetbench.quantity import format_duration, format_exact_share, format_value
@@ -107,5 +107,5 @@ def describe_stopped_search(stopped_search: Mapping[str, Any]) -> Iterator[str]:
         if result.missed_load_below_kept_load_fps is not None:
             yield (
                 f"for a loss of at most {format_exact_share(result.goal)}, "
-                f"{format_note_on_loss_below_kept_load(result.missed_load_below_kept_load_fps)}"
+                f"{format_nonmonotonic_loss_note(result.missed_load_below_kept_load_fps)}"
             )

@@ -9,9 +9,9 @@ from typing import Any
 from vnetbench.estimate import imported_trials
 from vnetbench.estimate.datagrams import SHARE_METRICS_BY_DENOMINATOR_METRIC, zero_count_upper_bound_percent
 from vnetbench.estimate.evidence import collect_evidence
-from vnetbench.estimate.evidence.packet_work import deciding_hop_by_metric
-from vnetbench.estimate.evidence.path_state import most_loaded_hop_by_metric
-from vnetbench.estimate.evidence.queue_directions import queue_description_by_metric
+from vnetbench.estimate.evidence.packet_work import work_location_by_metric
+from vnetbench.estimate.evidence.path_state import path_state_location_by_metric
+from vnetbench.estimate.evidence.queue_directions import queue_location_by_metric
 from vnetbench.estimate.evidence.time_series import near_limit_evidence_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.failures import FailedTrials, failed_attempts, group_failed_attempts
@@ -252,10 +252,10 @@ def _trial_point(
         steps=trial.steps,
         search_result=read_search_result(trial),
         evidence=evidence,
-        deciding_location_by_metric={
-            **queue_description_by_metric(data),
-            **most_loaded_hop_by_metric(data),
-            **deciding_hop_by_metric(data),
+        location_by_metric={
+            **queue_location_by_metric(data),
+            **path_state_location_by_metric(data),
+            **work_location_by_metric(data),
         },
         near_limit_evidence_series=near_limit_evidence_series(data, evidence),
     )

@@ -54,8 +54,8 @@ class TrialPoint:
     """For a trial that another tool ran: the contents of its log (docs/results-file.md); otherwise empty."""
     evidence: Mapping[str, float] = field(default_factory=_no_entries)
     """Values of the evidence metrics (`estimate/evidence`); a metric without its counters is absent."""
-    deciding_location_by_metric: Mapping[str, str] = field(default_factory=_no_entries)
-    """The interface and queue behind an evidence metric, in words, for metrics that one queue decides."""
+    location_by_metric: Mapping[str, str] = field(default_factory=_no_entries)
+    """Where an evidence metric was measured, in words, for metrics that one queue, hop or kernel decides."""
     near_limit_evidence_series: Mapping[str, tuple[float, ...]] = field(default_factory=_no_entries)
     """Evidence metrics near their limit, in each sampling interval, warm-up included."""
 

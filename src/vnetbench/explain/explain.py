@@ -29,6 +29,7 @@ from vnetbench.explain.limits import (
 )
 from vnetbench.explain.model import (
     CONFIRMED,
+    DELIVERED_LOAD_CLAUSE,
     DELIVERED_LOAD_KEY,
     REFUTED,
     REPRESENTATIVE_INDEX_KEY,
@@ -47,7 +48,6 @@ from vnetbench.wording.treatment_names import treatment_name
 INSTRUMENT_FAMILY = "instrument"
 ADVERB_BY_CONFIDENCE = {CONFIRMED: "", "very likely": "", "likely": "probably ", "possible": "possibly "}
 
-DELIVERED_LOAD_SENTENCE = "The network delivered the whole offered load"
 _DRIFT_CAUSE = "drift"
 """This cause ranks before limits, like two groups of trials: no single limit applies to all trials."""
 
@@ -203,13 +203,13 @@ def _main_limit_sentences(groups: Sequence[_LimitGroup], measured_treatment_coun
         else f" in {count} of {format_count_with_noun(measured_treatment_count, 'treatment')}"
     )
     if group.cause_name == NO_LIMIT_CAUSE_NAME:
-        yield f"{DELIVERED_LOAD_SENTENCE}{where}."
+        yield f"{capitalize_sentence(DELIVERED_LOAD_CLAUSE)}{where}."
     elif first is None:
         yield f"The counters do not explain what limits the network{where}."
     else:
         adverb, phrase = ADVERB_BY_CONFIDENCE[first.confidence], group.short_cause_phrase
         if group.is_load_delivered:
-            yield f"{DELIVERED_LOAD_SENTENCE}{where}, but {adverb}with a fault: {phrase}."
+            yield f"{capitalize_sentence(DELIVERED_LOAD_CLAUSE)}{where}, but {adverb}with a fault: {phrase}."
         elif first.cause.family == INSTRUMENT_FAMILY:
             yield f"The bench, not the network, {adverb}limits the results{where}: {phrase}."
         else:

@@ -216,16 +216,17 @@ def _path_probe_phrases(probe: Mapping[str, object]) -> Iterator[str]:
         return
     small, large = probe["small_bytes"], probe["large_bytes"]
     is_tcp = probe.get("protocol") == "tcp"
-    packets = "TCP segments in packets" if is_tcp else "packets"
+    packets = "TCP segments in packets" if is_tcp else "UDP packets"
+    when = "right after the failure"
     contrast = ", although UDP datagrams of both sizes passed" if is_tcp else ""
     if probe["small_passed"] and not probe["large_passed"]:
-        yield f"right after it, {packets} of {small} bytes passed, but none of {large} bytes{contrast}"
+        yield f"{when}, {packets} of {small} bytes passed, but not those of {large} bytes{contrast}"
     elif probe["large_passed"] and not probe["small_passed"]:
-        yield f"right after it, {packets} of {large} bytes passed, but none of {small} bytes{contrast}"
+        yield f"{when}, {packets} of {large} bytes passed, but not those of {small} bytes{contrast}"
     elif not probe["small_passed"]:
-        yield f"right after it, not even {packets} of {small} bytes passed{contrast}"
+        yield f"{when}, not even {packets} of {small} bytes passed{contrast}"
     else:
-        yield f"right after it, packets of {small} and of {large} bytes passed"
+        yield f"right after the failure, UDP packets of {small} and of {large} bytes passed"
 
 
 def _successful_trials_sentence(summary: CampaignSummary, group: _CauseGroup) -> str:

@@ -83,18 +83,19 @@ def choose_median_score_limit(group: Sequence[TreatmentLimit]) -> TreatmentLimit
 def add_experiment_commands(summary: CampaignSummary, limit: TreatmentLimit) -> Iterator[CandidateCause]:
     """Yield the candidates with the setting and the command of their experiment in this treatment."""
     for candidate in limit.candidates:
-        candidate = replace(candidate, evidence=_evidence_with_places(limit.treatment, candidate))
+        candidate = replace(candidate, evidence=_evidence_with_locations(limit.treatment, candidate))
         experiment = build_experiment_command(summary, limit.treatment, candidate.cause)
         cause = replace(candidate.cause, experiment_levels=experiment.changed_levels)
         yield replace(candidate, cause=cause, command=experiment.command)
 
 
-def _evidence_with_places(treatment: TreatmentSummary, candidate: CandidateCause) -> tuple[EvidenceItem, ...]:
+def _evidence_with_locations(
+    treatment: TreatmentSummary, candidate: CandidateCause
+) -> tuple[EvidenceItem, ...]:
     """Return the candidate's evidence with the interface and queue behind each value."""
-    places = [point.deciding_location_by_metric for point in treatment.points]
+    locations = [point.location_by_metric for point in treatment.points]
     return tuple(
-        replace(item, deciding_interface_and_queue=most_frequent_location(places, item.metric))
-        for item in candidate.evidence
+        replace(item, location=most_frequent_location(locations, item.metric)) for item in candidate.evidence
     )
 
 

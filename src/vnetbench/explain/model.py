@@ -19,6 +19,7 @@ REPRESENTATIVE_INDEX_KEY = "representative"
 """Key in a finding's details: index of the treatment whose candidate causes the finding shows."""
 SHORT_CAUSE_PHRASE_KEY = "cause_phrase"
 """Key in a limit's details: the cause as a clause of the answer."""
+DELIVERED_LOAD_CLAUSE = "the network delivered the whole offered load"
 DELIVERED_LOAD_KEY = "is_load_delivered"
 """Key in the details of a limit with a cause: whether the network delivered the whole offered load."""
 MEASURED_SERIES_NAME = "measured"
@@ -61,8 +62,8 @@ class EvidenceItem:
     """`supports` or `contradicts` the cause."""
     applies_below_threshold: bool = False
     """True if the role applies below the threshold."""
-    deciding_interface_and_queue: str = ""
-    """The interface and queue that decide the value, in words; empty if no single one does."""
+    location: str = ""
+    """Where the value was measured, in words: an interface and queue, a hop or a kernel; empty if unknown."""
 
 
 @dataclass(frozen=True)

@@ -57,10 +57,8 @@ def supporting_evidence_phrase(evidence: Sequence[EvidenceItem]) -> str:
     """Format the first items that support a cause: `sending thread's CPU 99.1 % of one CPU`."""
     supporting = [item for item in evidence if item.role == "supports"]
     texts = [_evidence_item_text(item) for item in supporting[:_MAX_EVIDENCE_ITEMS]]
-    place = next(
-        (item.deciding_interface_and_queue for item in supporting if item.deciding_interface_and_queue), ""
-    )
-    return ", ".join(texts) + (f" (at {place})" if place else "")
+    location = next((item.location for item in supporting if item.location), "")
+    return ", ".join(texts) + (f" (at {location})" if location else "")
 
 
 def _evidence_item_text(item: EvidenceItem) -> str:

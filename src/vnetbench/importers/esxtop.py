@@ -126,7 +126,8 @@ def attach_host_counters_within_runs(
             window.add_interval(values, (time - previous).total_seconds())
         previous = time
     return [
-        _add_counter_means(run, windows.get(number), sets_host_cpu_metric) for number, run in enumerate(runs)
+        _add_counter_means_or_remark(run, windows.get(number), sets_host_cpu_metric)
+        for number, run in enumerate(runs)
     ]
 
 
@@ -163,7 +164,9 @@ def _create_run_counter_means(run: Run, zone: tzinfo | None) -> _RunCounterMeans
     return _RunCounterMeans(start, start + timedelta(seconds=run.measured_duration_s or 0.0))
 
 
-def _add_counter_means(run: Run, counter_means: _RunCounterMeans | None, sets_host_cpu_metric: bool) -> Run:
+def _add_counter_means_or_remark(
+    run: Run, counter_means: _RunCounterMeans | None, sets_host_cpu_metric: bool
+) -> Run:
     if counter_means is None:
         return _add_missing_counters_remark(run, "the log does not say when the run started")
     means = counter_means.means_by_counter()

@@ -11,7 +11,8 @@ class TreatmentRefused(BenchError):
     """The treatment cannot be measured: a setting did not take effect, or the path is not as requested.
 
     Attributes:
-        kind: What failed, a failure kind of docs/results-file.md; empty if a setting is the reason.
+        kind: What failed: a failure kind of docs/results-file.md, or the agent's own kind of error;
+            empty if a setting is the reason.
         evidence: What the bench observed about the failure, for the results file.
         factor: The factor whose level did not take effect; empty for other reasons.
     """

@@ -49,6 +49,8 @@ class KnobSetting:
     value: Level | bool
     requesting_level: str
     """The level that requests the value, as the study writes it."""
+    factor: str = ""
+    """The factor whose level requests the value; empty if something else does."""
 
     @property
     def interface(self) -> str | None:
@@ -100,7 +102,9 @@ def requested_knob_settings(
     for endpoint in endpoints:
         own_cpus = cpus[endpoint.name]
         requested_by = VM_CPUS.format_as_assignment(VM_CPUS.read_level(factors))
-        settings.append(KnobSetting(endpoint, CPUS_KNOB, format_cpu_list(own_cpus), requested_by))
+        settings.append(
+            KnobSetting(endpoint, CPUS_KNOB, format_cpu_list(own_cpus), requested_by, VM_CPUS.name)
+        )
         for factor in requested_factors:
             level = factors[factor.name]
             requested_by = factor.format_as_assignment(level)
@@ -110,7 +114,7 @@ def requested_knob_settings(
                     value = select_rps_cpus(str(level), endpoint, own_cpus, online_cpus)
                 else:
                     value = level == "on" if factor.value_type.is_on_off else level
-                settings.append(KnobSetting(endpoint, knob, value, requested_by))
+                settings.append(KnobSetting(endpoint, knob, value, requested_by, factor.name))
     return settings
 
 
@@ -148,7 +152,7 @@ def check_settings(
                 f"{setting.requesting_level} did not take effect: {_format_value(value)} was read back",
                 where=setting.where,
                 fix=fix_by_knob[setting.knob],
-                factor=setting.requesting_level.partition(" = ")[0],
+                factor=setting.factor,
             )
 
 

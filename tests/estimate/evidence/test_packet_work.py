@@ -22,8 +22,8 @@ from tests.estimate.evidence.test_path_interfaces import VLAN_OVER_BOND, interfa
 from tests.estimate.evidence.test_path_state import state
 from tests.estimate.evidence.test_shapers import TESTBED
 from tests.estimate.evidence.test_time_accounting import busy_cpu, trial_with_threads
-from vnetbench.estimate.evidence.packet_work import deciding_hop_by_metric
-from vnetbench.estimate.evidence.path_state import most_loaded_hop_by_metric
+from vnetbench.estimate.evidence.packet_work import work_location_by_metric
+from vnetbench.estimate.evidence.path_state import path_state_location_by_metric
 from vnetbench.results.records import HOST, EndpointRecord, TrialRecord
 
 
@@ -98,9 +98,9 @@ def test_the_work_is_that_of_one_hop_with_the_packets_of_that_hop() -> None:
     # b1 has more rules, but a1 has more work: it carries twice as many packets.
     assert filter_work_percent(a1=few, b1=many) == pytest.approx(100 * 20_000 * 100 * 10e-9 / 1.5)
     trial = with_totals(with_totals(working_trial(), "a1", path_state=few), "b1", path_state=many)
-    assert deciding_hop_by_metric(trial_data(trial)) == {"filter_work_percent": "a1"}
-    assert most_loaded_hop_by_metric(trial_data(trial)) == {"netfilter_rules": "b1"}
-    assert deciding_hop_by_metric(trial_data(working_trial())) == {}
+    assert work_location_by_metric(trial_data(trial)) == {"filter_work_percent": "a1"}
+    assert path_state_location_by_metric(trial_data(trial)) == {"netfilter_rules": "b1"}
+    assert work_location_by_metric(trial_data(working_trial())) == {}
 
 
 def test_filters_cost_only_what_crosses_their_queueing_discipline() -> None:
@@ -128,7 +128,7 @@ def test_interrupt_time_per_packet_is_that_of_the_kernel_with_the_most() -> None
     )
     trial = with_counters(trial, HOST, softnet_processed=10_000)
     assert trial_evidence(trial)["interrupt_us_per_packet"] == pytest.approx(2)
-    assert deciding_hop_by_metric(trial_data(trial))["interrupt_us_per_packet"] == HOST
+    assert work_location_by_metric(trial_data(trial))["interrupt_us_per_packet"] == HOST
     assert "interrupt_us_per_packet" not in trial_evidence(uniform_trial())
 
 

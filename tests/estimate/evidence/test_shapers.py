@@ -18,7 +18,7 @@ from tests.estimate.evidence.fixtures import (
 from tests.estimate.evidence.test_links import port
 from tests.estimate.evidence.test_path_interfaces import VLAN_OVER_BOND, interface
 from tests.estimate.evidence.test_path_state import state
-from vnetbench.estimate.evidence.queue_directions import queue_description_by_metric
+from vnetbench.estimate.evidence.queue_directions import queue_location_by_metric
 from vnetbench.estimate.evidence.time_accounting.network_time import split_network_time
 from vnetbench.results.records import HOST, TrialRecord
 
@@ -100,9 +100,9 @@ def test_drops_that_samples_also_count_are_not_counted_twice() -> None:
 
 
 def test_the_shaper_is_named_with_its_interface_and_its_namespace() -> None:
-    places = queue_description_by_metric(trial_data(with_qdiscs(qdisc(90_000_000, GIGABIT)), testbed=TESTBED))
-    assert places["shaper_rate_share_percent"] == "interface ifb0 of b1, tbf"
-    assert queue_description_by_metric(trial_data(uniform_trial(), testbed=TESTBED)) == {}
+    locations = queue_location_by_metric(trial_data(with_qdiscs(qdisc(90_000_000, GIGABIT)), testbed=TESTBED))
+    assert locations["shaper_rate_share_percent"] == "interface ifb0 of b1, tbf"
+    assert queue_location_by_metric(trial_data(uniform_trial(), testbed=TESTBED)) == {}
 
 
 def test_time_goes_to_the_queue_of_a_full_link_that_no_sample_reads() -> None:

@@ -17,7 +17,7 @@ from vnetbench.estimate.evidence.aggregation import (
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.ports import Port
-from vnetbench.estimate.evidence.shapers import unsampled_queue_drops_per_s
+from vnetbench.estimate.evidence.shapers import LARGEST_PACKET_BYTES, unsampled_queue_drops_per_s
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import coefficient_of_variation
 from vnetbench.results.records import Sample
@@ -28,8 +28,6 @@ _SENT_PACKET_COUNTERS = ("segments_out", "datagrams", "frames_sent")
 _INTERFACE_BYTE_COUNTERS = ("rx_bytes", "tx_bytes")
 _MIN_UNSEGMENTED_PACKET_SEGMENTS = 1.5
 """From this number of segments per packet on, packets leave the sender's stack unsegmented."""
-_MAX_UNSEGMENTED_PACKET_BYTES = 65536
-"""Largest unsegmented packet (GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h)."""
 _MIN_LOCATED_LOSS_PERCENT = 0.5
 """Loss of datagrams from which its location matters: the loosest goal in use (FD.io CSIT)."""
 _MAX_HEADER_BYTES = 80
@@ -278,7 +276,7 @@ def _unexplained_path_loss_percent(
         mss_bytes = smallest(flow.mss_bytes for flow in data.tcp_senders)
         segments_per_drop = 1.0
         if mss_bytes and sent > _MIN_UNSEGMENTED_PACKET_SEGMENTS * (packets or sent):
-            segments_per_drop = _MAX_UNSEGMENTED_PACKET_BYTES / mss_bytes
+            segments_per_drop = LARGEST_PACKET_BYTES / mss_bytes
         lost = retransmitted_segments - (spurious_retransmits or 0.0)
         return 100 * max(0.0, lost - segments_per_drop * _count_drops_on_path(data)) / sent
     if (lost_percent := data.metrics.get("loss_percent")) is None:

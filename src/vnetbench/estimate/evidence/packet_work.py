@@ -22,6 +22,7 @@ from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Observe
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.queue_directions import DATA, classify_sent_traffic
 from vnetbench.estimate.evidence.shapers import (
+    LARGEST_PACKET_BYTES,
     endpoints_on_path,
     interface_counts_unsegmented_packets,
     path_state,
@@ -37,8 +38,6 @@ _SECONDS_PER_FILTER = 3 * _SECONDS_PER_RULE
 _IP_AND_TCP_HEADER_BYTES = 60
 """IPv6 and TCP without options. With IPv4, segments can be 20 bytes larger."""
 
-_LARGEST_PACKET_BYTES = 65_536
-"""Largest packet of TSO and GSO, unless an interface permits more (GSO_LEGACY_MAX_SIZE)."""
 _PACED_PACKET_S = 1 / 1024
 """Time in which the pacing rate permits one packet (sk_pacing_shift of 10)."""
 _MIN_PACED_SEGMENTS = 2
@@ -118,26 +117,24 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
     }
 
 
-def deciding_hop_by_metric(data: TrialData) -> dict[str, str]:
+def work_location_by_metric(data: TrialData) -> dict[str, str]:
     """Return where these metrics were measured: the hop with the most work, and the kernel of the packets."""
     hop = _hop_with_most_filter_work(data)
-    places = (
-        {"filter_work_percent": hop.name} if hop is not None and hop.cpus_used_by_rules_and_filters else {}
-    )
+    locations = {"filter_work_percent": hop.hop_name} if hop is not None and hop.cpus else {}
     times = [
         (_irq_and_softirq_us_per_packet(kernel) or 0.0, kernel.endpoint_or_host) for kernel in data.kernels
     ]
     most_us, name = max(times, default=(0.0, ""))
-    return places | {"interrupt_us_per_packet": name} if most_us else places
+    return locations | {"interrupt_us_per_packet": name} if most_us else locations
 
 
 @dataclass(frozen=True)
-class _NetworkNamespaceOnPath:
-    """A network namespace on the path."""
+class _HopFilterWork:
+    """A hop, and the CPU time of its rules and filters."""
 
-    name: str
-    cpus_used_by_rules_and_filters: float
-    """Estimated CPU time of its rules and filters, as a number of CPUs."""
+    hop_name: str
+    cpus: float
+    """Estimated CPU time, as a number of CPUs."""
 
 
 def _filter_percent_of_load_work(data: TrialData, known: EvidenceValues) -> float | None:
@@ -149,16 +146,16 @@ def _filter_percent_of_load_work(data: TrialData, known: EvidenceValues) -> floa
     work_cpus = (known.get("load_cpus") or 0.0) * (work_percent or 0.0) / 100
     if hop is None or not work_cpus:
         return None
-    return min(100.0, 100 * hop.cpus_used_by_rules_and_filters / work_cpus)
+    return min(100.0, 100 * hop.cpus / work_cpus)
 
 
-def _hop_with_most_filter_work(data: TrialData) -> _NetworkNamespaceOnPath | None:
+def _hop_with_most_filter_work(data: TrialData) -> _HopFilterWork | None:
     hops = [
-        _NetworkNamespaceOnPath(endpoint.name, cpus)
+        _HopFilterWork(endpoint.name, cpus)
         for endpoint in endpoints_on_path(data.steady_part)
         if (cpus := _cpus_used_by_rules_and_filters(data, endpoint)) is not None
     ]
-    return max(hops, key=lambda hop: hop.cpus_used_by_rules_and_filters, default=None)
+    return max(hops, key=lambda hop: hop.cpus, default=None)
 
 
 def _cpus_used_by_rules_and_filters(data: TrialData, endpoint: EndpointRecord) -> float | None:
@@ -244,7 +241,7 @@ def _packet_share_of_permitted_percent(data: TrialData, known: EvidenceValues) -
     if not (mss and segments and call and window and peer_window and pacing_bps):
         return None
     paced_bytes = max(_MIN_PACED_SEGMENTS * mss, pacing_bps / 8 * _PACED_PACKET_S)
-    permitted_bytes = min(_LARGEST_PACKET_BYTES, call, window / 3, peer_window / 2, paced_bytes)
+    permitted_bytes = min(LARGEST_PACKET_BYTES, call, window / 3, peer_window / 2, paced_bytes)
     # Full segments only, and at least one.
     permitted_bytes = max(mss, permitted_bytes // mss * mss)
     return min(100.0, 100 * segments * mss / permitted_bytes)

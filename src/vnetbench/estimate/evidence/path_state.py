@@ -136,16 +136,16 @@ def _count_packet_sockets_off_path(
     return sum(to_number(each.get("packet_sockets")) or 0.0 for each in others)
 
 
-def most_loaded_hop_by_metric(data: TrialData) -> dict[str, str]:
+def path_state_location_by_metric(data: TrialData) -> dict[str, str]:
     """Return the hop with the most of each of these metrics, where there is any."""
-    places = {}
+    locations = {}
     endpoints = endpoints_on_path(data.steady_part)
     for metric in ("foreign_packet_sockets", "tc_filters", "netfilter_rules"):
         counts = [(_count_at_hop(data, each, metric) or 0.0, each.name) for each in endpoints]
         most, name = max(counts, default=(0.0, ""))
         if most:
-            places[metric] = name
-    return places
+            locations[metric] = name
+    return locations
 
 
 def _count_at_hop(data: TrialData, endpoint: EndpointRecord, metric: str) -> float | None:

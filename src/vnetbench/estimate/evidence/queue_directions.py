@@ -58,9 +58,9 @@ def queue_direction_evidence(data: TrialData) -> EvidenceValues:
     }
 
 
-def queue_description_by_metric(data: TrialData) -> dict[str, str]:
+def queue_location_by_metric(data: TrialData) -> dict[str, str]:
     """Return the queue behind each of these metrics: its interface, its direction and its kind."""
-    places = {}
+    locations = {}
     for metric, directions in _DIRECTIONS_BY_PLACED_METRIC.items():
         ports = [
             port
@@ -69,10 +69,10 @@ def queue_description_by_metric(data: TrialData) -> dict[str, str]:
         ]
         if ports:
             busiest = max(ports, key=lambda port: _contribution_to_metric(port, metric))
-            places[metric] = _describe_port_queue(busiest, data)
-    if place := shaper_description(data):
-        places |= dict.fromkeys(_SHAPER_METRICS, place)
-    return places
+            locations[metric] = _describe_port_queue(busiest, data)
+    if location := shaper_description(data):
+        locations |= dict.fromkeys(_SHAPER_METRICS, location)
+    return locations
 
 
 def classify_sent_traffic(port: Port) -> str:
@@ -131,6 +131,6 @@ def _interface_qdisc_kind(name: str, data: TrialData) -> str:
 
 
 def most_frequent_location(locations_by_metric_of_trials: Sequence[Mapping[str, str]], metric: str) -> str:
-    """Return the place that most trials name for a metric; empty if none does."""
+    """Return the location that most trials name for a metric; empty if none does."""
     named = Counter(each[metric] for each in locations_by_metric_of_trials if metric in each)
     return named.most_common(1)[0][0] if named else ""

@@ -10,8 +10,8 @@ RECEIVE_WINDOW_EVIDENCE_METRICS = (
         "window_share_of_receive_buffer_percent",
         "% of the buffer",
         "receiver's window for its buffer",
-        "window that the receiver advertises, as a share of its receive buffer; of the medians over the "
-        "streams. About half or more, unless something clamps the window",
+        "median window that the receivers advertise, divided by their median receive buffer. It is about "
+        "50 % or more, unless something clamps the window",
         ("snd_wnd_bytes", "rcvbuf_bytes"),
     ),
 )

@@ -27,8 +27,9 @@ SEGMENT_LOSS_EVIDENCE_METRICS = (
         "ack_loss_percent",
         "% of segments",
         "lost acknowledgements",
-        "share of the segments from the receiving to the sending ends of the streams that did not arrive. "
-        "Nearly all of them are acknowledgements. TCP survives the loss of many: a later one repeats them",
+        "share of the segments sent by the receivers that do not arrive at the senders. Nearly all are "
+        "acknowledgements. TCP tolerates many such losses, because each later acknowledgement covers the "
+        "earlier ones",
         ("segments_in", "segments_out"),
     ),
 )

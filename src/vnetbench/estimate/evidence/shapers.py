@@ -29,9 +29,10 @@ from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
 
 _ROOT = "root"
-_LARGEST_PACKET_BYTES = 64 * 1024
-"""The largest packet that a shaper can get. A NIC that divides packets itself counts the parts, so its
-counters do not show how large they were."""
+LARGEST_PACKET_BYTES = 64 * 1024
+"""Largest packet that leaves the stack unsegmented (GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h), unless
+an interface permits more. A shaper can get it as a whole. A NIC that divides packets itself counts the parts,
+so its counters do not show how large they were."""
 _USUAL_MSS_BYTES = 1448
 """Ethernet's usual segment size, for streams that do not report theirs."""
 _MIN_SEGMENTS_PER_LARGE_PACKET = 2
@@ -247,7 +248,7 @@ def interface_counts_unsegmented_packets(data: TrialData, endpoint: EndpointReco
 def _segments_in_largest_possible_packet(data: TrialData) -> float:
     """Return the segments in the largest possible packet."""
     mss_bytes = smallest(flow.mss_bytes for flow in data.tcp_senders)
-    return _LARGEST_PACKET_BYTES / mss_bytes if mss_bytes else _LARGEST_PACKET_BYTES / _USUAL_MSS_BYTES
+    return LARGEST_PACKET_BYTES / mss_bytes if mss_bytes else LARGEST_PACKET_BYTES / _USUAL_MSS_BYTES
 
 
 def _root_drops(qdiscs: list[Mapping[str, Any]], sampled: frozenset[str]) -> float:

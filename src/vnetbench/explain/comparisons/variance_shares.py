@@ -52,22 +52,22 @@ def estimate_variance_shares(
     logs = np.array([[cell.log_mean for cell in cells]])
     samples = bootstrap_log_means(cells, _BOOTSTRAP_DRAW_COUNT)
     error = np.array([cell.variance for cell in cells])
-    total, totals = _total_sum_of_squares(logs), _total_sum_of_squares(samples)
+    total, totals = _total_sums_of_squares(logs), _total_sums_of_squares(samples)
     if not total[0] > 1e-12:
         return None
     tails = [100 * (1 - confidence) / 2, 100 * (1 + confidence) / 2]
     shares = {}
     for term, basis in bases.items():
-        value = float(_explained_sum_of_squares(basis, logs, error)[0] / total[0])
+        value = float(_noise_corrected_sums_of_squares(basis, logs, error)[0] / total[0])
         # A bootstrap sample has its own error and that of its cell mean.
         low, high = np.percentile(
-            _explained_sum_of_squares(basis, samples, error + np.var(samples, axis=0)) / totals, tails
+            _noise_corrected_sums_of_squares(basis, samples, error + np.var(samples, axis=0)) / totals, tails
         )
         shares[term] = VarianceShareInterval(*(float(np.clip(each, 0.0, 1.0)) for each in (value, low, high)))
     return VarianceShares(shares, min(1.0, float(np.sum(error) * (1 - 1 / len(cells)) / total[0])))
 
 
-def _total_sum_of_squares(logs: FloatArray) -> FloatArray:
+def _total_sums_of_squares(logs: FloatArray) -> FloatArray:
     squares: FloatArray = ((logs - logs.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     return squares
 
@@ -103,7 +103,9 @@ def _orthonormal_term_basis(term: FactorsOfTerm, columns: Mapping[FactorsOfTerm,
     return orthonormal_residual(columns[term], np.hstack([np.ones((len(columns[term]), 1)), *others]))
 
 
-def _explained_sum_of_squares(basis: FloatArray, logs: FloatArray, error_variances: FloatArray) -> FloatArray:
+def _noise_corrected_sums_of_squares(
+    basis: FloatArray, logs: FloatArray, error_variances: FloatArray
+) -> FloatArray:
     """Return each row's sum of squares in the basis, minus the expected part from these error variances."""
     squares: FloatArray = ((logs @ basis) ** 2).sum(axis=1) - error_variances @ (basis**2).sum(axis=1)
     return squares

@@ -48,5 +48,5 @@ def _replace_cpu_ratio_with_measured(
     ]
     ratio = min(ratios, default=1.0)
     if ratio >= 1:
-        return replace(experiment, resource="", resource_ratio=None)
+        return experiment.without_effect_on_resource()
     return replace(experiment, resource_ratio=ratio)

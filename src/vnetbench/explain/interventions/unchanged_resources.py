@@ -7,7 +7,6 @@ MTU. Such a change says nothing about the resource, so it refutes no cause.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import median
 
 from vnetbench.estimate.model import Experiment
@@ -32,7 +31,7 @@ def mark_unchanged_resources(
     base, *changed = proof_summary.treatments
     assert base.index == BASE_TREATMENT_INDEX
     return tuple(
-        replace(each, resource="", resource_ratio=None, has_changed_resource=False)
+        each.without_effect_on_resource()
         if any(_has_levels(treatment, each) and _is_unchanged(each, base, treatment) for treatment in changed)
         else each
         for each in experiments

@@ -168,11 +168,12 @@ def check_memory(guest_count: int, hardware: Hardware) -> None:
     per_guest_mib = hardware.required_host_memory_per_guest_mib
     available_mib, needed_mib = _available_host_memory_mib(), guest_count * per_guest_mib
     if needed_mib > available_mib:
+        pairs = available_mib // per_guest_mib // 2
         raise BenchError(
             f"{guest_count} guests need {needed_mib} MiB of memory, but only {available_mib} MiB are free",
             where="factors.guests",
-            fix=f"request at most guests = {available_mib // per_guest_mib // 2} "
-            "(each is a pair), or free some memory",
+            fix=(f"request at most guests = {pairs} (each is a pair), or " if pairs else "")
+            + f"free at least {needed_mib - available_mib} MiB of memory",
         )
 
 

@@ -66,9 +66,9 @@ def find_qemu() -> Qemu:
 
 @lru_cache
 def _query_qemu(path: str) -> Qemu:
-    version = re.search(r"version (.*)", _command_output_or_empty(path, "-version"))
-    devices = re.findall(_DEVICE_NAME, _command_output_or_empty(path, "-device", "help"))
-    sandboxed = _command_output_or_empty(path, "-sandbox", SANDBOX_OPTIONS, "-device", "help")
+    version = re.search(r"version (.*)", _stdout_and_stderr_or_empty(path, "-version"))
+    devices = re.findall(_DEVICE_NAME, _stdout_and_stderr_or_empty(path, "-device", "help"))
+    sandboxed = _stdout_and_stderr_or_empty(path, "-sandbox", SANDBOX_OPTIONS, "-device", "help")
     if version is None:
         raise BenchError(
             "this program is not a QEMU that runs on this machine", where=path, fix=INSTALL_COMMAND
@@ -76,7 +76,7 @@ def _query_qemu(path: str) -> Qemu:
     return Qemu(path, version[1].strip(), frozenset(devices), bool(re.search(_DEVICE_NAME, sandboxed)))
 
 
-def _command_output_or_empty(*command: str) -> str:
+def _stdout_and_stderr_or_empty(*command: str) -> str:
     """Return a program's output; empty if it does not run or exceeds the time limit."""
     try:
         done = subprocess.run(

@@ -281,7 +281,7 @@ def _caption_sentences(summaries: Sequence[CampaignSummary], rows: Sequence[Char
     for summary in summaries:
         if summary.represented_table is not None:
             title = summary.represented_table.title
-            yield f"A triangle is a value of {title}. {table_values_legend(summary)}"
+            yield f"A triangle is a published value from the table “{title}”. {table_values_legend(summary)}"
     yield from dict.fromkeys(
         f"{Path(each.path).name}: {warning}" for each in summaries for warning in emulation_warnings(each)
     )

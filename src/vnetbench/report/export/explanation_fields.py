@@ -77,7 +77,7 @@ def _evidence_fields(item: EvidenceItem) -> JsonObject:
     metric = find_evidence_metric(item.metric)
     fields = asdict(item)
     fields["supports_when_low"] = fields.pop("applies_below_threshold")
-    fields["place"] = fields.pop("deciding_interface_and_queue")
+    fields["place"] = fields.pop("location")
     return {
         **fields,
         "unit": metric.unit,

@@ -9,7 +9,14 @@ from vnetbench.estimate.model import Effect
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import ADVERB_BY_CONFIDENCE, INSTRUMENT_FAMILY
 from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME
-from vnetbench.explain.model import DELIVERED_LOAD_KEY, REFUTED, SHORT_CAUSE_PHRASE_KEY, Explanation, Finding
+from vnetbench.explain.model import (
+    DELIVERED_LOAD_CLAUSE,
+    DELIVERED_LOAD_KEY,
+    REFUTED,
+    SHORT_CAUSE_PHRASE_KEY,
+    Explanation,
+    Finding,
+)
 from vnetbench.quantity import format_interval
 from vnetbench.report.text.effect_text import is_effect_significant
 from vnetbench.study.factors.registry import FACTORS
@@ -142,7 +149,7 @@ def _limit_of_treatments(limits: Sequence[Finding], indices: Collection[int] | N
 def _limit_clause(finding: Finding) -> str:
     """Return the limit as a clause: `probably both CPUs are full`; empty if it is unknown."""
     if finding.details["cause"] == NO_LIMIT_CAUSE_NAME:
-        return "the network delivered the whole offered load"
+        return DELIVERED_LOAD_CLAUSE
     first = next((each for each in finding.candidates if each.confidence != REFUTED), None)
     if first is None:
         return ""
@@ -150,5 +157,5 @@ def _limit_clause(finding: Finding) -> str:
     adverb = ADVERB_BY_CONFIDENCE[first.confidence]
     prefix = "the bench, not the network, is the limit: " if first.cause.family == INSTRUMENT_FAMILY else ""
     if finding.details.get(DELIVERED_LOAD_KEY):
-        return f"the network delivered the whole offered load, but {adverb}with a fault: {phrase}"
+        return f"{DELIVERED_LOAD_CLAUSE}, but {adverb}with a fault: {phrase}"
     return f"{adverb}{prefix}{phrase}"

@@ -13,7 +13,7 @@ from vnetbench.estimate.evidence.aggregation import (
     total_of_counter,
     total_of_known_counters,
 )
-from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel, has_own_kernel
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel
 from vnetbench.estimate.evidence.other_programs import (
     is_kernel_thread,
     list_processes,
@@ -105,7 +105,7 @@ def _load_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int]) -
     """Return the CPU time of the load's threads on these CPUs, and on a host that of its guests."""
     total_s = 0.0
     for endpoint, samples in part.endpoints:
-        if _runs_in(endpoint, samples, kernel):
+        if kernel.runs_endpoint(endpoint, samples):
             share = _share_of_allowed_cpus_in_set(allowed_cpus(part, endpoint, kernel), cpus)
             total_s += share * (total_of_counter(samples, "threads_cpu_s") or 0.0)
     if kernel.endpoint_or_host == HOST:
@@ -143,7 +143,7 @@ def _instrument_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[i
     for endpoint, samples in part.endpoints:
         process_s = total_of_known_counters(samples, "process_cpu_user_s", "process_cpu_system_s")
         threads_s = total_of_counter(samples, "threads_cpu_s")
-        if _runs_in(endpoint, samples, kernel) and process_s is not None and threads_s is not None:
+        if kernel.runs_endpoint(endpoint, samples) and process_s is not None and threads_s is not None:
             share = _share_of_allowed_cpus_in_set(allowed_cpus(part, endpoint, kernel), cpus)
             total_s += share * max(0.0, process_s - threads_s)
     if kernel.endpoint_or_host == HOST:
@@ -205,12 +205,6 @@ def _process_share(process: Mapping[str, Any], cpus: Sequence[int]) -> float:
     if not isinstance(allowed, str) or not allowed:
         return 1.0
     return _share_of_allowed_cpus_in_set(parse_cpu_list(allowed), cpus)
-
-
-def _runs_in(endpoint: EndpointRecord, samples: Sequence[Any], kernel: ObservedKernel) -> bool:
-    return endpoint.name == kernel.endpoint_or_host or (
-        kernel.endpoint_or_host == HOST and not has_own_kernel(samples)
-    )
 
 
 def _share_of_allowed_cpus_in_set(allowed: Iterable[int], cpu_set: Sequence[int]) -> float:
