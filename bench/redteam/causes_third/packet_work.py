@@ -88,7 +88,7 @@ CAUSES = (
         ("-s 96 -w /dev/null", "-vvXX"),
         ("packet_capture", *CPU_TAKEN),
         (rr(4), tcp(1)),
-        background("b1", "tcpdump -n -i any @v"),
+        background("b1", "tcpdump -Z root -n -i any @v"),
     ),
     third(
         "xdp-monitor",
