@@ -1,7 +1,7 @@
 //! The queue of output lines. One thread writes them, so that a bench that reads slowly never blocks the load.
 //!
-//! Samples wait up to a second for more output: each write wakes this thread and the bench, which takes CPU time that the load
-//! then lacks. Everything else is written at once, with the samples that wait before it.
+//! Samples wait for up to [`MAX_HOLD_TIME`] for more output: each write wakes this thread and the bench, which takes CPU time
+//! that the load then lacks. Everything else is written at once, with the samples that wait before it.
 
 use std::collections::VecDeque;
 use std::fs::File;

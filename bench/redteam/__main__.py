@@ -12,7 +12,7 @@ import click
 
 from bench.redteam import campaign, diagnosis, groups, journal, scoring
 from bench.redteam.corpus import BY_ID, CAUSES
-from bench.redteam.model import DEVELOPMENT, PARTS, UNSEEN_PARTS
+from bench.redteam.model import DEVELOPMENT, ORDERED_PARTS, PARTS, UNSEEN_PARTS
 from bench.redteam.runner import VNETBENCH
 from bench.redteam.target import testbed_namespaces
 
@@ -45,7 +45,10 @@ def list_causes(part: str) -> None:
 @main.command()
 @click.option("--part", default=DEVELOPMENT, show_default=True, type=REPORTED_PARTS)
 @click.option("--minutes", default=30.0, show_default=True, help="Time limit.")
-@click.option("--seed", default=1, show_default=True, help="Seed of the order.")
+@click.option(
+    "--seed", default=1, show_default=True,
+    help=f"Seed of the order. These parts have a fixed order: {', '.join(ORDERED_PARTS)}.",
+)  # fmt: skip
 @click.option("--shapes", help="CPUs of the machine, such as 1,2,2-busy. Default: all that it has.")
 @click.option("--cause", "only", multiple=True, help="Only this cause. Repeatable.")
 @click.option("--lab", default="netns", show_default=True, type=click.Choice(("netns", "qemu")))

@@ -14,7 +14,7 @@ from bench.redteam import groups, runner
 from bench.redteam.causes.controls import make_control
 from bench.redteam.corpus import CAUSES
 from bench.redteam.effects import LOSSES
-from bench.redteam.model import THIRD, Label, Run, Shape
+from bench.redteam.model import ORDERED_PARTS, Label, Run, Shape
 from bench.redteam.plan import group_by_setting, make_ordered_rounds, make_rounds
 
 Report = Callable[[str], None]
@@ -42,7 +42,8 @@ def make_blocks(
         cause for cause in CAUSES
         if cause.part == part and cause.lab == lab and (not only or cause.id in only)
     ]  # fmt: skip
-    rounds = make_ordered_rounds(causes, shapes) if part == THIRD else make_rounds(causes, shapes, seed)
+    is_ordered = part in ORDERED_PARTS
+    rounds = make_ordered_rounds(causes, shapes) if is_ordered else make_rounds(causes, shapes, seed)
     return [block for runs in rounds for block in group_by_setting(runs)]
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from itertools import cycle
+from pathlib import Path
 
 from bench.redteam.model import Inject, Value
 from bench.redteam.runner import LOAD_BYTES
@@ -62,6 +65,74 @@ def rule_at_port(port: str, hook: str, rule: str) -> Inject:
         f'add chain netdev t c {{ type filter hook {hook} device "{port}" priority 0; }}\n'
         f"add rule netdev t c {rule}\n",
     )
+
+
+def string_rules(endpoint: str, rule_start: str, patterns: Sequence[str]) -> Inject:
+    """Return an injection of rules that search the payload, as many as the intensity says.
+
+    Args:
+        endpoint: Where the rules stand.
+        rule_start: The chain and the first matches of each rule, such as `-A INPUT -i eth0`.
+        patterns: What the rules search for, at least as many as the largest intensity.
+    """
+
+    def inject(target: Target, value: Value, stack: ExitStack) -> None:
+        lines = [
+            f"{rule_start} -m string --algo kmp --string {patterns[number]} -j DROP"
+            for number in range(int(value))
+        ]
+        target.log.append(f"{endpoint}: {lines[0]} and {len(lines) - 1} more")
+        target.run(endpoint, "iptables-restore --noflush", stdin="\n".join(["*filter", *lines, "COMMIT", ""]))
+
+    return inject
+
+
+def bridge_source_rules(address_start: str, statement: str) -> Inject:
+    """Return an injection of rules by which the bridge compares the source of each frame.
+
+    Args:
+        address_start: The first four bytes of the addresses. No station has them.
+        statement: What a rule does with a frame that matches.
+    """
+
+    def inject(target: Target, value: Value, stack: ExitStack) -> None:
+        lines = ["add table bridge t", "add chain bridge t c { type filter hook forward priority 0; }"]
+        for number in range(int(value)):
+            address = f"{address_start}:{number >> 8:02x}:{number & 255:02x}"
+            lines.append(f"add rule bridge t c ether saddr {address} {statement}")
+        target.log.append(f"sw: {value} nft rules in the bridge's forward hook")
+        target.run("sw", "nft -f -", stdin="\n".join([*lines, ""]))
+
+    return inject
+
+
+def limit_files(target: Target, endpoint: str, spare: int) -> None:
+    """Leave the agent of an endpoint only so many further file descriptors."""
+    pid = target.agents[endpoint]
+    limit = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()) + spare
+    target.run("host", f"prlimit --pid {pid} --nofile={limit}:{limit}")
+
+
+def alternate(
+    target: Target,
+    stack: ExitStack,
+    first: Callable[[], object],
+    first_s: float,
+    second: Callable[[], object],
+    second_s: float,
+) -> None:
+    """Perform two actions in turn until the injection ends, and wait some seconds after each.
+
+    An error of the first action is raised here, later ones are ignored (`Target.repeat`).
+    """
+    turns = cycle(((first, first_s), (second, second_s)))
+
+    def act() -> float:
+        action, wait_s = next(turns)
+        action()
+        return wait_s
+
+    target.repeat(stack, act)
 
 
 def in_turn(*parts: Inject) -> Inject:

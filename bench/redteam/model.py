@@ -18,6 +18,8 @@ THIRD = "third"
 PARTS = (DEVELOPMENT, HELD_OUT, SECOND, THIRD)
 UNSEEN_PARTS = (HELD_OUT, SECOND, THIRD)
 """Parts whose runs print no details, and whose scores need `--final`."""
+ORDERED_PARTS = (THIRD,)
+"""Parts whose runs follow the declared order of the causes, whatever the seed."""
 NOTHING = "nothing wrong"
 MISSING = "missing:"
 """Prefix of an accepted name that docs/causes.md lacks."""

@@ -119,6 +119,20 @@ def udp_flow(address: str, port: int, bits_per_s: float, size: int) -> None:
         time.sleep(0.0005)
 
 
+def broadcast(address: str, port: int, packets_per_s: int) -> None:
+    """Send broadcasts of 200 bytes at a rate."""
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    data = bytes(200)
+    sent, start = 0, time.monotonic()
+    while True:
+        due = (time.monotonic() - start) * packets_per_s
+        while sent < due:
+            sender.sendto(data, (address, port))
+            sent += 1
+        time.sleep(0.002)
+
+
 def capture(interface: str) -> None:
     """Read every packet of an interface, as a monitoring tool does."""
     reader = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
@@ -170,6 +184,7 @@ PROGRAMS = {
     "sink": (sink, (int,)),
     "tcp": (tcp_flows, (str, int, int)),
     "udp": (udp_flow, (str, int, float, int)),
+    "broadcast": (broadcast, (str, int, int)),
     "capture": (capture, (str,)),
     "relay": (relay, (str, str, float, float)),
 }

@@ -63,9 +63,10 @@ class Target:
         """Return the command that runs in an endpoint's namespace, or on the machine with `host`."""
         return list(words) if where == "host" else ["ip", "netns", "exec", self.namespaces[where], *words]
 
-    def run(self, where: str, line: str, stdin: str | None = None) -> str:
+    def run(self, where: str, line: str, stdin: str | None = None, *, is_logged: bool = True) -> str:
         """Run a command and return its output; raises InjectionError."""
-        self.log.append(f"{where}: {line}")
+        if is_logged:
+            self.log.append(f"{where}: {line}")
         done = subprocess.run(
             self.command(where, shlex.split(line)), input=stdin, capture_output=True, text=True, timeout=60
         )

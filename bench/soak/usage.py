@@ -59,7 +59,9 @@ class UsageSamples:
         more memory the more trials the file has.
         """
         started = descendants(bench_pid)
-        for pid in (bench_pid, *started) if started else ():
+        if not started:
+            return
+        for pid in (bench_pid, *started):
             with suppress(OSError, IndexError, ValueError):
                 resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
                 files = len(list(Path(f"/proc/{pid}/fd").iterdir()))

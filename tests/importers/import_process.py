@@ -1,12 +1,18 @@
-"""Import a log with the command and print the peak memory in KiB: `python -m … LOG RESULTS`."""
+"""Import a log with the command and print two peaks of its memory in KiB: `python -m … LOG RESULTS`.
+
+The first is the peak before the command stores estimates and the narrative, the second that of all its work.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
 from pathlib import Path
+from unittest import mock
 
 from vnetbench.cli import cli
+from vnetbench.commands import import_logs
+from vnetbench.commands.stored_results import store_estimates_and_narrative
 from vnetbench.study.workloads import TCP_STREAM
 
 
@@ -17,7 +23,19 @@ def peak_kib() -> int:
     return int(peak[1])
 
 
+def import_and_print_peaks(log: str, results: str) -> None:
+    """Run the command. It must store estimates and the narrative once, after reading and writing."""
+    peaks = []
+
+    def note_peak_and_store(path: Path) -> None:
+        peaks.append(peak_kib())
+        store_estimates_and_narrative(path)
+
+    with mock.patch.object(import_logs, "store_estimates_and_narrative", note_peak_and_store):
+        cli.main(["import", log, "-o", results, "--workload", TCP_STREAM], standalone_mode=False)
+    (before_estimates,) = peaks
+    print(before_estimates, peak_kib())
+
+
 if __name__ == "__main__":
-    log, results = sys.argv[1:]
-    cli.main(["import", log, "-o", results, "--workload", TCP_STREAM], standalone_mode=False)
-    print(peak_kib())
+    import_and_print_peaks(*sys.argv[1:])

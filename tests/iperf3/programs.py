@@ -22,11 +22,8 @@ TIMEOUT_S = 60.0
 LEAST_LOAD_BYTES = 1_000_000
 HOST = "127.0.0.1"
 ENVIRONMENT = dict(os.environ)
-"""pytest changes the environment of this process before each test, while threads start programs."""
-
-# Twice in some ten runs of all tests, execve failed with EFAULT as a thread started iperf3. A child of vfork
-# reads its arguments from the memory of this process, in which other threads run. A child of fork has a copy.
-setattr(subprocess, "_USE_VFORK", False)  # noqa: B010  # the documentation names it, the type stubs do not
+"""The environment of programs that threads start. pytest changes the environment of this process before and
+after each test. A program that inherits it from a thread at that time can fail with EFAULT (execve)."""
 
 
 def stock_iperf3() -> str:

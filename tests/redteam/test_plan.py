@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.redteam.causes import BY_ID, CAUSES
 from bench.redteam.model import DEVELOPMENT, HELD_OUT, MISSING, STREAM_COUNTS, WORKLOADS, Shape
-from bench.redteam.plan import BLOCK_SIZE, group_by_setting, make_rounds
+from bench.redteam.plan import BLOCK_SIZE, group_by_setting, make_ordered_rounds, make_rounds
 from bench.redteam.runner import is_documented
 
 CAUSES_PAGE = Path(__file__).parents[2] / "docs" / "causes.md"
@@ -69,6 +70,22 @@ def test_every_cause_has_every_intensity_on_every_shape_once() -> None:
     assert len(cells) == 2 * 3 * 2 + 3  # one-packet-cpu needs two CPUs
     assert all(len({run.cause.id for run in runs}) == len(runs) for runs in rounds)
     assert make_rounds(causes, shapes, seed=7) == rounds
+
+
+def test_causes_with_different_numbers_of_intensities_run_each_of_them_once() -> None:
+    hog = BY_ID["hog-unpinned"]
+    causes = [replace(hog, id=f"with-{count}", intensities=(1, 2, 3)[:count]) for count in (3, 2, 1, 1)]
+    expected = {(f"with-{count}", number): 1 + (count == 1) for count in (1, 2, 3) for number in range(count)}
+    for rounds in (make_rounds(causes, [Shape(1)], seed=7), make_ordered_rounds(causes, [Shape(1)])):
+        runs = [run for runs in rounds for run in runs]
+        assert Counter((run.cause.id, run.intensity) for run in runs) == expected
+
+
+def test_causes_with_one_intensity_all_run_if_no_others_are_selected() -> None:
+    control = BY_ID["control-mixed-8"]
+    causes = [replace(control, id=name, intensities=(0,)) for name in ("one", "two")]
+    (runs,) = make_ordered_rounds(causes, [Shape(1)])
+    assert [run.cause.id for run in runs] == ["one", "two"]
 
 
 def test_a_block_shares_one_setting() -> None:

@@ -213,7 +213,7 @@ pub struct TcpSample {
 impl TcpSample {
     /// Returns the state at `now` and the increase of the counters since `then`.
     pub fn between(role: Role, then: &TcpReading, now: &TcpReading) -> Self {
-        let seconds = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e6;
+        let seconds_between = |then: u64, now: u64| now.saturating_sub(then) as f64 / 1e6;
         Self {
             rtt_us: now.rtt_us,
             rttvar_us: now.rttvar_us,
@@ -224,9 +224,9 @@ impl TcpSample {
             segments_in: now.segments_in.saturating_sub(then.segments_in),
             delivery_rate_bps: now.delivery_rate_bps,
             pacing_rate_bps: now.pacing_rate_bps,
-            busy_s: seconds(now.busy_us, then.busy_us),
-            rwnd_limited_s: seconds(now.rwnd_limited_us, then.rwnd_limited_us),
-            sndbuf_limited_s: seconds(now.sndbuf_limited_us, then.sndbuf_limited_us),
+            busy_s: seconds_between(then.busy_us, now.busy_us),
+            rwnd_limited_s: seconds_between(then.rwnd_limited_us, now.rwnd_limited_us),
+            sndbuf_limited_s: seconds_between(then.sndbuf_limited_us, now.sndbuf_limited_us),
             unacked: now.unacked,
             notsent_bytes: now.notsent_bytes,
             detail: SocketDetailByRole::between(role, then, now),

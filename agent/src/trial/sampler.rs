@@ -246,15 +246,15 @@ impl Sampler {
             &mut counters,
         );
         add_frame_counters(&streams, &mut counters);
-        let since = |now: &Option<HistogramCounts>, then: &Option<HistogramCounts>| {
+        let between = |then: &Option<HistogramCounts>, now: &Option<HistogramCounts>| {
             Some(now.as_ref()?.since(then.as_ref()?))
         };
         SampleCounters {
             bytes_sent: sent(now) - sent(then),
             bytes_received: received(now) - received(then),
-            latency: since(&now.latency, &then.latency),
-            connect_time: since(&now.connect, &then.connect),
-            delay: since(&now.delay, &then.delay),
+            latency: between(&then.latency, &now.latency),
+            connect_time: between(&then.connect, &now.connect),
+            delay: between(&then.delay, &now.delay),
             counters,
             cpu: CpuWork::changes_between(&then.reading.cpu, &now.reading.cpu),
             observed: now

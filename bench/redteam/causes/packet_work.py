@@ -111,7 +111,7 @@ CAUSES = (
     _work("capture-switch", "packet captures at the switch", "N readers of AF_PACKET on its port",
           programs("sw", "capture b1"), intensities=(1, 3, 8), accepted=CAPTURE,
           vswitches=("bridge", "router", "openvswitch")),
-    _work("tcpdump-switch", "tcpdump writes a trace at the switch", "tcpdump -s N -w /dev/null on its port",
+    _work("tcpdump-switch", "tcpdump writes a trace at the switch", "tcpdump with -s N at its port",
           _tcpdump,
           intensities=(96, 1514, 65535), accepted=CAPTURE),
 )  # fmt: skip

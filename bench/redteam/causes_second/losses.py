@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.redteam.causes_second import confinement
+from bench.redteam import confinement
 from bench.redteam.causes_second.common import second, two_faults
 from bench.redteam.causes_second.paths import delay_line
 from bench.redteam.injections import in_turn, nft, rule_at_port, shell_a1, shell_b1

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 from bench.redteam.causes_second import neighbours
 from bench.redteam.causes_second.common import ALL_LOADS, CPU_TAKEN, background, copies, second
-from bench.redteam.injections import shell_a1, shell_b1, shell_sw
-from bench.redteam.model import Value, mixed, rr, tcp, udp
-from bench.redteam.target import Target
+from bench.redteam.injections import bridge_source_rules, shell_a1, shell_b1, shell_sw, string_rules
+from bench.redteam.model import mixed, rr, tcp, udp
 
-PATTERNS = "abcdefghijklmnopqrstuvwxyz"
-
-
-def _search_payload(target: Target, value: Value, stack: ExitStack) -> None:
-    lines = [f"-A INPUT -i eth0 -m string --algo kmp --string {letter * 12} -j DROP" for letter in PATTERNS]
-    text = "\n".join(["*filter", *lines[: int(value)], "COMMIT", ""])
-    target.log.append(f"b1: {lines[0]} and {int(value) - 1} more")
-    target.run("b1", "iptables-restore --noflush", stdin=text)
-
-
-def _bridge_rules(target: Target, value: Value, stack: ExitStack) -> None:
-    lines = ["add table bridge t", "add chain bridge t c { type filter hook forward priority 0; }"]
-    for number in range(int(value)):
-        address = f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}"
-        lines.append(f"add rule bridge t c ether saddr {address} drop")
-    target.log.append(f"sw: {value} nft rules in the bridge")
-    target.run("sw", "nft -f -", stdin="\n".join([*lines, ""]))
-
+PATTERNS = tuple(letter * 12 for letter in "abcdefghijklmnopqrstuvwxyz")
 
 CAUSES = (
     second(
         "payload-search", "packets", "A firewall searches the payload for patterns",
         "iptables string rules", (1, 5, 20), ("packet_filtering",),
-        (tcp(4), tcp(1), mixed(2)), _search_payload,
+        (tcp(4), tcp(1), mixed(2)), string_rules("b1", "-A INPUT -i eth0", PATTERNS),
     ),
     second(
         "bridge-rules", "packets", "The bridge tests every frame against many rules",
         "nft rules with source addresses that do not occur", (300, 2000, 12000), ("packet_filtering",),
-        (tcp(4), rr(8), udp(2)), _bridge_rules,
+        (tcp(4), rr(8), udp(2)), bridge_source_rules("02:00:00:00", "drop"),
     ),
     second(
         "sniffers", "packets", "Programs record every packet of the receiver",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import ExitStack
-from pathlib import Path
 
-from bench.redteam.causes_second import confinement, neighbours
+from bench.redteam import confinement
+from bench.redteam.causes_second import neighbours
 from bench.redteam.causes_second.common import ALL_LOADS, CPU_TAKEN, background, copies, second
-from bench.redteam.injections import after, in_turn, spin_on_each_cpu
+from bench.redteam.injections import after, in_turn, limit_files, spin_on_each_cpu
 from bench.redteam.model import Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import Target
 
@@ -23,9 +23,7 @@ def _kill_receiver(target: Target, value: Value, stack: ExitStack) -> None:
 
 def _limit_files(target: Target, value: Value, stack: ExitStack) -> None:
     for endpoint in BOTH:
-        pid = target.agents[endpoint]
-        limit = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()) + int(value)
-        target.run("host", f"prlimit --pid {pid} --nofile={limit}:{limit}")
+        limit_files(target, endpoint, int(value))
 
 
 CAUSES = (

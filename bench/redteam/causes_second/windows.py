@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from bench.redteam.causes_second import confinement
+from bench.redteam import confinement
 from bench.redteam.causes_second.common import TCP_LOADS, second
 from bench.redteam.causes_second.paths import delay_line
 from bench.redteam.compiled_programs import built
@@ -56,6 +56,6 @@ CAUSES = (
         "tcp-memory", "window", "The receiver's container may use little memory for TCP",
         "memory.kmem.tcp.limit_in_bytes", (4_194_304, 524_288, 65_536),
         ("receive_window", "overflow", "path_loss", "missing:tcp_memory"), (tcp(1), tcp(4), rr(8)),
-        confinement.tcp_memory(("b1",)),
+        confinement.memory_limit(confinement.TCP_MEMORY_FILE, ("b1",)),
     ),
 )  # fmt: skip

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 
 from bench.redteam.compiled_programs import built
-from bench.redteam.injections import fill_in, rule_at_port
+from bench.redteam.injections import alternate, fill_in, rule_at_port
 from bench.redteam.model import THIRD, Cause, Inject, Load, Value
 from bench.redteam.probes import probed
 from bench.redteam.target import Target
@@ -58,23 +59,11 @@ def pulses(where: str, off: str, on: str) -> Inject:
     def inject(target: Target, value: Value, stack: ExitStack) -> None:
         off_s, on_s = map(float, str(value).split()[:2])
         off_text, on_text = fill_in(off, target, value), fill_in(on, target, value)
-        state = {"is_off": True}
         target.log.append(f"{where}: {off_text} ({off_s} s), {on_text} ({on_s} s)")
-
-        def act() -> float:
-            state["is_off"] = not state["is_off"]
-            run_quietly(target, where, off_text if state["is_off"] else on_text)
-            return off_s if state["is_off"] else on_s
-
-        target.repeat(stack, act)
+        run = partial(target.run, where, "sh -e", is_logged=False)
+        alternate(target, stack, partial(run, stdin=on_text), on_s, partial(run, stdin=off_text), off_s)
 
     return inject
-
-
-def run_quietly(target: Target, where: str, line: str) -> None:
-    """Run a command without an entry in the log; raises InjectionError."""
-    target.run(where, "sh -e", stdin=line)
-    target.log.pop()
 
 
 def long_path(delay: str) -> Inject:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
+from functools import partial
 
-from bench.redteam import groups
+from bench.redteam import confinement, groups
 from bench.redteam.causes_third.common import CHANGES_MIDWAY, CPU_TAKEN, EARLY_S, background, third
-from bench.redteam.injections import after, in_turn, spin_on_each_cpu
+from bench.redteam.injections import after, alternate, in_turn, spin_on_each_cpu
 from bench.redteam.model import Inject, Value, crr, mixed, rr, tcp, udp, udp_flood
+from bench.redteam.runner import PROCESS_START_S
 from bench.redteam.target import InjectionError, Target
 
 FREEZER = groups.CGROUPS / "freezer"
-MEMORY = groups.CGROUPS / "memory"
 NEIGHBOURS = ("redteam-n1", "redteam-n2")
 
 
@@ -20,9 +21,8 @@ def quota_with_period(endpoint: str) -> Inject:
 
     def inject(target: Target, value: Value, stack: ExitStack) -> None:
         quota_us, period_us = str(value).split()
-        settings = (("cpu.cfs_period_us", period_us), ("cpu.cfs_quota_us", quota_us))
-        target.log.append(f"host: cpu.cfs_quota_us {quota_us} of {period_us} for the agent of {endpoint}")
-        groups.make_group(stack, groups.own_group("cpu"), "long", settings, [target.agents[endpoint]])
+        settings = {"cpu.cfs_period_us": period_us, "cpu.cfs_quota_us": quota_us}
+        confinement.join(target, stack, "cpu", (endpoint,), settings)
 
     return inject
 
@@ -38,26 +38,8 @@ def freeze(target: Target, value: Value, stack: ExitStack) -> None:
 
     stack.callback(thaw)
     target.log.append(f"host: freezer of b1: {frozen_s} s frozen, {thawed_s} s thawed")
-    is_frozen = True
-
-    def act() -> float:
-        nonlocal is_frozen
-        is_frozen = not is_frozen
-        state.write_text("FROZEN" if is_frozen else "THAWED")
-        return frozen_s if is_frozen else thawed_s
-
-    target.repeat(stack, act)
-
-
-def limit_memory(file: str, endpoint: str) -> Inject:
-    """Return an injection of a limit of the memory controller (version 1) for an endpoint's agent."""
-
-    def inject(target: Target, value: Value, stack: ExitStack) -> None:
-        target.log.append(f"host: {file} {value} for the agent of {endpoint}")
-        parent = groups.own_group("memory")
-        groups.make_group(stack, parent, "memory", ((file, str(value)),), [target.agents[endpoint]])
-
-    return inject
+    write = state.write_text
+    alternate(target, stack, partial(write, "THAWED"), thawed_s, partial(write, "FROZEN"), frozen_s)
 
 
 def one_cpu(target: Target, value: Value, stack: ExitStack) -> None:
@@ -93,10 +75,11 @@ def finish_after(seconds: float, part: Inject) -> Inject:
     """Return an injection that ends some seconds after the first bytes of the load."""
 
     def inject(target: Target, value: Value, stack: ExitStack) -> None:
-        inner = ExitStack()
+        inner = stack.enter_context(ExitStack())
+        earlier_count = len(target.processes)
         part(target, value, inner)
-        stack.callback(inner.close)
-        target.processes.clear()  # They end before the run does, and that is no error.
+        target.check_processes(PROCESS_START_S)
+        del target.processes[earlier_count:]  # They end before the run does, and that is no error.
         after(seconds, lambda *_: inner.close(), first_bytes=True)(target, value, stack)
 
     return inject
@@ -204,7 +187,7 @@ CAUSES = (
         (1_000_000, 65_536),
         ("receive_window", "missing:socket_memory"),
         (tcp(4), tcp(8)),
-        limit_memory("memory.kmem.tcp.limit_in_bytes", "b1"),
+        confinement.memory_limit(confinement.TCP_MEMORY_FILE, ("b1",)),
     ),
     third(
         "memory-limit",
@@ -214,7 +197,7 @@ CAUSES = (
         (3_000_000, 400_000),
         ("agent_gone", "missing:memory_limit"),
         (mixed(4), tcp(1)),
-        limit_memory("memory.limit_in_bytes", "b1"),
+        confinement.memory_limit("memory.limit_in_bytes", ("b1",)),
     ),
     third(
         "slow-datagram-reader",

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
-from pathlib import Path
 
 from bench.redteam.causes_third.common import CHANGES_MIDWAY, CPU_TAKEN, EARLY_S, background, long_path, third
 from bench.redteam.injections import after, in_turn, shell_b1, shell_sw
 from bench.redteam.model import Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import Target
 
-PROGRAMS = Path(__file__).parent / "programs.py"
-STORM = "redteam-n3"
-
 
 def broadcast_storm(target: Target, value: Value, stack: ExitStack) -> None:
-    """Let a further station on the bridge send broadcasts."""
-    namespace = target.namespaces["sw"]
+    """Send broadcasts through a further port of the bridge, as a station in a loop does.
+
+    The sender is in the switch's own namespace, unlike the one of `neighbours.broadcasts`.
+    """
     target.run("sw", "ip link add storm type veth peer name station")
     target.run("sw", "ip link set storm master sw0 up")
     target.run("sw", "ip address add 10.77.200.1/16 dev station")
     target.run("sw", "ip link set station up")
-    target.log.append(f"in {namespace}: {value} broadcasts per second")
-    target.spawn(stack, "sw", f"{sys.executable} {PROGRAMS} broadcast 10.77.255.255 {value}")
+    target.program(stack, "sw", f"broadcast 10.77.255.255 9 {value}")
 
 
 IFB = """

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from bench.redteam.causes_third.common import pulses, third
-from bench.redteam.injections import shell_a1
+from bench.redteam.injections import limit_files, shell_a1
 from bench.redteam.model import Value, crr, mixed, rr, tcp, udp
-from bench.redteam.target import InjectionError, Target
+from bench.redteam.target import Target
 
 INTERRUPTED = ("path_interrupted", "path_loss", "path_blocked")
 
@@ -33,14 +33,10 @@ def moving_address(target: Target, value: Value, stack: ExitStack) -> None:
     )(target, value, stack)
 
 
-def limit_files(target: Target, value: Value, stack: ExitStack) -> None:
-    """Leave an agent few further file descriptors. The value's words are the endpoint and the number."""
+def few_files(target: Target, value: Value, stack: ExitStack) -> None:
+    """Limit the open files of an agent. The value's words are the endpoint and the further files."""
     endpoint, spare = str(value).split()
-    pid = target.agents[endpoint]
-    used = len(target.run("host", f"ls /proc/{pid}/fd").split())
-    if used == 0:
-        raise InjectionError(f"the agent {pid} has no open file")
-    target.run("host", f"prlimit --pid {pid} --nofile={used + int(spare)}:{used + int(spare)}")
+    limit_files(target, endpoint, int(spare))
 
 
 CAUSES = (
@@ -95,7 +91,7 @@ CAUSES = (
         ("b1 6", "a1 4"),
         ("system_refused", "no_connection", "server_failed", "connection_broken"),
         (crr(8), tcp(8)),
-        limit_files,
+        few_files,
     ),
     third(
         "driver-reset",

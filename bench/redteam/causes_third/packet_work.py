@@ -6,9 +6,12 @@ from contextlib import ExitStack
 
 from bench.redteam.causes_third.common import CPU_TAKEN, background, third
 from bench.redteam.compiled_programs import built
-from bench.redteam.injections import in_turn, shell_sw
-from bench.redteam.model import Inject, Value, crr, mixed, rr, tcp, udp
+from bench.redteam.injections import bridge_source_rules, in_turn, shell_sw, string_rules
+from bench.redteam.model import Value, crr, mixed, rr, tcp, udp
 from bench.redteam.target import Target
+
+SIGNATURES = tuple(f"malware-signature-{number:04d}" for number in range(8))
+BRIDGE_RULES = bridge_source_rules("02:11:22:33", "counter drop")
 
 
 def xdp(target: Target, value: Value, stack: ExitStack) -> None:
@@ -16,47 +19,18 @@ def xdp(target: Target, value: Value, stack: ExitStack) -> None:
     target.run("b1", f"ip link set dev eth0 xdpdrv obj {built('monitor.bpf')} sec {value}")
 
 
-def string_rules(where: str, chain: str) -> Inject:
-    """Return an injection of rules that search the payload, as many as the intensity says."""
-
-    def inject(target: Target, value: Value, stack: ExitStack) -> None:
-        lines = [
-            f'-A {chain} -m string --algo kmp --string "malware-signature-{number:04d}" -j DROP'
-            for number in range(int(value))
-        ]
-        target.log.append(f"{where}: {value} rules with -m string")
-        target.run(where, "iptables-restore --noflush", stdin="\n".join(["*filter", *lines, "COMMIT", ""]))
-
-    return inject
-
-
-def bridge_rules(target: Target, value: Value, stack: ExitStack) -> None:
-    """Let the bridge compare each frame with a list of addresses, one rule each."""
-    lines = ["add table bridge q", "add chain bridge q c { type filter hook forward priority 0; }"]
+def chains_of_jumps(target: Target, value: Value, stack: ExitStack) -> None:
+    """Add user chains with connection tracking and marks to the receiver, as container hosts have."""
+    count = int(value)
+    lines = ["*mangle", *(f":SVC-{number} - [0:0]" for number in range(count))]
     lines += [
-        f"add rule bridge q c ether saddr 02:11:22:33:{number >> 8:02x}:{number & 255:02x} counter drop"
-        for number in range(int(value))
+        f"-A PREROUTING -m conntrack --ctstate NEW,ESTABLISHED -j SVC-{number}" for number in range(count)
     ]
-    target.log.append(f"sw: {value} rules in the bridge's forward hook")
-    target.run("sw", "nft -f -", stdin="\n".join(lines))
-
-
-def chains_of_jumps(where: str) -> Inject:
-    """Return an injection of user chains with connection tracking and marks, as container hosts have."""
-
-    def inject(target: Target, value: Value, stack: ExitStack) -> None:
-        count = int(value)
-        lines = ["*mangle", *(f":SVC-{number} - [0:0]" for number in range(count))]
-        lines += [
-            f"-A PREROUTING -m conntrack --ctstate NEW,ESTABLISHED -j SVC-{number}" for number in range(count)
-        ]
-        lines += [
-            f"-A SVC-{number} -m addrtype --dst-type LOCAL -j CONNMARK --save-mark" for number in range(count)
-        ]
-        target.log.append(f"{where}: {count} chains with conntrack and connmark")
-        target.run(where, "iptables-restore --noflush", stdin="\n".join([*lines, "COMMIT", ""]))
-
-    return inject
+    lines += [
+        f"-A SVC-{number} -m addrtype --dst-type LOCAL -j CONNMARK --save-mark" for number in range(count)
+    ]
+    target.log.append(f"b1: {count} chains with conntrack and connmark")
+    target.run("b1", "iptables-restore --noflush", stdin="\n".join([*lines, "COMMIT", ""]))
 
 
 CAUSES = (
@@ -68,7 +42,7 @@ CAUSES = (
         (1, 8),
         ("packet_filtering",),
         (mixed(2), tcp(1)),
-        string_rules("b1", "INPUT"),
+        string_rules("b1", "-A INPUT", SIGNATURES),
     ),
     third(
         "bridge-rules",
@@ -78,7 +52,7 @@ CAUSES = (
         (600, 6000),
         ("packet_filtering", "switch_cpu"),
         (crr(1), rr(1)),
-        bridge_rules,
+        BRIDGE_RULES,
     ),
     third(
         "decoding-capture",
@@ -88,7 +62,7 @@ CAUSES = (
         ("-s 96 -w /dev/null", "-vvXX"),
         ("packet_capture", *CPU_TAKEN),
         (rr(4), tcp(1)),
-        background("b1", "tcpdump -n -i any @v"),
+        background("b1", "tcpdump -Z root -n -i any @v"),
     ),
     third(
         "xdp-monitor",
@@ -114,7 +88,7 @@ CAUSES = (
         (150, 1500),
         ("packet_filtering",),
         (udp(4), crr(4)),
-        chains_of_jumps("b1"),
+        chains_of_jumps,
     ),
     third(
         "port-without-offloads",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.redteam.causes_third.common import CPU_TAKEN, drop_at_port, third
 from bench.redteam.causes_third.cpu import quota_with_period
-from bench.redteam.causes_third.packet_work import bridge_rules
+from bench.redteam.causes_third.packet_work import BRIDGE_RULES
 from bench.redteam.injections import in_turn, shell_a1, shell_b1, shell_sw, spin_on_each_cpu
 from bench.redteam.model import crr, mixed, rr, tcp, udp
 
@@ -29,7 +29,7 @@ CAUSES = (
         ("2000", "6000"),
         ("link_full", "packet_filtering", "switch_cpu"),
         (mixed(4), crr(8)),
-        in_turn(shell_sw("tc qdisc add dev b1 root tbf rate 20mbit burst 32k limit 300k"), bridge_rules),
+        in_turn(shell_sw("tc qdisc add dev b1 root tbf rate 20mbit burst 32k limit 300k"), BRIDGE_RULES),
     ),
     third(
         "quota-and-loss",

@@ -80,9 +80,10 @@ def test_cpu_time_has_an_elasticity_only_where_no_shaper_limits(tmp_path: Path) 
         free = [experiment_elasticity(each) for each in measure_cpu_interventions(tmp_path, "none")[1]]
         intervals = [(each.low, each.high) for each in free if each is not None]
         bounded = [(low, high) for low, high in intervals if low is not None and high is not None]
-        assert bounded and max(high for _, high in bounded) > MIDDLE_ELASTICITY, free
         # An interval as wide as all plausible values would rule out nothing.
-        assert min(high - low for low, high in bounded) < MAX_PLAUSIBLE_ELASTICITY, free
+        assert any(
+            high > MIDDLE_ELASTICITY and high - low < MAX_PLAUSIBLE_ELASTICITY for low, high in bounded
+        ), free
         free_values = [each.value for each in free if each is not None]
         shaped_values = [each.value for each in shaped if each is not None]
         assert max(free_values) > max(shaped_values), (shaped, free)

@@ -47,7 +47,7 @@ enum CgroupVersion {
 impl CpuThrottlingReader {
     /// Opens the groups that have a quota. Returns `None` if no quota is set or visible.
     pub fn open() -> Option<Self> {
-        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let cgroup_file_text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
         // `ip netns exec` hides the groups in /sys, so the parent's mounts are searched too.
         let parent = format!("/proc/{}", std::os::unix::process::parent_id());
         [Path::new("/proc/self"), Path::new(&parent)]
@@ -55,14 +55,14 @@ impl CpuThrottlingReader {
             .find_map(|process| {
                 let mounts = std::fs::read(process.join("mountinfo")).ok()?;
                 let mounts = String::from_utf8_lossy(&mounts);
-                Self::open_at(&groups, &mounts, &process.join("root"))
+                Self::open_at(&cgroup_file_text, &mounts, &process.join("root"))
             })
     }
 
-    fn open_at(groups: &str, mountinfo_text: &str, root: &Path) -> Option<Self> {
+    fn open_at(cgroup_file_text: &str, mountinfo_text: &str, root: &Path) -> Option<Self> {
         let mut trees = mountinfo_text.lines().filter_map(parse_cpu_cgroup_mount);
-        let cgroup_file_text = trees.find_map(|tree| {
-            let group = find_group_path(groups, tree.version)?;
+        let groups = trees.find_map(|tree| {
+            let group = find_group_path(cgroup_file_text, tree.version)?;
             let inside = Path::new(group).strip_prefix(&tree.root).ok()?;
             let top = root.join(tree.mount_point.strip_prefix("/").ok()?);
             let folders = inside.ancestors().map(|group| top.join(group));
@@ -73,7 +73,7 @@ impl CpuThrottlingReader {
             (!groups.is_empty()).then_some(groups)
         })?;
         Some(Self {
-            groups: cgroup_file_text,
+            groups,
             sum: Throttling::default(),
         })
     }

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use netlink_packet_core::NLM_F_DUMP;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
+use crate::nf_tables::NFGENMSG_BYTES;
 use crate::rate_limits::{RateLimit, parse_rule_rate_limit};
 use crate::rule_passes::RuleSet;
 use vnetbench_interfaces::netlink::{NetlinkSocket, RawRequest};
@@ -21,7 +22,7 @@ const GET_NFTABLES_RULES: u16 = (10 << 8) | 7;
 /// NFT_MSG_GETCHAIN.
 const GET_NFTABLES_CHAINS: u16 = (10 << 8) | 4;
 /// `struct nfgenmsg` of all address families.
-const ALL_FAMILIES: [u8; 4] = [0; 4];
+const ALL_FAMILIES: [u8; NFGENMSG_BYTES] = [0; NFGENMSG_BYTES];
 /// IPT_SO_GET_INFO and IP6T_SO_GET_INFO (include/uapi/linux/netfilter_ipv4/ip_tables.h).
 const GET_TABLE_INFO: i32 = 64;
 /// Length of a table's name in `struct ipt_getinfo` (XT_TABLE_MAXNAMELEN).

@@ -5,14 +5,11 @@ use libc::c_int;
 use serde::Serialize;
 
 use crate::nf_tables::{
-    NFGENMSG_BYTES, NFTA_DATA_VERDICT, NFTA_EXPR_DATA, NFTA_EXPR_NAME, NFTA_IMMEDIATE_DATA,
-    NFTA_LIMIT_FLAGS, NFTA_LIMIT_RATE, NFTA_LIMIT_TYPE, NFTA_LIMIT_UNIT, NFTA_RULE_EXPRESSIONS,
-    NFTA_VERDICT_CODE,
+    NFGENMSG_BYTES, NFTA_EXPR_DATA, NFTA_EXPR_NAME, NFTA_LIMIT_FLAGS, NFTA_LIMIT_RATE,
+    NFTA_LIMIT_TYPE, NFTA_LIMIT_UNIT, NFTA_RULE_EXPRESSIONS, NFTA_VERDICT_CODE,
+    find_immediate_verdict,
 };
 use vnetbench_interfaces::netlink::{find_attribute, iterate_attributes};
-
-const VERDICT_CODE_ATTRIBUTE_PATH: [u16; 3] =
-    [NFTA_IMMEDIATE_DATA, NFTA_DATA_VERDICT, NFTA_VERDICT_CODE];
 
 /// A rate above which a rule does not let packets pass.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -65,10 +62,10 @@ pub fn parse_rule_rate_limit(message: &[u8]) -> Option<RateLimit> {
 }
 
 fn parse_verdict(data: &[u8]) -> Option<c_int> {
-    let code = VERDICT_CODE_ATTRIBUTE_PATH
-        .iter()
-        .try_fold(data, |nested, attribute| find_attribute(nested, *attribute))?;
-    parse_c_int(code)
+    parse_c_int(find_attribute(
+        find_immediate_verdict(data)?,
+        NFTA_VERDICT_CODE,
+    )?)
 }
 
 fn parse_c_int(bytes: &[u8]) -> Option<c_int> {
@@ -84,6 +81,7 @@ mod tests {
     use netlink_packet_core::DefaultNla;
 
     use super::*;
+    use crate::nf_tables::{NFTA_DATA_VERDICT, NFTA_IMMEDIATE_DATA};
     use crate::test_attributes::{bytes, nest};
 
     fn expression(name: &[u8], data: &[DefaultNla]) -> DefaultNla {

@@ -14,9 +14,9 @@ use netlink_packet_core::parse_string;
 
 use crate::nf_tables::{
     NFGENMSG_BYTES, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE,
-    NFTA_COUNTER_PACKETS, NFTA_DATA_VERDICT, NFTA_EXPR_DATA, NFTA_EXPR_NAME, NFTA_HOOK_HOOKNUM,
-    NFTA_IMMEDIATE_DATA, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_HANDLE, NFTA_RULE_TABLE,
-    NFTA_VERDICT_CHAIN, NFTA_VERDICT_CODE,
+    NFTA_COUNTER_PACKETS, NFTA_EXPR_DATA, NFTA_EXPR_NAME, NFTA_HOOK_HOOKNUM, NFTA_RULE_CHAIN,
+    NFTA_RULE_EXPRESSIONS, NFTA_RULE_HANDLE, NFTA_RULE_TABLE, NFTA_VERDICT_CHAIN,
+    NFTA_VERDICT_CODE, find_immediate_verdict,
 };
 use crate::packet_taps::Link;
 use vnetbench_interfaces::netlink::{find_attribute, iterate_attributes};
@@ -33,7 +33,6 @@ const CHAIN_ATTRIBUTES: [u16; 4] = [
     NFTA_CHAIN_HOOK,
     NFTA_CHAIN_TYPE,
 ];
-const IMMEDIATE_VERDICT_ATTRIBUTE_PATH: [u16; 2] = [NFTA_IMMEDIATE_DATA, NFTA_DATA_VERDICT];
 
 /// Family, table and name.
 type ChainKey = (u8, String, String);
@@ -342,13 +341,11 @@ fn parse_rule(message: &[u8]) -> Option<(ChainKey, Rule)> {
 }
 
 fn parse_verdict(data: &[u8]) -> Option<Verdict> {
-    let verdict = IMMEDIATE_VERDICT_ATTRIBUTE_PATH
-        .iter()
-        .try_fold(data, |nested, attribute| find_attribute(nested, *attribute))?;
+    let verdict = find_immediate_verdict(data)?;
     let code = find_attribute(verdict, NFTA_VERDICT_CODE)?.first_chunk()?;
     let chain =
         || find_attribute(verdict, NFTA_VERDICT_CHAIN).and_then(|name| parse_string(name).ok());
-    match i32::from_be_bytes(*code) {
+    match c_int::from_be_bytes(*code) {
         libc::NFT_JUMP => chain().map(Verdict::Jump),
         libc::NFT_GOTO => chain().map(Verdict::Goto),
         libc::NFT_CONTINUE => Some(Verdict::Continue),

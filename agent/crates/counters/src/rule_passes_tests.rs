@@ -3,10 +3,11 @@
 use netlink_packet_core::DefaultNla;
 
 use super::*;
+use crate::nf_tables::{NFTA_DATA_VERDICT, NFTA_IMMEDIATE_DATA};
 use crate::test_attributes::{bytes, nest};
 
-/// NFPROTO_INET, the first byte of a message.
-const INET: u8 = 1;
+/// The first byte of a message.
+const INET: u8 = libc::NFPROTO_INET as u8;
 
 fn text(attribute: u16, value: &str) -> DefaultNla {
     DefaultNla::new(attribute, [value.as_bytes(), b"\0"].concat())

@@ -13,7 +13,7 @@ use crate::{client, server};
 /// Returns exit code 0 after success and 1 after a failed test.
 pub fn run_server(options: &ServerOptions) -> ExitCode {
     match server::serve(options) {
-        Ok(ServerEnd::Signal | ServerEnd::OneOffCompleted) => ExitCode::SUCCESS,
+        Ok(ServerEnd::Succeeded) => ExitCode::SUCCESS,
         Ok(ServerEnd::OneOffFailed) => ExitCode::FAILURE,
         Err(error) => print_failure(&error),
     }

@@ -48,15 +48,8 @@ struct PendingConnection {
     peer: IpAddr,
     received: Vec<u8>,
     accepted_at: Instant,
-    is_closed: bool,
-}
-
-/// Whether the rest of a cookie can still arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PeerState {
-    MaySendMore,
     /// The peer closed the connection, or reading failed.
-    Gone,
+    is_closed: bool,
 }
 
 impl Listener {
@@ -120,8 +113,8 @@ impl Listener {
             self.accept_udp(registry)?;
         }
         for (index, connection) in self.pending.iter_mut().enumerate() {
-            if is_readable(index + 2) && connection.read_cookie_part() == PeerState::Gone {
-                connection.is_closed = true;
+            if is_readable(index + 2) {
+                connection.read_cookie_part();
             }
         }
         let new_tests = self.deliver_identified(registry);
@@ -283,21 +276,18 @@ fn next_connect_sender_and_reply(
 }
 
 impl PendingConnection {
-    /// Reads more of the cookie.
-    fn read_cookie_part(&mut self) -> PeerState {
+    /// Reads more of the cookie, unless it is complete.
+    fn read_cookie_part(&mut self) {
         let missing = COOKIE_BYTES - self.received.len();
         if missing == 0 {
-            return PeerState::MaySendMore;
+            return;
         }
         let mut bytes = [0; COOKIE_BYTES];
         match rustix::net::recv(&self.socket, &mut bytes[..missing], RecvFlags::empty()) {
-            Ok((0, _)) => PeerState::Gone,
-            Ok((count, _)) => {
-                self.received.extend_from_slice(&bytes[..count]);
-                PeerState::MaySendMore
-            }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => PeerState::MaySendMore,
-            Err(_) => PeerState::Gone,
+            Ok((0, _)) => self.is_closed = true,
+            Ok((count, _)) => self.received.extend_from_slice(&bytes[..count]),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(_) => self.is_closed = true,
         }
     }
 

@@ -25,13 +25,11 @@ const BANNER_SEPARATOR_LINE: &str = "-------------------------------------------
 /// Pause after a failed poll; its causes (no memory, no descriptors) are usually temporary.
 const POLL_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Why a server ended.
+/// How a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerEnd {
-    /// A signal ended it.
-    Signal,
-    /// The client of `one_off` completed its test.
-    OneOffCompleted,
+    /// A signal ended it, or the client of `one_off` completed its test.
+    Succeeded,
     /// The client of `one_off` left without a completed test.
     OneOffFailed,
 }
@@ -83,10 +81,10 @@ pub fn serve(options: &ServerOptions) -> Result<ServerEnd, TestError> {
     });
     if server.interrupt.is_woken() {
         eprintln!("vnetbench iperf3: {}", TestError::Interrupted);
-        return Ok(ServerEnd::Signal);
+        return Ok(ServerEnd::Succeeded);
     }
     Ok(if server.has_completed_test.into_inner() {
-        ServerEnd::OneOffCompleted
+        ServerEnd::Succeeded
     } else {
         ServerEnd::OneOffFailed
     })

@@ -1,4 +1,4 @@
-"""Control groups of the second set: quotas with other periods, freezing, shares, memory and CPUs."""
+"""Control groups for agents, for the second and the third set: quotas, freezing, shares, memory and CPUs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ def join(
     target.log += [f"host: echo {value} > {controller}/{name}" for name, value in settings.items()]
     target.log += [f"host: {endpoint}'s agent joins the group" for endpoint in endpoints]
     agents = [target.agents[endpoint] for endpoint in endpoints]
-    return groups.make_group(stack, parent, "second", settings.items(), agents)
+    return groups.make_group(stack, parent, "agents", settings.items(), agents)
+
+
+TCP_MEMORY_FILE = "memory.kmem.tcp.limit_in_bytes"
+"""Limit of the memory of TCP buffers."""
 
 
 def quota(endpoints: Sequence[str], period_us: int) -> Inject:
@@ -66,11 +70,11 @@ def last_cpu(endpoints: Sequence[str]) -> Inject:
     return inject
 
 
-def tcp_memory(endpoints: Sequence[str]) -> Inject:
-    """Return an injection of a limit in bytes for the TCP buffers of some agents."""
+def memory_limit(file: str, endpoints: Sequence[str]) -> Inject:
+    """Return an injection of a limit in bytes of the memory controller (version 1) for some agents."""
 
     def inject(target: Target, value: Value, stack: ExitStack) -> None:
-        join(target, stack, "memory", endpoints, {"memory.kmem.tcp.limit_in_bytes": value})
+        join(target, stack, "memory", endpoints, {file: value})
 
     return inject
 
