@@ -37,7 +37,7 @@ def instrument_notes(
         interval_s: Sampling interval.
         totals_by_endpoint: Totals of every endpoint and of the host, by name.
     """
-    notes = _overhead_notes(idle_and_load_s, totals_by_endpoint)
+    notes = _bench_cpu_use_notes(idle_and_load_s, totals_by_endpoint)
     for name, totals in totals_by_endpoint.items():
         instrument = totals.get("instrument", {})
         late = float(instrument.get("sampler_lateness_max_s", 0.0))
@@ -127,7 +127,7 @@ def delay_line_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     return notes
 
 
-def _overhead_notes(
+def _bench_cpu_use_notes(
     idle_and_load_s: float, totals_by_endpoint: Mapping[str, TrialEndParameters]
 ) -> list[str]:
     """Return a note for each machine whose CPU time the instrument used noticeably.

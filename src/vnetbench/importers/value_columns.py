@@ -143,7 +143,7 @@ def unit_factors(units: Sequence[str], factor_by_unit: Mapping[str, float]) -> F
         raise ValueError(f"unknown unit: {error.args[0]!r}") from error
 
 
-def choose_more_precise_values(one: ValueColumn, other: ValueColumn) -> ValueColumn:
+def choose_more_precise_value_per_row(one: ValueColumn, other: ValueColumn) -> ValueColumn:
     """Return for each row the one of two reports of the same number that was rounded less."""
     is_other_better = other.highs - other.lows < one.highs - one.lows
     return ValueColumn(

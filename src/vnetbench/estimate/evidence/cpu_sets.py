@@ -34,7 +34,7 @@ CPU_SET_EVIDENCE_METRICS = (
             EvidenceMetric(
                 f"{endpoint}_cpus_softirq_percent",
                 "% of one CPU",
-                f"packet processing on the {role} thread's CPU",
+                f"least packet processing on the {role} thread's CPUs",
                 "time that one CPU spends in interrupts, of the CPU with the least among those that a "
                 f"{role} thread may use. Absent for a kernel with one CPU",
                 ("cpu[].softirq_s", "cpu[].irq_s", "thread_cpus"),
@@ -42,7 +42,7 @@ CPU_SET_EVIDENCE_METRICS = (
             EvidenceMetric(
                 f"{endpoint}_cpus_other_work_percent",
                 "% of one CPU",
-                f"other work on the {role} thread's CPU",
+                f"least work of other programs on the {role} thread's CPUs",
                 "time that one CPU spends on other programs, of the CPU with the least among those that a "
                 f"{role} thread may use",
                 ("cpu[].user_s", "cpu[].nice_s", "process_cpu_user_s", "thread_cpus"),

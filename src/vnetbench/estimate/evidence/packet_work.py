@@ -112,7 +112,7 @@ def packet_work_evidence(data: TrialData, known: EvidenceValues) -> EvidenceValu
         "filter_work_percent": _filter_percent_of_load_work(data, known),
         "interrupt_us_per_packet": largest(_irq_and_softirq_us_per_packet(kernel) for kernel in data.kernels),
         "segment_share_of_mtu_percent": None if segment_percent is None else min(100.0, segment_percent),
-        "packet_share_of_permitted_percent": _packet_share_of_permitted_percent(data, known),
+        "packet_share_of_permitted_percent": _packet_bytes_percent_of_permitted_bytes(data, known),
         "split_at_port_ratio": _split_at_port_ratio(data),
     }
 
@@ -225,7 +225,7 @@ def _permitted_segment_bytes(known: EvidenceValues) -> float | None:
     return smallest((mtu_bytes - _IP_AND_TCP_HEADER_BYTES, window_bytes / 2 if window_bytes else None))
 
 
-def _packet_share_of_permitted_percent(data: TrialData, known: EvidenceValues) -> float | None:
+def _packet_bytes_percent_of_permitted_bytes(data: TrialData, known: EvidenceValues) -> float | None:
     """Return the payload of a sent packet as a share of the largest possible size; None if any is unknown.
 
     A send call gives the kernel its bytes at once. Linux waits for a larger packet, up to a third of the

@@ -115,8 +115,8 @@ def _describe_port_queue(port: Port, data: TrialData) -> str:
     carried = {DATA: "the data", ACKS: "the acknowledgements", BOTH: "both directions"}[
         classify_sent_traffic(port)
     ]
-    kind = "" if is_own else _interface_qdisc_kind(port.name, data)
-    return f"{where}{towards}, which carries {carried}{f', {kind}' if kind else ''}"
+    qdisc_kind = "" if is_own else _interface_qdisc_kind(port.name, data)
+    return f"{where}{towards}, which carries {carried}{f', {qdisc_kind}' if qdisc_kind else ''}"
 
 
 def _interface_qdisc_kind(name: str, data: TrialData) -> str:

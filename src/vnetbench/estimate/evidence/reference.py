@@ -40,7 +40,7 @@ This page is generated from the same tables as the metrics (`python -m vnetbench
 docs`).
 """
 _TITLE_BY_FAMILY = {
-    "time": "Where the time goes",
+    "time": "Where the time of a stream or request goes",
     "cpu": "CPUs and threads",
     "window": "Windows, latency and calls",
     "packets": "Packets",

@@ -94,7 +94,7 @@ class GobenReport(LineReport):
     calls_per_s_by_side: dict[str, int] = field(default_factory=dict)
     aggregate_bps: dict[str, RoundedValue] = field(default_factory=dict)
     """A client's totals, by `reading` and `writing`."""
-    aggregate_calls: dict[str, int] = field(default_factory=dict)
+    aggregate_calls_per_s: dict[str, int] = field(default_factory=dict)
     sent_options: re.Match[str] | None = None
     unfinished_reader_writer_count: int = 0
     """Readers and writers that have started and not yet printed their average."""
@@ -145,7 +145,7 @@ class GobenReport(LineReport):
             self.unfinished_reader_writer_count -= 1
         elif (aggregate := _AGGREGATE_TEXT.match(text)) is not None:
             self.aggregate_bps[aggregate["what"]] = parse_rounded(aggregate["mbps"], 1e6)
-            self.aggregate_calls[aggregate["what"]] = int(aggregate["calls"])
+            self.aggregate_calls_per_s[aggregate["what"]] = int(aggregate["calls"])
         elif (error := _ERROR_TEXT.match(text)) is not None:
             self.record_first_error(error["fatal"] or error["text"])
         else:
@@ -242,7 +242,7 @@ class GobenReport(LineReport):
         read, written = (REVERSE, FORWARD) if self.is_client else (FORWARD, REVERSE)
         if not is_udp:
             return {"goodput_bps": next(iter(rates.values()))}
-        calls = self.aggregate_calls if self.is_client else self.calls_per_s_by_side
+        calls = self.aggregate_calls_per_s if self.is_client else self.calls_per_s_by_side
         names = ("reading", "writing") if self.is_client else ("Reader", "Writer")
         metrics = {}
         if read in rates:

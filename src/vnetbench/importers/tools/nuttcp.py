@@ -26,7 +26,7 @@ from vnetbench.importers.value_columns import (
     Floats,
     ValueColumn,
     cache_values,
-    choose_more_precise_values,
+    choose_more_precise_value_per_row,
     divide_by_nonzero_column,
     parse_rounded_column,
 )
@@ -264,7 +264,7 @@ class NuttcpReport(LineReport):
         lengths_s = _parse_seconds(self.rows["seconds"])
         has_rate = rates.lows > 0
         quotients = divide_by_nonzero_column(amounts, rates.replace(~has_rate, np.nan))
-        lengths_s = choose_more_precise_values(lengths_s, quotients)
+        lengths_s = choose_more_precise_value_per_row(lengths_s, quotients)
         ends_s = np.cumsum(lengths_s.values)
         starts_s = np.concatenate(([0.0], ends_s))[:-1]
         counters = self._interval_counters()

@@ -89,7 +89,7 @@ def measure_cpu_use(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int
     load = min(load, occupied)
     instrument = min(instrument, occupied - load)
     rest = occupied - load - instrument
-    programs = min(rest, _programs_cpu_s(part, kernel, cpus, rest * capacity_s) / capacity_s)
+    programs = min(rest, _other_programs_cpu_s(part, kernel, cpus, rest * capacity_s) / capacity_s)
     return CpuTimeShares(
         cpus=tuple(cpus),
         load=load,
@@ -157,7 +157,7 @@ def _instrument_cpu_s(part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[i
     return total_s
 
 
-def _programs_cpu_s(
+def _other_programs_cpu_s(
     part: SteadyPart, kernel: ObservedKernel, cpus: Sequence[int], unattributed_cpu_s: float
 ) -> float:
     """Return the CPU time of other programs on these CPUs.

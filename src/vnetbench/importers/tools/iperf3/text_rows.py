@@ -47,7 +47,7 @@ _SUM_NAMES = (_ALL_STREAMS_ID, *(f"{_ALL_STREAMS_ID}][{role}" for role in _DIREC
 """Names of the rows of all streams."""
 _BITS_PER_S_BY_RATE_UNIT = {**BITS_BY_UNIT, **{unit: 8 * factor for unit, factor in BYTES_BY_UNIT.items()}}
 """`-f M` prints MBytes/sec of 1024² bytes (units.c, `conversion_bytes`)."""
-_BYTES_ROW_VALUE_NAMES: tuple[str, ...] = ("bytes",)
+_BYTES_ONLY_ROW_VALUE_NAMES: tuple[str, ...] = ("bytes",)
 _SUM_ROW_VALUE_NAMES = ("bytes", "retransmits")
 _SENDER_ROW_VALUE_NAMES = ("bytes", "retransmits", "cwnd_bytes")
 _RECEIVER_ROW_VALUE_NAMES: tuple[str, ...] = ("bytes", "datagrams", "lost", "jitter_us")
@@ -286,7 +286,7 @@ class TextRows:
         if has_total:
             names = _RECEIVER_ROW_VALUE_NAMES
         elif not has_count:
-            names = _BYTES_ROW_VALUE_NAMES
+            names = _BYTES_ONLY_ROW_VALUE_NAMES
         elif self.is_lone_count_of_datagrams:
             names = _UDP_SENDER_ROW_VALUE_NAMES
         else:
