@@ -72,7 +72,7 @@ impl Outbox {
     }
 
     /// Queues the answer to a request. Waits while a bench sends requests without reading, which bounds the memory.
-    pub fn send_answer(&self, line: String) {
+    pub fn queue_answer_when_room(&self, line: String) {
         let mut queue = self.lock();
         while queue.queued_bytes > ANSWER_WAIT_THRESHOLD_BYTES {
             queue = self
@@ -212,7 +212,7 @@ mod tests {
         assert!(outbox.send_droppable_event("second".into()));
         let due = outbox.lock().write_at.expect("lines are queued");
         assert!(due >= start + MAX_HOLD_TIME);
-        outbox.send_answer("answer".into());
+        outbox.queue_answer_when_room("answer".into());
         assert_eq!(outbox.wait_for_due_lines(), "first\nsecond\nanswer\n");
         assert_eq!(outbox.lock().write_at, None);
     }
