@@ -70,7 +70,7 @@ pub fn read_rules() -> Option<NetfilterRules> {
     let mut rules = read_nftables_rules()?;
     let older = count_iptables_rules()?;
     rules.count += older.all;
-    rules.set.rules_without_chains = older.each_packet;
+    rules.set.legacy_rules_each_packet_passes = older.each_packet;
     Some(rules)
 }
 
