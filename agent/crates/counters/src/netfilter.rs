@@ -70,7 +70,7 @@ pub fn read_rules() -> Option<NetfilterRules> {
     let mut rules = read_nftables_rules()?;
     let older = count_iptables_rules()?;
     rules.count += older.all;
-    rules.set.legacy_rules_each_packet_passes = older.each_packet;
+    rules.set.legacy_rules_each_packet_passes = older.passed_by_each_packet;
     Some(rules)
 }
 
@@ -147,7 +147,7 @@ fn running_kernel_has_symbol(symbol: &str) -> bool {
 struct OlderRules {
     all: u64,
     /// Those of the tables that each packet passes: of a connection, only the first packet passes `nat`.
-    each_packet: u64,
+    passed_by_each_packet: u64,
 }
 
 fn count_iptables_rules() -> Option<OlderRules> {
@@ -161,7 +161,7 @@ fn count_iptables_rules() -> Option<OlderRules> {
         for name in names.lines() {
             let count = read_table_info(family, level, name).ok()?.rules();
             rules.all += count;
-            rules.each_packet += if name == "nat" { 0 } else { count };
+            rules.passed_by_each_packet += if name == "nat" { 0 } else { count };
         }
     }
     Some(rules)
