@@ -227,7 +227,11 @@ impl Sampler {
 
     /// Returns what was counted from `then` to `now`. Also reads the present CPU of the busiest thread, which is in no
     /// snapshot.
-    pub fn counters_between_and_current_cpu(&self, then: &Snapshot, now: &Snapshot) -> SampleCounters {
+    pub fn counters_between_and_current_cpu(
+        &self,
+        then: &Snapshot,
+        now: &Snapshot,
+    ) -> SampleCounters {
         let streams = self.streams_between(then, now);
         let sent = |snapshot: &Snapshot| snapshot.bytes.iter().map(|bytes| bytes.sent).sum::<u64>();
         let received = |snapshot: &Snapshot| {

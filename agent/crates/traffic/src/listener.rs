@@ -63,7 +63,9 @@ fn listen_at(
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
         socket.bind(address)?;
-        socket.listen(i32::try_from(stream_count + SURPLUS_PENDING_BEFORE_OLDEST_CLOSES).unwrap_or(i32::MAX))?;
+        socket.listen(
+            i32::try_from(stream_count + SURPLUS_PENDING_BEFORE_OLDEST_CLOSES).unwrap_or(i32::MAX),
+        )?;
         route::ip_or_vsock_port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
     };
     let port = start_listening().map_err(|error: io::Error| {
