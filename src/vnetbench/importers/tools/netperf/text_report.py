@@ -218,7 +218,7 @@ class NetperfReport(LineReport):
                 self.verbose_transaction_rate = parse_transaction_rate(line.split())
             self.is_latency_row_next &= NUMBER_ROW_PATTERN.match(line) is None
         elif not self._add_classic_line(line):
-            self._add_omni_line(line)
+            self._add_omni_headings_or_values(line)
 
     def _add_classic_line(self, line: str) -> bool:
         """Add a line of a classic table. Return False if it is none."""
@@ -237,7 +237,7 @@ class NetperfReport(LineReport):
         )
         return True
 
-    def _add_omni_line(self, line: str) -> None:
+    def _add_omni_headings_or_values(self, line: str) -> None:
         is_csv = bool(self.pending_omni_headings) and "," in self.pending_omni_headings[0]
         if self.pending_omni_headings and is_csv:
             names, values = self.pending_omni_headings[0].split(","), line.split(",")
