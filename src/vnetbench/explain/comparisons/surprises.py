@@ -93,7 +93,7 @@ def find_outliers(summary: CampaignSummary) -> tuple[OutlierTreatment, ...]:
         removed.append(extreme)
         cells.remove(extreme.cell)
         # An outlier can mask another one, so all up to the last significant one count.
-        last_significant = number if _is_significant(summary, extreme) else last_significant
+        last_significant = number if _is_p_value_significant(summary, extreme) else last_significant
     return tuple(each for each in removed[:last_significant] if _is_beyond_precision(summary, each.ratio))
 
 
@@ -214,7 +214,7 @@ def _log_level(level: Level | None) -> float:
     return math.log(level) if isinstance(level, int | float) and level > 0 else math.nan
 
 
-def _is_significant(summary: CampaignSummary, outlier: OutlierTreatment) -> bool:
+def _is_p_value_significant(summary: CampaignSummary, outlier: OutlierTreatment) -> bool:
     return (
         outlier.ratio.p_value is not None
         and outlier.ratio.p_value <= 1 - summary.required_precision.confidence

@@ -81,7 +81,7 @@ def _answer_sentence(changes: Sequence[MetricChange]) -> str:
     if all(change.before.is_published or change.after.is_published for change in changes):
         published = format_count_with_noun(len(changes), "published value")
         return f"{published} compared with your measurements of {noun}."
-    significant = [change for change in changes if change.is_significant]
+    significant = [change for change in changes if change.is_significant_and_excludes_1]
     if len(changes) == 1:
         difference = "differs significantly" if significant else "does not differ significantly"
         ratio = format_compact_ratio_with_interval(changes[0].ratio)
@@ -164,13 +164,13 @@ def _comparison_columns(
 
 
 def _rise_or_fall_symbol(change: MetricChange) -> str:
-    if change.is_significant:
+    if change.is_significant_and_excludes_1:
         return "↑" if change.ratio.value > 1 else "↓"
     return "=" if change.ratio.low is not None else "?"
 
 
 def _change_style(change: MetricChange) -> str:
-    if not change.is_significant or change.relative_worsening == 0:
+    if not change.is_significant_and_excludes_1 or change.relative_worsening == 0:
         return ""
     return "red" if change.relative_worsening > 0 else "green"
 

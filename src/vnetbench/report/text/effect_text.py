@@ -111,7 +111,7 @@ def _factors_in_chart_order(summary: CampaignSummary) -> list[FactorLevels]:
     return [factor for factor in candidates if factor is not None]
 
 
-def is_effect_significant(ratio: Ratio) -> bool:
+def is_adjusted_p_value_significant(ratio: Ratio) -> bool:
     """Return whether the adjusted p value shows a difference."""
     return _higher_or_lower_verdict(ratio) in ("higher", "lower")
 
