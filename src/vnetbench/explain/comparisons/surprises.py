@@ -60,8 +60,8 @@ _HIGHER_IS_BETTER_RATE_METRICS = (
 class OutlierTreatment:
     """A treatment far from the prediction by all others."""
 
-    cell: CellMean
-    ratio: Ratio
+    cell_mean: CellMean
+    measured_to_predicted_ratio: Ratio
     """Measured over predicted value. The p value is corrected for the number of treatments."""
 
 
@@ -91,10 +91,14 @@ def find_outliers(summary: CampaignSummary) -> tuple[OutlierTreatment, ...]:
         if extreme is None:
             break
         removed.append(extreme)
-        cells.remove(extreme.cell)
+        cells.remove(extreme.cell_mean)
         # An outlier can mask another one, so all up to the last significant one count.
         last_significant = number if _is_p_value_significant(summary, extreme) else last_significant
-    return tuple(each for each in removed[:last_significant] if _is_beyond_precision(summary, each.ratio))
+    return tuple(
+        each
+        for each in removed[:last_significant]
+        if _is_beyond_precision(summary, each.measured_to_predicted_ratio)
+    )
 
 
 def find_contradictions(summary: CampaignSummary) -> tuple[ResourceContradiction, ...]:
@@ -216,8 +220,8 @@ def _log_level(level: Level | None) -> float:
 
 def _is_p_value_significant(summary: CampaignSummary, outlier: OutlierTreatment) -> bool:
     return (
-        outlier.ratio.p_value is not None
-        and outlier.ratio.p_value <= 1 - summary.required_precision.confidence
+        outlier.measured_to_predicted_ratio.p_value is not None
+        and outlier.measured_to_predicted_ratio.p_value <= 1 - summary.required_precision.confidence
     )
 
 
@@ -250,7 +254,7 @@ def _level_or_switch_as_number(factor: str, level: Level | None) -> float | None
 
 
 def _outlier_finding(summary: CampaignSummary, outlier: OutlierTreatment) -> Finding:
-    treatment, ratio = outlier.cell.treatment, outlier.ratio
+    treatment, ratio = outlier.cell_mean.treatment, outlier.measured_to_predicted_ratio
     difference = (
         f"{format_share_with_interval(abs(ratio.value - 1))} {'higher' if ratio.value > 1 else 'lower'}"
     )
@@ -266,7 +270,7 @@ def _outlier_finding(summary: CampaignSummary, outlier: OutlierTreatment) -> Fin
             "low": ratio.low,
             "high": ratio.high,
             "p": ratio.p_value,
-            "predicted": math.exp(outlier.cell.log_mean) / ratio.value,
+            "predicted": math.exp(outlier.cell_mean.log_mean) / ratio.value,
         },
     )
 
