@@ -186,7 +186,7 @@ def _projection_matrix_and_rank_of_richest_model(
     mains = {name: own for name in factors if (own := centred_indicator_columns(cells, name)).shape[1]}
     plain = [constant, *mains.values()]
     slim = {
-        name: _log_level_and_indicator_columns(cells, name) if is_numeric_factor(name) else own
+        name: _log_and_word_level_columns(cells, name) if is_numeric_factor(name) else own
         for name, own in mains.items()
     }
     both = [product_columns(slim[one], slim[other]) for one, other in itertools.combinations(mains, 2)]
@@ -200,8 +200,8 @@ def _projection_matrix_and_rank_of_richest_model(
     return None
 
 
-def _log_level_and_indicator_columns(cells: Sequence[CellMean], factor: str) -> FloatArray:
-    """Return the centred logarithm of the level, and a column for each non-numeric level."""
+def _log_and_word_level_columns(cells: Sequence[CellMean], factor: str) -> FloatArray:
+    """Return the centred logarithm of the level, and an indicator of each non-numeric level of the factor."""
     levels = [cell.treatment.factors.get(factor) for cell in cells]
     numbers = np.array([_log_level(level) for level in levels])
     if np.isnan(numbers).all():
