@@ -28,7 +28,7 @@ from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
     find_metric,
-    format_compact_ratio_with_interval,
+    format_ratio_with_bracketed_interval,
     format_estimate_lines,
     metric_noun,
 )
@@ -84,7 +84,7 @@ def _answer_sentence(changes: Sequence[MetricChange]) -> str:
     significant = [change for change in changes if change.is_significant_and_excludes_1]
     if len(changes) == 1:
         difference = "differs significantly" if significant else "does not differ significantly"
-        ratio = format_compact_ratio_with_interval(changes[0].ratio)
+        ratio = format_ratio_with_bracketed_interval(changes[0].ratio)
         return f"{capitalize_sentence(noun)} {difference} (×{ratio})."
     count = f"{len(significant)} of {format_count_with_noun(len(changes), 'treatment')}"
     if not significant:
@@ -92,13 +92,13 @@ def _answer_sentence(changes: Sequence[MetricChange]) -> str:
         return (
             f"No significant difference in {noun}. Largest ratio of "
             f"{format_count_with_noun(len(changes), 'treatment')}: "
-            f"×{format_compact_ratio_with_interval(largest.ratio)}."
+            f"×{format_ratio_with_bracketed_interval(largest.ratio)}."
         )
     largest = max(significant, key=lambda change: abs(change.relative_worsening))
     phrase = treatment_phrase(largest.factors, _names_of_varying_factors(changes))
     return (
         f"{capitalize_sentence(noun)} differs significantly in {count}. "
-        f"Largest change: ×{format_compact_ratio_with_interval(largest.ratio)} with {phrase}."
+        f"Largest change: ×{format_ratio_with_bracketed_interval(largest.ratio)} with {phrase}."
     )
 
 
@@ -148,7 +148,7 @@ def _comparison_columns(
         )
         for name, rows in (("before", before), ("after", after))
     ]
-    ratios = tuple((format_compact_ratio_with_interval(change.ratio),) for change in changes)
+    ratios = tuple((format_ratio_with_bracketed_interval(change.ratio),) for change in changes)
     columns.append(Column("ratio", "Ratio", "", ratios, True))
     columns.append(
         Column("symbol", "", "", tuple((_rise_or_fall_symbol(change),) for change in changes), False)
