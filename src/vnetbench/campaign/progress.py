@@ -204,11 +204,15 @@ class CampaignProgress:
         if limit is not None and seconds > (available_s := max(0.0, limit - self.elapsed_s)):
             trials, seconds = round(trials * available_s / seconds), available_s
         if self.running_treatment is not None:
-            seconds += self.running_trial_remaining_s() - self.expected_trial_s(self.running_treatment)
+            seconds += self.expected_rest_of_running_trial_s() - self.expected_trial_s(self.running_treatment)
         return RemainingTrials(trials, max(0.0, seconds))
 
-    def running_trial_remaining_s(self) -> float:
-        """Return the expected remaining duration of the running trial in seconds."""
+    def expected_rest_of_running_trial_s(self) -> float:
+        """Return the expected remaining duration of the running trial in seconds; 0 without one.
+
+        A step series that is overdue is expected to take a share of its elapsed time longer. A search is
+        followed by its final run.
+        """
         if self.running_treatment is None:
             return 0.0
         if self.running_search_estimate is not None:
