@@ -91,7 +91,7 @@ class BayesianSearch:
             # The forwarding rate of an overloaded device is the best first guess and needs one short step.
             return PlannedStep(parameters.max_load_fps, self._durations_s[0])
         if check.unconfirmed_load is not None:
-            return PlannedStep(check.unconfirmed_load.load_fps, check.unconfirmed_load.next_duration_s)
+            return PlannedStep(check.unconfirmed_load.load_fps, check.unconfirmed_load.next_step_duration_s)
         if (load_fps := self._next_load_of_monotonicity_check_fps()) is not None:
             return PlannedStep(self._round_and_limit_load(load_fps), self._durations_s[0])
         if waiting := self.open_estimators():
@@ -141,7 +141,7 @@ class BayesianSearch:
         check_steps = self._monotonicity_check.expected_step_count(self.estimators, self.steps)
         left_s += check_steps * (self._durations_s[0] + beside_s)
         if (load := self._monotonicity_check.unconfirmed_load) is not None:
-            left_s += load.next_duration_s + beside_s
+            left_s += load.next_step_duration_s + beside_s
         return min(left_s, max(0.0, parameters.time_limit_s - spent_s))
 
     def goal_results(self) -> tuple[GoalResult, ...]:
