@@ -30,7 +30,7 @@ from vnetbench.search.remaining_time import expected_full_steps
 from vnetbench.search.stability import widen_if_changed
 from vnetbench.search.step_log import OutOfTimeError, SearchStepLog, step_overhead_s
 
-_CANDIDATE_LOADS_PER_GOAL_AND_DURATION = 14
+_CANDIDATE_LOADS_PER_GOAL_AND_STEP_DURATION = 14
 """Number of candidate loads per goal and step duration, spread over the likely throughputs."""
 
 
@@ -272,8 +272,8 @@ def _most_informative_step(
     for level, length_s in enumerate(estimators[0].step_durations_s):
         # The loads are random, so that repeated searches of a device do not all miss the same loads.
         shares = (
-            np.arange(_CANDIDATE_LOADS_PER_GOAL_AND_DURATION) + random.uniform()
-        ) / _CANDIDATE_LOADS_PER_GOAL_AND_DURATION
+            np.arange(_CANDIDATE_LOADS_PER_GOAL_AND_STEP_DURATION) + random.uniform()
+        ) / _CANDIDATE_LOADS_PER_GOAL_AND_STEP_DURATION
         loads = np.concatenate(
             [
                 posterior.log_load_quantiles(
