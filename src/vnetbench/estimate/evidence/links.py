@@ -205,7 +205,7 @@ def _foreign_traffic_percent(data: TrialData) -> float | None:
     for port in data.ports:
         crossing = (name for name in test_bytes if not port.pairs or port.pairs & pairs[name])
         sent = sum_known_values(*(test_bytes[name] for name in crossing))
-        by_sample = port.counter_sum_per_sample(*_INTERFACE_BYTE_COUNTERS)
+        by_sample = port.counter_sum_per_complete_sample(*_INTERFACE_BYTE_COUNTERS)
         carried = sum(by_sample)
         if sent is not None and carried > 0:
             shares.append(100 * max(0.0, carried - max(by_sample) - sent) / carried)
