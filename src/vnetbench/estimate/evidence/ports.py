@@ -42,7 +42,7 @@ class Port:
             tuple(values[name] for name in counters) for _, values in self._samples_with_counters(counters)
         ]
 
-    def sample_rates(self, *counters: str) -> list[float]:
+    def rates_per_complete_sample(self, *counters: str) -> list[float]:
         """Return the sum of the counters per second in each sample that has all of them."""
         return [
             sum(values[name] for name in counters) / duration_s
