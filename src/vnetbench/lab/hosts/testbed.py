@@ -338,7 +338,7 @@ def _start_agent(machine: ssh.Machine, folder: str) -> AgentClient:
     process: subprocess.Popen[bytes] = machine.start(
         f"{folder}/{deployment.AGENT_FILE_NAME}", "stdio", "--journal", folder
     )
-    agent = AgentClient(machine.name, PipeTransport(process, AGENT_CLOSE_TIMEOUT_S, machine.describe_exit))
+    agent = AgentClient(machine.name, PipeTransport(process, AGENT_CLOSE_TIMEOUT_S, machine.format_exit_code))
     try:
         check_protocol_version(agent)
     except BaseException:
