@@ -125,7 +125,7 @@ class Machine:
         return cast("subprocess.Popen[bytes]", process)  # plumbum's object delegates to a Popen.
 
     def format_exit_code(self, code: int) -> str:
-        """Return `exit code N` for a program that `start` started; a host over SSH knows more of some codes."""
+        """Return `exit code N` for a program that `start` started. Over SSH, some codes have a text."""
         return f"exit code {code}"
 
     def close(self) -> None:

@@ -28,8 +28,8 @@ from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
     find_metric,
-    format_ratio_with_bracketed_interval,
     format_estimate_lines,
+    format_ratio_with_bracketed_interval,
     metric_noun,
 )
 from vnetbench.wording.factor_text import (

@@ -26,8 +26,8 @@ from vnetbench.importers.tools.netperf.test_catalog import (
     PROGRAMS,
     TEST_BY_NAME,
     TITLE_PATTERN,
-    NetperfTest,
     CommandRequestedTest,
+    NetperfTest,
     find_test_name,
 )
 from vnetbench.study.model import Level
