@@ -13,6 +13,9 @@ ALL_COMBINATIONS, ONE_AT_A_TIME = "all", "one-at-a-time"
 Level = str | int | float
 """One canonical level of a factor: bytes, bit/s, seconds and counts as numbers, all else as a keyword."""
 
+FpsOrGeneratorMaximum = float | None
+"""Frames per second; None: as fast as the generator can send."""
+
 
 @dataclass(frozen=True)
 class FactorLevels:
@@ -64,8 +67,8 @@ class SearchSpec:
     """Length of a full step."""
     residual_frames_wait_s: float = 0.1
     """A step ends when no frame has arrived for this long after its load stops."""
-    max_load_fps: float | None = None
-    """Largest load of each direction; None: as fast as the generator can send."""
+    max_load_fps: FpsOrGeneratorMaximum = None
+    """Largest load of each direction."""
     min_load_fps: float = 1000.0
     """Smallest load of each direction; a device that loses too many frames at it has no throughput."""
     confidence: float = 0.95

@@ -16,6 +16,7 @@ from vnetbench.study.labs import IMPORTED_LAB, LABS
 from vnetbench.study.model import (
     ALL_COMBINATIONS,
     ONE_AT_A_TIME,
+    FpsOrGeneratorMaximum,
     HostSpec,
     Precision,
     SearchSpec,
@@ -239,7 +240,7 @@ class SearchSection(StudySection):
         description="A step ends when no frame has arrived for this long after its load stops.",
     )
     max_load_fps: Annotated[
-        float | None,
+        FpsOrGeneratorMaximum,
         KeyFormat(value_types.frame_rates(1, 10**9, "auto"), '"2 Mframe/s"', none_word="auto"),
         Field(alias="max_load"),
     ] = Field(
