@@ -83,7 +83,7 @@ class SearchSpec:
 
 
 @dataclass(frozen=True)
-class HostSpec:
+class ExistingEndpointSpec:
     """An existing endpoint of the lab `hosts`."""
 
     name: str
@@ -119,7 +119,7 @@ class TestbedSpec:
     """Fixed MTU of every port of the vSwitch; None: the factor `mtu`."""
     vf_interface: str | None = None
     """Lab `qemu`: the host adapter whose virtual functions the guests use."""
-    hosts: tuple[HostSpec, ...] = ()
+    existing_endpoints: tuple[ExistingEndpointSpec, ...] = ()
     """Lab `hosts`: its endpoints."""
     load_destination_ports: str | None = None
     """Lab `hosts`: destination ports of the load, `first-last`; None: any."""
@@ -127,7 +127,7 @@ class TestbedSpec:
     @property
     def backend(self) -> str:
         """Backend of the testbed: its lab, or `iperf3`. It decides which factors can be set (`labs.py`)."""
-        return IPERF3_BACKEND if any(host.iperf3_server for host in self.hosts) else self.lab
+        return IPERF3_BACKEND if any(host.iperf3_server for host in self.existing_endpoints) else self.lab
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from vnetbench.study.labs import IMPORTED_LAB, LABS
 from vnetbench.study.model import (
     ALL_COMBINATIONS,
     ONE_AT_A_TIME,
+    ExistingEndpointSpec,
     FpsOrGeneratorMaximum,
-    HostSpec,
     Precision,
     SearchSpec,
     TestbedSpec,
@@ -28,7 +28,7 @@ from vnetbench.study.workloads import MAX_LOSS_GOALS, TCP_STREAM, WORKLOADS
 TOP_LEVEL = ""
 """Name of the section without a heading, at the head of the file."""
 
-_TESTBED, _HOST = TestbedSpec(), HostSpec("")
+_TESTBED, _HOST = TestbedSpec(), ExistingEndpointSpec("")
 _TIMING, _SEARCH, _PRECISION = Timing(), SearchSpec(), Precision()
 
 
