@@ -337,7 +337,7 @@ class TextRunParser:
             "bit_rate": rate and f"{rate} bit/s",
             "pacing_rate": rate and f"{rate} bit/s",
             "congestion_control": facts.congestion or None,
-            **facts.labels(),
+            **facts.labels_without_factor(),
         }
         levels = {
             name: parse_level_or_none_cached(name, workload, each)
