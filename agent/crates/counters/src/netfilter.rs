@@ -32,7 +32,7 @@ const CONNECTION_COUNT_FILE: &str = "/proc/sys/net/netfilter/nf_conntrack_count"
 const BRIDGE_CALLS_FILE: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
 
 /// Maximum number of rate limits in a result.
-const MAX_RATE_LIMITS: usize = 64;
+const MAX_LISTED_RATE_LIMITS: usize = 64;
 
 /// The versions of iptables: the file with the names of its tables, address family, and level of its socket options.
 const IPTABLES_VERSIONS: [(&str, AddressFamily, i32); 2] = [
@@ -100,7 +100,7 @@ fn read_nftables_rules() -> Option<NetfilterRules> {
     let result = socket.request(GET_NFTABLES_RULES, NLM_F_DUMP, &request, |message| {
         rules.count += 1;
         rules.set.add_rule(message);
-        if rules.rate_limits.len() < MAX_RATE_LIMITS {
+        if rules.rate_limits.len() < MAX_LISTED_RATE_LIMITS {
             rules.rate_limits.extend(parse_rule_rate_limit(message));
         }
         Ok(())
