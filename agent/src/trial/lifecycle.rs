@@ -283,7 +283,7 @@ impl Conductor {
         drop(sampler);
         drop(streams);
         self.registry.remove(&self.trial);
-        self.outbox.send_undroppable_event(event);
+        self.outbox.queue_undroppable_event(event);
     }
 }
 
