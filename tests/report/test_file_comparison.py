@@ -8,15 +8,15 @@ from pathlib import Path
 
 from tests.report.test_page import HOSTILE, Page
 from tests.statements.campaigns import SimulationOptions, forwarded, goodputs, simulated_campaign
-from vnetbench.estimate.published_reference import reference_summary
+from vnetbench.estimate.published_reference import published_table_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.file_comparison import FileComparison, compare_files
 from vnetbench.report.charts.image_files import write_pngs
 from vnetbench.report.page.html import render_page
 from vnetbench.study.model import Level
 
-NTTTCP = reference_summary("ntttcp-vmxnet3-2011")
-FORWARDING = reference_summary("packet-forwarding-2011")
+NTTTCP = published_table_summary("ntttcp-vmxnet3-2011")
+FORWARDING = published_table_summary("packet-forwarding-2011")
 
 
 def with_path(path: str, summary: CampaignSummary) -> CampaignSummary:

@@ -17,7 +17,7 @@ PUBLISHED_STATUS = "published"
 """Status of a published campaign, and `state` of its treatments."""
 
 
-def reference_summary(name: str) -> CampaignSummary:
+def published_table_summary(name: str) -> CampaignSummary:
     """Return a published table as a summary: a treatment for each row, without trials.
 
     Raises:
