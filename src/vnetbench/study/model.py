@@ -13,6 +13,9 @@ ALL_COMBINATIONS, ONE_AT_A_TIME = "all", "one-at-a-time"
 Level = str | int | float
 """One canonical level of a factor: bytes, bit/s, seconds and counts as numbers, all else as a keyword."""
 
+SecondsOrChosenByBench = float | None
+"""Seconds; None: the bench chooses them."""
+
 FpsOrGeneratorMaximum = float | None
 """Frames per second; None: as fast as the generator can send."""
 
@@ -44,14 +47,14 @@ class Precision:
 class Timing:
     """Length, warm-up and sampling of a trial."""
 
-    duration_s: float | None = None
-    """Length of a trial; None: the bench chooses it from a pilot."""
+    duration_s: SecondsOrChosenByBench = None
+    """Length of a trial; the bench would choose it from a pilot."""
     warmup_s: float | None = None
     """Time cut from the start of a trial; None: found in the samples of each trial."""
     interval_s: float = 0.05
     """Time between samples."""
-    idle_phase_s: float | None = None
-    """Workload `mixed`: time with requests only, before the transfers start; None: the bench chooses it."""
+    idle_phase_s: SecondsOrChosenByBench = None
+    """Workload `mixed`: time with requests only, before the transfers start."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,8 @@ class SearchSpec:
     min_load_fps: float = 1000.0
     """Smallest load of each direction; a device that loses too many frames at it has no throughput."""
     confidence: float = 0.95
-    time_limit_s: float | None = None
-    """Limit of all steps of one search; None: the bench chooses it, so that each treatment gets its
-    trials."""
+    time_limit_s: SecondsOrChosenByBench = None
+    """Limit of all steps of one search; the bench would choose it so that each treatment gets its trials."""
 
     @property
     def loss_goal_ratios(self) -> tuple[float, ...]:

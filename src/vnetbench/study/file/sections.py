@@ -20,6 +20,7 @@ from vnetbench.study.model import (
     FpsOrGeneratorMaximum,
     Precision,
     SearchSpec,
+    SecondsOrChosenByBench,
     TestbedSpec,
     Timing,
 )
@@ -165,7 +166,7 @@ class TimingSection(StudySection):
     heading = "timing"
 
     duration_s: Annotated[
-        float | None,
+        SecondsOrChosenByBench,
         KeyFormat(value_types.durations(0.1, 86400, "auto"), '"10 s"', none_word="auto"),
         Field(alias="duration"),
     ] = Field(
@@ -186,7 +187,7 @@ class TimingSection(StudySection):
         float, KeyFormat(value_types.durations(0.01, 60), '"100 ms"'), Field(alias="interval")
     ] = Field(_TIMING.interval_s, description="Time between two samples of a trial.")
     idle_phase_s: Annotated[
-        float | None,
+        SecondsOrChosenByBench,
         KeyFormat(value_types.durations(0.05, 60, "auto"), '"2 s"', none_word="auto"),
         Field(alias="idle"),
     ] = Field(
@@ -258,7 +259,7 @@ class SearchSection(StudySection):
         _SEARCH.confidence, description="Confidence that the throughput is within its interval."
     )
     time_limit_s: Annotated[
-        float | None,
+        SecondsOrChosenByBench,
         KeyFormat(value_types.durations(1, 36_000_000, "auto"), '"2 min"', none_word="auto"),
         Field(alias="time_limit"),
     ] = Field(
