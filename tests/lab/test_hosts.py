@@ -56,18 +56,13 @@ def network() -> Iterator[HostNetwork]:
 
 
 def make_spec(network: HostNetwork, *names: str, **keys: Any) -> TestbedSpec:
-    return TestbedSpec(
-        lab=HOSTS, existing_endpoints=tuple(network.hosts[name].spec for name in names), **keys
-    )
+    endpoints = tuple(network.hosts[name].spec for name in names)
+    return TestbedSpec(lab=HOSTS, existing_endpoints=endpoints, **keys)
 
 
 def user_spec(*names: str) -> TestbedSpec:
-    return TestbedSpec(
-        lab=HOSTS,
-        existing_endpoints=tuple(
-            ExistingEndpointSpec(name, ssh_destination=f"{USER}@{name}") for name in names
-        ),
-    )
+    endpoints = (ExistingEndpointSpec(name, ssh_destination=f"{USER}@{name}") for name in names)
+    return TestbedSpec(lab=HOSTS, existing_endpoints=tuple(endpoints))
 
 
 def open_instrument(spec: TestbedSpec) -> Any:
