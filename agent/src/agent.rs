@@ -82,7 +82,7 @@ pub fn serve(run_mode: RunMode) -> ExitCode {
                 ));
                 agent
                     .outbox
-                    .send_answer(rpc::format_answer(&Value::Null, Err(error)));
+                    .queue_answer_when_room(rpc::format_answer(&Value::Null, Err(error)));
             }
             Line::End => break,
         }
@@ -135,7 +135,9 @@ impl Agent {
                 // an error.
                 let _ = catch_unwind(AssertUnwindSafe(|| self.dispatch(request, reply)));
             }
-            Err((id, error)) => self.outbox.send_answer(rpc::format_answer(&id, Err(error))),
+            Err((id, error)) => self
+                .outbox
+                .queue_answer_when_room(rpc::format_answer(&id, Err(error))),
         }
     }
 
@@ -257,7 +259,8 @@ impl Reply {
 
     fn send(mut self, outcome: Result<Value>) {
         if let Some(id) = self.id.take() {
-            self.outbox.send_answer(rpc::format_answer(&id, outcome));
+            self.outbox
+                .queue_answer_when_room(rpc::format_answer(&id, outcome));
         }
     }
 }
@@ -266,7 +269,8 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             let error = RequestError::Internal("the request ended without an answer".into());
-            self.outbox.send_answer(rpc::format_answer(&id, Err(error)));
+            self.outbox
+                .queue_answer_when_room(rpc::format_answer(&id, Err(error)));
         }
     }
 }

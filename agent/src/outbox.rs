@@ -72,7 +72,7 @@ impl Outbox {
     }
 
     /// Queues the answer to a request. Waits while a bench sends requests without reading, which bounds the memory.
-    pub fn send_answer(&self, line: String) {
+    pub fn queue_answer_when_room(&self, line: String) {
         let mut queue = self.lock();
         while queue.queued_bytes > ANSWER_WAIT_THRESHOLD_BYTES {
             queue = self
@@ -90,7 +90,7 @@ impl Outbox {
 
     /// Queues an event that may be dropped, and that may wait for others. Returns whether it was queued.
     #[must_use]
-    pub fn send_droppable_event(&self, line: String) -> bool {
+    pub fn queue_droppable_event(&self, line: String) -> bool {
         let queue = self.lock();
         if queue.queued_bytes > EVENT_DROP_THRESHOLD_BYTES {
             return false;
@@ -106,7 +106,7 @@ impl Outbox {
     }
 
     /// Queues an event that is never dropped. Each trial has only one, so these events cannot fill the memory.
-    pub fn send_undroppable_event(&self, line: String) {
+    pub fn queue_undroppable_event(&self, line: String) {
         self.push(self.lock(), line, Instant::now());
     }
 
@@ -208,11 +208,11 @@ mod tests {
     #[test]
     fn samples_wait_for_a_line_that_is_due_at_once() {
         let (outbox, start) = (Outbox::default(), Instant::now());
-        assert!(outbox.send_droppable_event("first".into()));
-        assert!(outbox.send_droppable_event("second".into()));
+        assert!(outbox.queue_droppable_event("first".into()));
+        assert!(outbox.queue_droppable_event("second".into()));
         let due = outbox.lock().write_at.expect("lines are queued");
         assert!(due >= start + MAX_HOLD_TIME);
-        outbox.send_answer("answer".into());
+        outbox.queue_answer_when_room("answer".into());
         assert_eq!(outbox.wait_for_due_lines(), "first\nsecond\nanswer\n");
         assert_eq!(outbox.lock().write_at, None);
     }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn samples_are_written_in_time_without_another_line() {
         let outbox = Outbox::default();
-        assert!(outbox.send_droppable_event("sample".into()));
+        assert!(outbox.queue_droppable_event("sample".into()));
         outbox.lock().write_at = Some(Instant::now() + Duration::from_millis(1));
         assert_eq!(outbox.wait_for_due_lines(), "sample\n");
     }
@@ -232,7 +232,7 @@ mod tests {
             .map(|number| number.to_string().repeat(MAX_HELD_BYTES / 2))
             .collect();
         for line in &lines {
-            assert!(outbox.send_droppable_event(line.clone()));
+            assert!(outbox.queue_droppable_event(line.clone()));
         }
         let mut written = String::new();
         while outbox.lock().write_at.is_some() {

@@ -299,14 +299,14 @@ def doctor(server: str | None, host: str | None) -> int:
 
 def _default_page_path(results: Sequence[Path]) -> Path:
     """Return the page's path: next to a single results file, else in the current folder."""
-    from vnetbench.estimate.published_reference import REFERENCE_PREFIX
+    from vnetbench.estimate.published_reference import PUBLISHED_TABLE_PATH_PREFIX
 
     first = str(results[0])
     if len(results) > 1:
         return Path("report.html")
     return (
-        Path(f"{first.removeprefix(REFERENCE_PREFIX)}.html")
-        if first.startswith(REFERENCE_PREFIX)
+        Path(f"{first.removeprefix(PUBLISHED_TABLE_PATH_PREFIX)}.html")
+        if first.startswith(PUBLISHED_TABLE_PATH_PREFIX)
         else results[0].with_suffix(".html")
     )
 

@@ -24,19 +24,22 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import HOSTS
-from vnetbench.study.model import HostSpec, Level, TestbedSpec
+from vnetbench.study.model import ExistingEndpointSpec, Level, TestbedSpec
 from vnetbench.study.workloads import TCP_STREAM
 
 
-def make_spec(port: int, *others: HostSpec, host: str = programs.HOST) -> TestbedSpec:
-    return TestbedSpec(lab="hosts", hosts=(HostSpec("esx-07", iperf3_server=f"{host}:{port}"), *others))
+def make_spec(port: int, *others: ExistingEndpointSpec, host: str = programs.HOST) -> TestbedSpec:
+    return TestbedSpec(
+        lab="hosts",
+        existing_endpoints=(ExistingEndpointSpec("esx-07", iperf3_server=f"{host}:{port}"), *others),
+    )
 
 
 def load(duration_s: float = 0.2, **levels: Level) -> TrialLoad:
     return TrialLoad(complete_levels(levels, TCP_STREAM, HOSTS), duration_s, 0.05)
 
 
-def measure(port: int, *others: HostSpec, **levels: Level) -> CompletedTrial:
+def measure(port: int, *others: ExistingEndpointSpec, **levels: Level) -> CompletedTrial:
     with closing(Iperf3Instrument(make_spec(port, *others))) as instrument:
         return instrument.measure(load(0.2, **levels), lambda: False)
 
@@ -103,7 +106,7 @@ def test_the_version_of_the_server_is_stored_as_a_fact() -> None:
 
 
 def test_the_local_endpoint_has_the_requested_name_address_and_cpus() -> None:
-    local = HostSpec("web-01", is_bench_machine=True, interface="lo", address=programs.HOST)
+    local = ExistingEndpointSpec("web-01", is_bench_machine=True, interface="lo", address=programs.HOST)
     with stock_server() as (port, _):
         trial = measure(port, local, cpus=str(FIRST_CPU), socket_buffer=65536)
     assert trial.testbed_shape == "web-01 to esx-07"
@@ -115,7 +118,7 @@ def test_the_local_endpoint_has_the_requested_name_address_and_cpus() -> None:
 
 @pytest.mark.parametrize("levels", [{"interface": "nosuch0"}, {"address": "192.0.2.77"}])
 def test_a_missing_local_interface_or_address_is_an_error_with_a_fix(levels: dict[str, str]) -> None:
-    local = HostSpec("here", is_bench_machine=True, **levels)
+    local = ExistingEndpointSpec("here", is_bench_machine=True, **levels)
     with stock_server() as (port, _), pytest.raises(BenchError) as refused:
         measure(port, local)
     assert refused.value.fix

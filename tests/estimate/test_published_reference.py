@@ -7,14 +7,14 @@ import pytest
 from tests.statements.campaigns import SimulationOptions, goodputs, simulated_campaign
 from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import match_treatments
-from vnetbench.estimate.published_reference import reference_summary
+from vnetbench.estimate.published_reference import published_table_summary
 from vnetbench.published.catalog import TABLE_NAMES
 from vnetbench.published.tables import load_table
 
 
 @pytest.mark.parametrize("name", TABLE_NAMES)
 def test_every_published_row_is_a_treatment_without_trials(name: str) -> None:
-    summary, source = reference_summary(name), load_table(name)
+    summary, source = published_table_summary(name), load_table(name)
     assert summary.represented_table == source and summary.path == f"reference:{name}"
     assert len(summary.treatments) == len(source.rows)
     assert len({frozenset(t.factors.items()) for t in summary.treatments}) == len(source.rows)
@@ -24,20 +24,20 @@ def test_every_published_row_is_a_treatment_without_trials(name: str) -> None:
 
 
 def test_a_single_value_has_no_range_and_a_mean_has_its_minimum_and_maximum() -> None:
-    alone = reference_summary("ntttcp-vmxnet3-2011").treatments[0].metrics["goodput_bps"]
+    alone = published_table_summary("ntttcp-vmxnet3-2011").treatments[0].metrics["goodput_bps"]
     assert (alone.value, alone.low, alone.high) == (9853.56e6, None, None)
-    spread = reference_summary("packet-forwarding-2011").treatments[0].metrics["throughput_fps"]
+    spread = published_table_summary("packet-forwarding-2011").treatments[0].metrics["throughput_fps"]
     assert (spread.value, spread.low, spread.high) == (516623.4, 475260, 578445)
 
 
 def test_an_unknown_table_name_lists_the_known_names() -> None:
     with pytest.raises(BenchError) as caught:
-        reference_summary("ntttcp-vmxnet3")
+        published_table_summary("ntttcp-vmxnet3")
     assert 'did you mean "ntttcp-vmxnet3-2011"?' in str(caught.value)
 
 
 def test_a_published_row_matches_treatments_with_equal_shared_levels() -> None:
-    table = reference_summary("ntttcp-vmxnet3-2011")
+    table = published_table_summary("ntttcp-vmxnet3-2011")
     here = simulated_campaign(
         [*goodputs("streams", {8: 20.0, 16: 20.0}, mtu=9000), *goodputs("streams", {8: 9.0}, mtu=1500)]
     )
@@ -55,8 +55,8 @@ def test_a_published_row_matches_treatments_with_equal_shared_levels() -> None:
 
 
 def test_another_workload_or_no_common_factor_gives_no_match() -> None:
-    table = reference_summary("ntttcp-vmxnet3-2011")
-    assert match_treatments(table, reference_summary("packet-forwarding-2011")) == []
+    table = published_table_summary("ntttcp-vmxnet3-2011")
+    assert match_treatments(table, published_table_summary("packet-forwarding-2011")) == []
     assert match_treatments(table, simulated_campaign(goodputs("pairs", {1: 9.0}))) == []
 
 

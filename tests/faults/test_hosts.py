@@ -62,7 +62,7 @@ def instrument(network: HostNetwork, monkeypatch: pytest.MonkeyPatch) -> Iterato
         monkeypatch.setenv(name, value)
     monkeypatch.setitem(ssh._MASTER_OPTIONS, "ServerAliveInterval", "1")
     monkeypatch.setitem(ssh._MASTER_OPTIONS, "ServerAliveCountMax", "2")
-    spec = TestbedSpec(lab=HOSTS, hosts=tuple(host.spec for host in network.hosts.values()))
+    spec = TestbedSpec(lab=HOSTS, existing_endpoints=tuple(host.spec for host in network.hosts.values()))
     with closing(LabInstrument(HostsLab(spec, "a test"), spec)) as created:
         yield created
     assert_hosts_are_restored(network)

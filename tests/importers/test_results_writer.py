@@ -268,7 +268,7 @@ def test_imports_are_compared_by_their_common_factors(tmp_path: Path) -> None:
     comparison = compare_campaigns(before, after)
     assert len(comparison.changes) == 1
     assert comparison.changes[0].ratio.value == pytest.approx(2, rel=0.01)
-    assert comparison.changes[0].is_significant
+    assert comparison.changes[0].is_significant_and_excludes_1
     assert [each.after for each in comparison.environment_differences if "mtu" in each.name] == ["9000"]
     assert "1.2 from a.log" in comparison.imported_log_notes[0]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import NetDevice, NetnsShape, NetnsTopology, Vm, make_topology
-from vnetbench.study.model import HostSpec
+from vnetbench.study.model import ExistingEndpointSpec
 
 NAME = f"t-hosts-{os.getpid()}"
 """The removal of a testbed ends all processes with its name, those of other runs too."""
@@ -42,9 +42,9 @@ class Host:
     sshd: subprocess.Popen[bytes]
 
     @property
-    def spec(self) -> HostSpec:
+    def spec(self) -> ExistingEndpointSpec:
         """The host in the form of a study's testbed section."""
-        return HostSpec(self.name, ssh_destination=f"root@{self.name}")
+        return ExistingEndpointSpec(self.name, ssh_destination=f"root@{self.name}")
 
     def connections(self) -> list[int]:
         """Return the ids of sshd's children, one for each connection."""

@@ -15,7 +15,7 @@ from vnetbench.lab.hosts.addresses import (
     usable_addresses,
 )
 from vnetbench.lab.netlink import InterfaceAddress
-from vnetbench.study.model import HostSpec
+from vnetbench.study.model import ExistingEndpointSpec
 
 WEB_1 = """\
 1: lo    inet 127.0.0.1/8 scope host lo\\       valid_lft forever preferred_lft forever
@@ -31,7 +31,10 @@ LINKS = {"192": "ens160", "10.0": "ens192", "2001": "ens192", "127": "lo"}
 
 
 def make_host(
-    spec: HostSpec, listing: str, ssh_address: str = "", extra_routes: Mapping[str, str] | None = None
+    spec: ExistingEndpointSpec,
+    listing: str,
+    ssh_address: str = "",
+    extra_routes: Mapping[str, str] | None = None,
 ) -> PairHost:
     """Return a host with a route by each of its links; `extra_routes` lead to single addresses."""
 
@@ -45,11 +48,15 @@ def make_host(
 
 
 def web_1(interface: str | None = None, address: str | None = None) -> PairHost:
-    return make_host(HostSpec("web-01", "web-01", interface=interface, address=address), WEB_1, "192.0.2.11")
+    return make_host(
+        ExistingEndpointSpec("web-01", "web-01", interface=interface, address=address), WEB_1, "192.0.2.11"
+    )
 
 
 def web_2(interface: str | None = None, address: str | None = None) -> PairHost:
-    return make_host(HostSpec("web-02", "web-02", interface=interface, address=address), WEB_2, "192.0.2.12")
+    return make_host(
+        ExistingEndpointSpec("web-02", "web-02", interface=interface, address=address), WEB_2, "192.0.2.12"
+    )
 
 
 def test_by_default_load_uses_the_interface_of_the_ssh_connection() -> None:
@@ -74,7 +81,7 @@ def test_a_named_ipv6_address_is_the_address_for_load() -> None:
 
 
 def test_the_bench_machine_uses_its_route_to_the_host() -> None:
-    here = make_host(HostSpec("here", is_bench_machine=True), WEB_1)
+    here = make_host(ExistingEndpointSpec("here", is_bench_machine=True), WEB_1)
     for pair in (choose_routed_interfaces(here, web_2()), reversed(choose_routed_interfaces(web_2(), here))):
         assert [interface.primary_address for interface in pair] == ["192.0.2.11", "192.0.2.12"]
 
@@ -94,12 +101,12 @@ def test_link_local_and_temporary_addresses_are_ignored() -> None:
         ),
         (web_1(address="10.0.0.99"), "the host does not have the address 10.0.0.99"),
         (
-            make_host(HostSpec("web-01", ssh_destination="web-01"), WEB_1),
+            make_host(ExistingEndpointSpec("web-01", ssh_destination="web-01"), WEB_1),
             "the host does not report the address to which SSH connects",
         ),
         (
             make_host(
-                HostSpec("web-01", ssh_destination="x", interface="ens192"),
+                ExistingEndpointSpec("web-01", ssh_destination="x", interface="ens192"),
                 WEB_1,
                 extra_routes={"10.0.0.12": "wg0"},
             ),
@@ -117,10 +124,16 @@ def test_an_interface_without_a_route_to_the_peer_is_refused_with_the_fix(a: Pai
 
 def test_two_names_of_one_machine_are_refused() -> None:
     one = make_host(
-        HostSpec("web-01", ssh_destination="a"), WEB_1, "192.0.2.11", extra_routes={"192.0.2.11": "lo"}
+        ExistingEndpointSpec("web-01", ssh_destination="a"),
+        WEB_1,
+        "192.0.2.11",
+        extra_routes={"192.0.2.11": "lo"},
     )
     two = make_host(
-        HostSpec("web-02", ssh_destination="b"), WEB_1, "192.0.2.11", extra_routes={"192.0.2.11": "lo"}
+        ExistingEndpointSpec("web-02", ssh_destination="b"),
+        WEB_1,
+        "192.0.2.11",
+        extra_routes={"192.0.2.11": "lo"},
     )
     with pytest.raises(BenchError, match="both hosts of the pair are the same machine"):
         choose_routed_interfaces(one, two)

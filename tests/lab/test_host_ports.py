@@ -19,7 +19,7 @@ from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.hosts.testbed import HostsLab
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import HOSTS
-from vnetbench.study.model import HostSpec, Level, TestbedSpec
+from vnetbench.study.model import ExistingEndpointSpec, Level, TestbedSpec
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("real_root", "private_ssh_client")]
 
@@ -36,8 +36,10 @@ def open_testbed(spec: TestbedSpec) -> Any:
 
 def make_spec(name: str, **second: Any) -> TestbedSpec:
     """Return a testbed section with two interfaces of one host."""
-    p0, p1 = (HostSpec(port, ssh_destination=f"root@{name}", interface=port) for port in ssh_hosts.PORTS)
-    return TestbedSpec(lab=HOSTS, hosts=(p0, replace(p1, **second)))
+    p0, p1 = (
+        ExistingEndpointSpec(port, ssh_destination=f"root@{name}", interface=port) for port in ssh_hosts.PORTS
+    )
+    return TestbedSpec(lab=HOSTS, existing_endpoints=(p0, replace(p1, **second)))
 
 
 def frame_levels(**levels: Level) -> dict[str, Level]:

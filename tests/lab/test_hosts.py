@@ -36,7 +36,7 @@ from vnetbench.lab.hosts.testbed import HostsLab
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import HOSTS
-from vnetbench.study.model import HostSpec, Level, TestbedSpec
+from vnetbench.study.model import ExistingEndpointSpec, Level, TestbedSpec
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("real_root", "private_ssh_client")]
 
@@ -56,13 +56,13 @@ def network() -> Iterator[HostNetwork]:
 
 
 def make_spec(network: HostNetwork, *names: str, **keys: Any) -> TestbedSpec:
-    return TestbedSpec(lab=HOSTS, hosts=tuple(network.hosts[name].spec for name in names), **keys)
+    endpoints = tuple(network.hosts[name].spec for name in names)
+    return TestbedSpec(lab=HOSTS, existing_endpoints=endpoints, **keys)
 
 
 def user_spec(*names: str) -> TestbedSpec:
-    return TestbedSpec(
-        lab=HOSTS, hosts=tuple(HostSpec(name, ssh_destination=f"{USER}@{name}") for name in names)
-    )
+    endpoints = (ExistingEndpointSpec(name, ssh_destination=f"{USER}@{name}") for name in names)
+    return TestbedSpec(lab=HOSTS, existing_endpoints=tuple(endpoints))
 
 
 def open_instrument(spec: TestbedSpec) -> Any:

@@ -184,5 +184,5 @@ def test_a_delay_line_that_was_the_limit_is_noted() -> None:
     assert delay_line_notes([{"forward": {"counts": idle}, "reverse": {"counts": idle}}]) == []
     notes = delay_line_notes([{"forward": {"counts": limit}, "reverse": {"counts": idle}}])
     assert [sentence.partition(": ")[0] for sentence in notes] == ["delay line 1 forward"] * 4
-    for part in ("busy 97 %", "dropped 12 frames", "refused 3 frames", "2000 µs late"):
+    for part in ("busy 97 %", "dropped 12 frames", "rejected 3 frames", "2000 µs late"):
         assert any(part in sentence for sentence in notes)

@@ -94,7 +94,7 @@ def test_lower_cpu_usage_is_better_and_higher_is_worse() -> None:
 def test_a_latency_increase_is_compared_if_it_has_a_ratio(mixed: CampaignSummary) -> None:
     comparison = compare_campaigns(mixed, mixed, ("latency_p99_us", "latency_increase_p50_us"))
     assert len(comparison.changes) == 12
-    assert not any(change.is_significant for change in comparison.changes)
+    assert not any(change.is_significant_and_excludes_1 for change in comparison.changes)
     first, *others = mixed.treatments
     points = tuple(
         replace(point, values={**point.values, "latency_increase_p50_us": -1.0}) for point in first.points

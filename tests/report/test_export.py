@@ -15,7 +15,7 @@ import pytest
 
 from tests.report.explanations import COMMAND, EXPLANATION, LIMIT, TRIED
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.published_reference import reference_summary
+from vnetbench.estimate.published_reference import published_table_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.model import ExperimentResult, Explanation
 from vnetbench.report.export.campaign_csv import campaign_csv
@@ -100,7 +100,7 @@ def test_special_characters_in_a_title_are_escaped_in_markdown(jumbo: CampaignSu
 
 
 def test_a_published_table_has_a_source_and_no_trials() -> None:
-    table = reference_summary("ntttcp-vmxnet3-2011")
+    table = published_table_summary("ntttcp-vmxnet3-2011")
     jsonschema.validate(json.loads(campaign_json(table)), schema())
     text = campaign_markdown(table)
     assert "A report of 2011 on NTttcp 3.0" in text and "Two VMs on one ESXi 4.1U1 host" in text

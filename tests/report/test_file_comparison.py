@@ -8,15 +8,15 @@ from pathlib import Path
 
 from tests.report.test_page import HOSTILE, Page
 from tests.statements.campaigns import SimulationOptions, forwarded, goodputs, simulated_campaign
-from vnetbench.estimate.published_reference import reference_summary
+from vnetbench.estimate.published_reference import published_table_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.file_comparison import FileComparison, compare_files
 from vnetbench.report.charts.image_files import write_pngs
 from vnetbench.report.page.html import render_page
 from vnetbench.study.model import Level
 
-NTTTCP = reference_summary("ntttcp-vmxnet3-2011")
-FORWARDING = reference_summary("packet-forwarding-2011")
+NTTTCP = published_table_summary("ntttcp-vmxnet3-2011")
+FORWARDING = published_table_summary("packet-forwarding-2011")
 
 
 def with_path(path: str, summary: CampaignSummary) -> CampaignSummary:
@@ -78,7 +78,7 @@ def test_the_range_of_a_published_mean_is_on_the_chart() -> None:
 
 def test_different_workloads_are_said_and_not_drawn_compare_all() -> None:
     comparison = compare_all(over_streams("before.vnb"), FORWARDING)
-    assert comparison.main_charts == comparison.other_charts == []
+    assert comparison.main_charts == comparison.other_metric_charts == []
     assert comparison.notes == (
         "A chart compares files with the same workload only. The workloads are: tcp_stream (before.vnb); "
         "frames (reference:packet-forwarding-2011).",
@@ -127,8 +127,8 @@ def test_a_file_without_a_metric_does_not_affect_its_chart() -> None:
     rows = [({"streams": n, "mtu": 1500}, values) for n in (1, 2, 4)]
     one, other = (with_path(name, simulated_campaign(rows)) for name in ("one.vnb", "other.vnb"))
     comparison = compare_all(one, other, NTTTCP)
-    assert "rtt_us" in [chart.name for chart in comparison.other_charts]
-    (rtt,) = [chart for chart in comparison.other_charts if chart.name == "rtt_us"]
+    assert "rtt_us" in [chart.name for chart in comparison.other_metric_charts]
+    (rtt,) = [chart for chart in comparison.other_metric_charts if chart.name == "rtt_us"]
     assert {row["file"] for row in rtt.rows} == {"one.vnb", "other.vnb"}
 
 

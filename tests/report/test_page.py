@@ -19,7 +19,7 @@ from rich.console import Console
 from tests.report.campaigns import GBIT, campaign, treatment
 from tests.report.explanations import COMMAND, EXPLANATION, LIMIT
 from vnetbench.errors import BenchError
-from vnetbench.estimate.published_reference import reference_summary
+from vnetbench.estimate.published_reference import published_table_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.model import CandidateCause, EvidenceItem, Finding
 from vnetbench.explain.rules import get_cause
@@ -236,7 +236,7 @@ def test_findings_of_several_files_are_separate_and_not_executed(
     hostile = Finding("not explained", HOSTILE, candidates=(replace(LIMIT.candidates[0], command=HOSTILE),))
     explanation = replace(EXPLANATION, findings=(hostile,))
     monkeypatch.setattr(narrative, "explain", lambda _: explanation)
-    page = Page(render_page([jumbo, single, reference_summary("ntttcp-vmxnet3-2011")]))
+    page = Page(render_page([jumbo, single, published_table_summary("ntttcp-vmxnet3-2011")]))
     assert len(page.scripts) == 3
     assert (
         page.visible_text.count(HOSTILE) == 4

@@ -10,7 +10,7 @@ import pytest
 from tests.report.browser import CHROMIUM, Browser
 from tests.report.explanations import EXPLANATION
 from tests.report.time_campaigns import shares_by_streams, with_time_shares
-from vnetbench.estimate.published_reference import reference_summary
+from vnetbench.estimate.published_reference import published_table_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.page.html import write_html
 from vnetbench.report.text import narrative
@@ -90,7 +90,7 @@ def test_every_type_of_evidence_chart_fits(
 def test_a_comparison_with_published_values_fits(
     width_px: int, browser: Browser, folder: Path, jumbo: CampaignSummary, jumbo_slower: CampaignSummary
 ) -> None:
-    files = [jumbo, jumbo_slower, reference_summary("ntttcp-vmxnet3-2011")]
+    files = [jumbo, jumbo_slower, published_table_summary("ntttcp-vmxnet3-2011")]
     assert_nothing_is_cut_off(browser, write_page(folder, "comparison", files), width_px)
 
 

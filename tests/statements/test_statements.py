@@ -15,7 +15,7 @@ from tests.statements.campaigns import (
     simulated_campaign,
     verdict,
 )
-from vnetbench.estimate.published_reference import reference_summary
+from vnetbench.estimate.published_reference import published_table_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.export.statements_json import statements_json
 from vnetbench.statements.check import CHECK_BY_STATEMENT_ID, check_statements
@@ -320,7 +320,7 @@ def test_separate_links_are_added() -> None:
 def test_another_workload_or_a_published_table_is_inconclusive() -> None:
     (part,) = verdict("S13", streams({1: 9.0})).parts
     assert part.missing == "results of the workload frames, because this file has tcp_stream"
-    table = reference_summary("packet-forwarding-2011")
+    table = published_table_summary("packet-forwarding-2011")
     (part,) = verdict("S13", table).parts
     assert "no interval" in part.missing
 

@@ -9,7 +9,7 @@ from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS
 from vnetbench.study.file.host_value_types import iperf3_servers, split_canonical_server
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import HOSTS, IPERF3_BACKEND
-from vnetbench.study.model import HostSpec
+from vnetbench.study.model import ExistingEndpointSpec
 from vnetbench.study.problems import StudyError, WrongValue
 from vnetbench.study.workloads import TCP_STREAM
 
@@ -34,9 +34,9 @@ def test_an_endpoint_with_an_iperf3_server_and_this_machine_are_read() -> None:
     )
     study = parse_study(HEAD + SERVER + local + FACTORS, None)
     assert study.testbed.lab == HOSTS
-    assert study.testbed.hosts == (
-        HostSpec("esx-07", iperf3_server="192.0.2.7:5201"),
-        HostSpec("web-01", is_bench_machine=True, interface="ens192", address="2001:db8::1"),
+    assert study.testbed.existing_endpoints == (
+        ExistingEndpointSpec("esx-07", iperf3_server="192.0.2.7:5201"),
+        ExistingEndpointSpec("web-01", is_bench_machine=True, interface="ens192", address="2001:db8::1"),
     )
 
 
@@ -44,9 +44,9 @@ def test_hosts_reached_by_ssh_and_this_machine_make_pairs_in_order() -> None:
     study = parse_study(
         HEAD + 'ports = "5300 - 5399"\n' + WEB_1 + WEB_2 + FACTORS + "mtu = [1500, 9000]\n", None
     )
-    assert study.testbed.hosts == (
-        HostSpec("web-01", ssh_destination="root@web-01"),
-        HostSpec("web-02", ssh_destination="ssh://root@192.0.2.8:2222", interface="ens192"),
+    assert study.testbed.existing_endpoints == (
+        ExistingEndpointSpec("web-01", ssh_destination="root@web-01"),
+        ExistingEndpointSpec("web-02", ssh_destination="ssh://root@192.0.2.8:2222", interface="ens192"),
     )
     assert (study.testbed.load_destination_ports, study.testbed.backend) == ("5300-5399", HOSTS)
     assert parse_study(HEAD + WEB_1 + THIS + FACTORS, None).testbed.backend == HOSTS
@@ -208,7 +208,7 @@ P0, P1 = (
 
 def test_two_interfaces_of_one_machine_are_two_endpoints_for_frames() -> None:
     study = parse_study(FRAMES + P0 + P1 + "[factors]\nflows = 1\n", None)
-    assert [host.interface for host in study.testbed.hosts] == ["p0", "p1"]
+    assert [host.interface for host in study.testbed.existing_endpoints] == ["p0", "p1"]
 
 
 @pytest.mark.parametrize(

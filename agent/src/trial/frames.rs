@@ -159,7 +159,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::trial::requests::tests::plan_with;
+    use crate::trial::rpc_requests::tests::plan_with;
     use vnetbench_traffic::Workload;
 
     fn parameters(changes: Value) -> Result<FrameParameters> {

@@ -237,7 +237,7 @@ impl Conductor {
         let last = sampler.read_all_counters();
         let boundary_sources = sampler.boundary_sources();
         let boundary = boundary_sources.read_changes_since(&outcome.first_boundary);
-        let mut counts = sampler.counters_between(&outcome.first_snapshot, &last);
+        let mut counts = sampler.counters_between_and_current_cpu(&outcome.first_snapshot, &last);
         for (sample, stream) in counts.streams.iter_mut().zip(&streams.all) {
             sample.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
             let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();
@@ -283,7 +283,7 @@ impl Conductor {
         drop(sampler);
         drop(streams);
         self.registry.remove(&self.trial);
-        self.outbox.send_undroppable_event(event);
+        self.outbox.queue_undroppable_event(event);
     }
 }
 

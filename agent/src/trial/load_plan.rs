@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::endpoint::{ConnectAddress, ConnectionMethod};
 use super::limits::{check_positive_count, reject_parameter};
 use super::parameters::{self, PartName, WorkloadName};
-use super::requests::{TrialPrepareRequest, parse_sample_interval};
+use super::rpc_requests::{TrialPrepareRequest, parse_sample_interval};
 use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_iperf3::trial;
 use vnetbench_streams::threads::ThreadPlan;
@@ -254,8 +254,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::trial::requests::TrialPlan;
-    use crate::trial::requests::tests::plan_with;
+    use crate::trial::rpc_requests::TrialPlan;
+    use crate::trial::rpc_requests::tests::plan_with;
     use vnetbench_streams::Role;
     use vnetbench_traffic::Workload;
 

@@ -225,8 +225,13 @@ impl Sampler {
         streams.find_map(|(stream, _)| stream.frames.as_ref()?.port_one_way_delays())
     }
 
-    /// Returns what was counted from `then` to `now`.
-    pub fn counters_between(&self, then: &Snapshot, now: &Snapshot) -> SampleCounters {
+    /// Returns what was counted from `then` to `now`. Also reads the present CPU of the busiest thread, which is in no
+    /// snapshot.
+    pub fn counters_between_and_current_cpu(
+        &self,
+        then: &Snapshot,
+        now: &Snapshot,
+    ) -> SampleCounters {
         let streams = self.streams_between(then, now);
         let sent = |snapshot: &Snapshot| snapshot.bytes.iter().map(|bytes| bytes.sent).sum::<u64>();
         let received = |snapshot: &Snapshot| {

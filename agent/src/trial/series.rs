@@ -71,9 +71,9 @@ impl SamplingState {
             seq: closed - 1,
             t_s: (snapshot.at - self.start).as_secs_f64(),
             interval_s: (snapshot.at - previous_at).as_secs_f64(),
-            counts: sampler.counters_between(previous, &snapshot),
+            counts: sampler.counters_between_and_current_cpu(previous, &snapshot),
         };
-        let is_queued = outbox.send_droppable_event(rpc::format_event("trial.sample", &event));
+        let is_queued = outbox.queue_droppable_event(rpc::format_event("trial.sample", &event));
         self.instrument.samples += 1;
         self.instrument.events_lost += u64::from(!is_queued);
         let fault = snapshot

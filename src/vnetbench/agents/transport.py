@@ -86,15 +86,15 @@ class PipeTransport:
         self,
         process: subprocess.Popen[bytes],
         closing_timeout_s: float = CLOSE_TIMEOUT_S,
-        describe_exit: Callable[[int], str] = format_exit_status,
+        format_exit_code: Callable[[int], str] = format_exit_status,
     ) -> None:
-        """Wrap a running process; `describe_exit` returns the text of an exit code."""
+        """Wrap a running process; `format_exit_code` returns the text of an exit code."""
         self._lock = threading.Lock()
         self._process = process
         self._closing_timeout_s = closing_timeout_s
         self._has_endless_line = False
         self._has_stopped_reading = False
-        self._describe_exit = describe_exit
+        self._format_exit_code = format_exit_code
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
 
@@ -137,7 +137,7 @@ class PipeTransport:
             code = self._process.wait(timeout=1)
         except subprocess.TimeoutExpired:
             return "it closed its standard output"
-        return format_exit_status(code) if code < 0 else self._describe_exit(code)
+        return format_exit_status(code) if code < 0 else self._format_exit_code(code)
 
     def close(self) -> None:
         """See Transport."""

@@ -44,10 +44,10 @@ class TreatmentProgress:
     """Deciding metric of each finished trial without its warm-up, in the order of blocks.
 
     With many trials, the latest trials may be absent until `CampaignProgress.update_estimate`."""
-    next_duration_s: float = 0.0
+    next_load_duration_s: float = 0.0
     """Duration of the load in its next trial."""
-    steps_time_s: RunningMedian = field(default_factory=RunningMedian)
-    """Total duration of the steps of each trial."""
+    steps_time_median_s: RunningMedian = field(default_factory=RunningMedian)
+    """Running median of the total duration of the steps of a trial."""
     state: str = OPEN_STATE
     """`open`, or the reason why no further trial is measured."""
     reason: str = ""
@@ -104,13 +104,13 @@ class CampaignProgress:
     is_removing_testbeds: bool = False
     """Whether measuring has ended and the testbeds are being removed."""
     session_start_monotonic_s: float = field(default_factory=time.monotonic)
-    _setup_time_s: RunningMedian = field(default_factory=RunningMedian)
-    _steps_time_s: RunningMedian = field(default_factory=RunningMedian)
+    _setup_time_median_s: RunningMedian = field(default_factory=RunningMedian)
+    _steps_time_median_s: RunningMedian = field(default_factory=RunningMedian)
 
     def __post_init__(self) -> None:
         self.treatments = [TreatmentProgress(t) for t in self.plan.treatments]
         for treatment in self.treatments:
-            treatment.next_duration_s = self._next_trial_duration_s([])
+            treatment.next_load_duration_s = self._next_load_duration_s([])
 
     @property
     def elapsed_s(self) -> float:
@@ -142,9 +142,9 @@ class CampaignProgress:
         treatment.time_series_by_block[block] = time_series
         if self.study.timing.warmup_s is None:
             treatment.own_warmups[block] = find_warmup(time_series.values)
-        self._setup_time_s.add(setup_s)
-        self._steps_time_s.add(steps_time_s)
-        treatment.steps_time_s.add(steps_time_s)
+        self._setup_time_median_s.add(setup_s)
+        self._steps_time_median_s.add(steps_time_s)
+        treatment.steps_time_median_s.add(steps_time_s)
         treatment.last_campaign_trial_number = self.trial_count
 
     def update_estimate(self, index: int) -> None:
@@ -171,7 +171,7 @@ class CampaignProgress:
             PastTrial(trial.values, interval_s, warmup)
             for trial, warmup in zip(by_block, warmups, strict=True)
         ]
-        treatment.next_duration_s = self._next_trial_duration_s(past)
+        treatment.next_load_duration_s = self._next_load_duration_s(past)
 
     def deciding_values(self, index: int) -> Sequence[float]:
         """Return the deciding metric of all finished trials of a treatment, in the order of blocks."""
@@ -204,16 +204,20 @@ class CampaignProgress:
         if limit is not None and seconds > (available_s := max(0.0, limit - self.elapsed_s)):
             trials, seconds = round(trials * available_s / seconds), available_s
         if self.running_treatment is not None:
-            seconds += self.running_trial_remaining_s() - self.expected_trial_s(self.running_treatment)
+            seconds += self.expected_rest_of_running_trial_s() - self.expected_trial_s(self.running_treatment)
         return RemainingTrials(trials, max(0.0, seconds))
 
-    def running_trial_remaining_s(self) -> float:
-        """Return the expected remaining duration of the running trial in seconds."""
+    def expected_rest_of_running_trial_s(self) -> float:
+        """Return the expected remaining duration of the running trial in seconds; 0 without one.
+
+        A step series that is overdue is expected to take a share of its elapsed time longer. A search is
+        followed by its final run.
+        """
         if self.running_treatment is None:
             return 0.0
         if self.running_search_estimate is not None:
             since_estimate_s = time.monotonic() - self.running_search_estimate_monotonic_s
-            final_run_s = self.treatments[self.running_treatment].next_duration_s
+            final_run_s = self.treatments[self.running_treatment].next_load_duration_s
             return (
                 max(0.0, self.running_search_estimate.expected_remaining_s - since_estimate_s) + final_run_s
             )
@@ -227,19 +231,23 @@ class CampaignProgress:
 
     def expected_trial_s(self, index: int) -> float:
         """Return the expected duration of a treatment's next trial in seconds, with set-up and steps."""
-        return self.treatments[index].next_duration_s + self.expected_setup_s() + self.expected_steps_s(index)
+        return (
+            self.treatments[index].next_load_duration_s
+            + self.expected_setup_s()
+            + self.expected_steps_s(index)
+        )
 
     def expected_steps_s(self, index: int) -> float:
         """Return the expected duration of the steps before its load in seconds."""
         search = self.search_spec(index)
         if search is None:
             return 0.0
-        default_s = self._steps_time_s.value_or(schedule.expected_steps_s(search))
-        return self.treatments[index].steps_time_s.value_or(default_s)
+        default_s = self._steps_time_median_s.value_or(schedule.expected_steps_s(search))
+        return self.treatments[index].steps_time_median_s.value_or(default_s)
 
     def expected_setup_s(self) -> float:
         """Return the median duration of a trial without its load so far, in seconds."""
-        return self._setup_time_s.value_or(schedule.ASSUMED_SETUP_S)
+        return self._setup_time_median_s.value_or(schedule.ASSUMED_SETUP_S)
 
     def search_spec(self, index: int) -> SearchSpec | None:
         """Return the search of a treatment's trials with its time limit; None if they have no step series."""
@@ -248,7 +256,7 @@ class CampaignProgress:
             return None
         return schedule.limit_search_time(self.study.search, self.study.precision, len(self.treatments))
 
-    def _next_trial_duration_s(self, past: list[PastTrial]) -> float:
+    def _next_load_duration_s(self, past: list[PastTrial]) -> float:
         if self.study.timing.duration_s is not None:
             return self.study.timing.duration_s
         if self.study.search is not None and choose_deciding_metric(self.study) in SEARCH_METRIC_NAMES:

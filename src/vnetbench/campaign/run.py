@@ -216,12 +216,12 @@ class CampaignSession:
     def _run_trial(self, index: int, block: int, signal_handler: SignalHandler) -> None:
         """Run one trial and store it. If it is refused or fails repeatedly, close the treatment."""
         study, levels = self._study, self._treatment_levels(index)
-        next_duration_s = self.progress.treatments[index].next_duration_s
+        next_load_duration_s = self.progress.treatments[index].next_load_duration_s
         idle = compute_idle_duration_s(study.workload, levels, study.timing)
         known = self._calibrations.get(index)
         load = TrialLoad(
             levels,
-            next_duration_s,
+            next_load_duration_s,
             study.timing.interval_s,
             study.workload,
             idle,

@@ -111,19 +111,22 @@ def delay_line_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     for number, line in enumerate(lines, start=1):
         for direction in ("forward", "reverse"):
             counts = line[direction]["counts"]
-            name = f"delay line {number} {direction}"
+            delay_line = f"delay line {number} {direction}"
             busy = counts["cpu_s"] / counts["elapsed_s"]
             if busy > MAX_DELAY_LINE_CPU_SHARE:
                 notes.append(
-                    f"{name}: the thread was busy {100 * busy:.0f} % of the time, so the delay line was the "
-                    "limit"
+                    f"{delay_line}: the thread was busy {100 * busy:.0f} % of the time, so the delay line "
+                    "was the limit"
                 )
             if counts["queue_drops"]:
-                notes.append(f"{name}: the queue was full and dropped {counts['queue_drops']} frames")
+                notes.append(f"{delay_line}: the queue was full and dropped {counts['queue_drops']} frames")
             if counts["port_drops"]:
-                notes.append(f"{name}: the output port refused {counts['port_drops']} frames")
+                notes.append(
+                    f"{delay_line}: its output port rejected {counts['port_drops']} frames, because it was "
+                    "down or out of memory"
+                )
             if (late_us := counts["lateness_p50_us"] or 0.0) > MAX_EXCESS_MEDIAN_FRAME_DELAY_US:
-                notes.append(f"{name}: half of the frames were at least {late_us:.0f} µs late")
+                notes.append(f"{delay_line}: half of the frames were at least {late_us:.0f} µs late")
     return notes
 
 

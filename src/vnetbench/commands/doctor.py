@@ -31,7 +31,7 @@ from vnetbench.study.factors.registry import FACTORS, complete_levels
 from vnetbench.study.factors.testbed_factors import VSWITCH
 from vnetbench.study.file.host_value_types import iperf3_servers
 from vnetbench.study.labs import HOSTS, IPERF3_BACKEND
-from vnetbench.study.model import HostSpec, TestbedSpec
+from vnetbench.study.model import ExistingEndpointSpec, TestbedSpec
 from vnetbench.study.workloads import FRAMES, TCP_STREAM, UDP_STREAM
 
 DOCTOR_TRIAL_DURATION_S = 0.3
@@ -161,9 +161,9 @@ def _check_kernel_and_hardware(facts: Mapping[str, Any]) -> Iterator[Check]:
 
 def check_server(console: Console, server: str) -> int:
     """Check an iperf3 server and print a line for each check; return 0 if it is usable, else 1."""
-    host = HostSpec("server", iperf3_server=str(iperf3_servers().parse(server)))
+    host = ExistingEndpointSpec("server", iperf3_server=str(iperf3_servers().parse(server)))
     is_usable = False
-    with closing(Iperf3Instrument(TestbedSpec(lab=HOSTS, hosts=(host,)))) as instrument:
+    with closing(Iperf3Instrument(TestbedSpec(lab=HOSTS, existing_endpoints=(host,)))) as instrument:
         for check in _run_server_checks(instrument):
             print_check(console, check)
             is_usable = is_usable or (check.state == GOOD and check.name == REQUIRED_SERVER_CHECK)

@@ -15,7 +15,7 @@ from vnetbench.lab.hosts import testbed
 from vnetbench.lab.hosts.addresses import usable_addresses
 from vnetbench.lab.hosts.testbed import ConnectedHost
 from vnetbench.study.file.host_value_types import ssh_destinations
-from vnetbench.study.model import HostSpec
+from vnetbench.study.model import ExistingEndpointSpec
 
 CHECKED_KNOBS = dict.fromkeys(
     (*knobs.INTERFACE_KNOBS, *(knob for factor in knobs.KNOB_FACTORS for knob in factor.knobs))
@@ -24,7 +24,7 @@ CHECKED_KNOBS = dict.fromkeys(
 
 def check_host(console: Console, destination: str) -> int:
     """Install an agent on a host, run the checks and remove it; return 0 if the host is usable, else 1."""
-    host_spec = HostSpec("host", ssh_destination=str(ssh_destinations().parse(destination)))
+    host_spec = ExistingEndpointSpec("host", ssh_destination=str(ssh_destinations().parse(destination)))
     try:
         connected = testbed.connect_host(host_spec, "doctor", "doctor")
     except BenchError as error:

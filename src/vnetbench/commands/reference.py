@@ -29,12 +29,12 @@ def list_published_tables() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (see docs/show-json.md).")
 def show_published_table(name: str, as_json: bool) -> None:
     """Show a published table with its source and test conditions."""
-    from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
+    from vnetbench.estimate.published_reference import PUBLISHED_TABLE_PATH_PREFIX, published_table_summary
     from vnetbench.report.export.campaign_json import campaign_json
     from vnetbench.report.tables.reference_table import published_values_table
     from vnetbench.report.tables.text_table import TrimmedLines
 
-    summary = reference_summary(name.removeprefix(REFERENCE_PREFIX))
+    summary = published_table_summary(name.removeprefix(PUBLISHED_TABLE_PATH_PREFIX))
     if as_json:
         click.echo(campaign_json(summary))
     else:

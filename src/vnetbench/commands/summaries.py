@@ -8,7 +8,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import estimate_experiments, has_same_study, short_study_hash
 from vnetbench.estimate.matching import all_levels
-from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
+from vnetbench.estimate.published_reference import PUBLISHED_TABLE_PATH_PREFIX, published_table_summary
 from vnetbench.estimate.stored_summary import read_or_compute_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.interventions.measured_cpu_ratios import replace_cpu_ratios_with_measured
@@ -26,8 +26,8 @@ def read_summary_with_experiments(path: Path) -> CampaignSummary:
     Raises:
         BenchError: The file cannot be read.
     """
-    if str(path).startswith(REFERENCE_PREFIX):
-        return reference_summary(str(path).removeprefix(REFERENCE_PREFIX))
+    if str(path).startswith(PUBLISHED_TABLE_PATH_PREFIX):
+        return published_table_summary(str(path).removeprefix(PUBLISHED_TABLE_PATH_PREFIX))
     summary, proof_file = read_summary_without_experiments(path), proof_file_path(path)
     if not proof_file.exists():
         return summary

@@ -81,7 +81,7 @@ def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
         omitted = sum(
             any(OMITTED_SAMPLE_COUNTER in sample.counters for _, sample in each) for each in intervals
         )
-        lengths_s = tuple(map(_interval_length_s, intervals))
+        lengths_s = tuple(map(_longest_direction_interval_s, intervals))
         return TimeSeries(tuple(each.value for each in values), lengths_s, tool_omitted_sample_count=omitted)
     single = _reported_values(trial).get(metric)
     return TimeSeries((), ()) if single is None else TimeSeries((single.value,), (trial.duration_s,))
@@ -297,8 +297,8 @@ def _intervals_of_all_directions(trial: TrialRecord) -> list[_DirectedSamplesOfI
     by_direction = ([(endpoint.name, x) for x in endpoint.samples] for endpoint in trial.endpoints)
     for interval in zip(*by_direction, strict=False):
         is_short = intervals and (
-            _interval_length_s(interval)
-            < _MERGED_IF_SHORTER_THAN_SHARE_OF_PREVIOUS * _interval_length_s(intervals[-1])
+            _longest_direction_interval_s(interval)
+            < _MERGED_IF_SHORTER_THAN_SHARE_OF_PREVIOUS * _longest_direction_interval_s(intervals[-1])
         )
         if is_short:
             intervals[-1] += interval
@@ -307,7 +307,7 @@ def _intervals_of_all_directions(trial: TrialRecord) -> list[_DirectedSamplesOfI
     return list(intervals)
 
 
-def _interval_length_s(interval: _DirectedSamplesOfInterval) -> float:
+def _longest_direction_interval_s(interval: _DirectedSamplesOfInterval) -> float:
     if len(interval) == 1:  # most logs
         return interval[0][1].interval_s
     directions = {direction for direction, _ in interval}
@@ -333,7 +333,7 @@ def _metric_of_intervals(
     if definition.divisor_counter:
         divisor = _sum_weighted_counter(samples, definition.divisor_counter, 1)
     else:
-        divisor = _RoundedValue(*(sum(map(_interval_length_s, intervals)),) * 3)
+        divisor = _RoundedValue(*(sum(map(_longest_direction_interval_s, intervals)),) * 3)
     if not samples or divisor is None or not divisor.low > 0:
         return None
     known = [term for term in terms if term is not None]

@@ -11,13 +11,13 @@ from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import FactorLevels, Precision, Timing
 from vnetbench.study.problems import suggest_fix
 
-REFERENCE_PREFIX = "reference:"
+PUBLISHED_TABLE_PATH_PREFIX = "reference:"
 """Prefix of the name of a published table where a results file is expected."""
 PUBLISHED_STATUS = "published"
 """Status of a published campaign, and `state` of its treatments."""
 
 
-def reference_summary(name: str) -> CampaignSummary:
+def published_table_summary(name: str) -> CampaignSummary:
     """Return a published table as a summary: a treatment for each row, without trials.
 
     Raises:
@@ -26,13 +26,13 @@ def reference_summary(name: str) -> CampaignSummary:
     if name not in TABLE_NAMES:
         raise BenchError(
             f'"{name[:60]}" is not a published table',
-            where=f"{REFERENCE_PREFIX}{name[:60]}",
+            where=f"{PUBLISHED_TABLE_PATH_PREFIX}{name[:60]}",
             fix=suggest_fix(name, TABLE_NAMES, otherwise=f"use one of {', '.join(TABLE_NAMES)}"),
         )
     source = load_table(name)
     factors = dict.fromkeys(factor for row in source.rows for factor in row.levels)
     return CampaignSummary(
-        path=f"{REFERENCE_PREFIX}{name}",
+        path=f"{PUBLISHED_TABLE_PATH_PREFIX}{name}",
         title=source.title,
         question="",
         workload=source.workload,

@@ -113,5 +113,5 @@ def _part_name(treatment_number: int, part: int) -> str:
 
 def _points_from_value(points: Any) -> list[TrialPoint]:
     if not isinstance(points, list):
-        raise UnexpectedValue("the trials of a treatment are no list")
+        raise UnexpectedValue("the trials of a treatment in the stored summary are not a list")
     return [from_json_value(TrialPoint, each) for each in points]

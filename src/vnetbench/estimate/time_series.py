@@ -21,6 +21,8 @@ from vnetbench.study.workloads import SEARCH_METRIC_NAMES
 
 SteadySamples = Sequence[tuple[EndpointRecord, Sequence[Sample]]]
 """Endpoints, each with its samples after the warm-up."""
+_EndpointSamplesOfInterval = Sequence[Sequence[Sample]]
+"""The samples of one interval: one sequence for each endpoint."""
 _INTERVAL_ROUNDING_S = 1e-6
 """Tolerance for the rounding of sample times and lengths."""
 
@@ -116,18 +118,18 @@ def _rate_time_series(counts: Sequence[int], lengths_s: tuple[float, ...]) -> Ti
 
 def interval_lengths_s(load_intervals: IntervalSamplesByEndpoint) -> tuple[float, ...]:
     """Return the length of each interval in seconds."""
-    return tuple(map(_interval_length_s, _group_by_interval(load_intervals)))
+    return tuple(map(_longest_endpoint_interval_s, _group_by_interval(load_intervals)))
 
 
-def _interval_length_s(interval: Sequence[Sequence[Sample]]) -> float:
+def _longest_endpoint_interval_s(interval: _EndpointSamplesOfInterval) -> float:
     return max(sum(x.interval_s for x in samples) for samples in interval)
 
 
-def _goodput_bps(trial: TrialRecord, interval: Sequence[Sequence[Sample]]) -> float:
+def _goodput_bps(trial: TrialRecord, interval: _EndpointSamplesOfInterval) -> float:
     return (
         8
         * received_or_acknowledged_bytes(trial, _samples_of_all_endpoints(interval))
-        / _interval_length_s(interval)
+        / _longest_endpoint_interval_s(interval)
     )
 
 
@@ -233,7 +235,7 @@ def _group_by_interval(by_endpoint: IntervalSamplesByEndpoint) -> list[tuple[Seq
     return list(zip(*by_endpoint.values(), strict=True))
 
 
-def _samples_of_all_endpoints(interval: Sequence[Sequence[Sample]]) -> list[Sample]:
+def _samples_of_all_endpoints(interval: _EndpointSamplesOfInterval) -> list[Sample]:
     return [x for samples in interval for x in samples]
 
 

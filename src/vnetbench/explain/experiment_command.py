@@ -39,7 +39,8 @@ _ENDPOINTS_BY_THREAD_SPREADING_CAUSE: Mapping[str, tuple[int, ...]] = {
 _THREAD_CAUSES = ("sender_cpu", "receiver_cpu")
 _ONE_THREAD_PER_STREAM = "auto"
 """Level of the factor `threads` with which each stream has its own thread."""
-_OPPOSITE_SWITCH_LEVELS: Mapping[Level, Level] = {"on": "off", "off": "on"}
+_SWITCH_LEVEL_BEFORE_NEW_LEVEL = {"on": "off", "off": "on"}
+"""Level of a switch at its system default, before an experiment sets this new level."""
 
 
 class ExperimentCommand(NamedTuple):
@@ -85,7 +86,7 @@ def level_before_setting(
 
     A switch at its system default had the opposite level, because the treatment does not have `level` yet.
     """
-    return present_levels.get(factor_name, _OPPOSITE_SWITCH_LEVELS.get(new_level))
+    return present_levels.get(factor_name, _SWITCH_LEVEL_BEFORE_NEW_LEVEL.get(str(new_level)))
 
 
 def _applicable_settings(

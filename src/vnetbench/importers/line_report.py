@@ -78,14 +78,14 @@ class LineReport(ABC):
         """Record a line of the run. Return the pattern of the row that it is, if it is one."""
         for pattern in self.row_patterns:
             if (row := pattern.match_line(line)) is not None:
-                self.add_rows(pattern, [row])
+                self.add_rows([row], pattern.names)
                 return pattern
         self.add_non_row_line(line)
         return None
 
-    def add_rows(self, pattern: RowPattern, rows: Sequence[Row]) -> None:
-        """Record rows of one of the `row_patterns`, and separators between them."""
-        self.rows.extend(pattern.names, rows)
+    def add_rows(self, rows: Sequence[Row], value_names: Sequence[str]) -> None:
+        """Append rows to the columns that all `row_patterns` share. Separators between rows are left out."""
+        self.rows.extend(value_names, rows)
 
     @abstractmethod
     def build_runs(self) -> list[Run]:
@@ -134,4 +134,4 @@ def _take_following_rows(lines: LogLines, report: LineReport, pattern: RowPatter
         return
     while rows := lines.take_rows(pattern):
         report.last_line = lines.last_taken_number
-        report.add_rows(pattern, rows)
+        report.add_rows(rows, pattern.names)

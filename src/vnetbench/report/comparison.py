@@ -33,7 +33,7 @@ class MetricChange:
     """after / before. The p value is adjusted over all changes of the comparison."""
 
     @property
-    def is_significant(self) -> bool:
+    def is_significant_and_excludes_1(self) -> bool:
         """Whether the interval excludes 1 and the adjusted p value agrees."""
         ratio = self.ratio
         if ratio.p_value is None or ratio.low is None or ratio.high is None:
@@ -141,7 +141,9 @@ def compare_campaigns(
 def find_worsened_metrics(comparison: CampaignComparison, share: float) -> list[MetricChange]:
     """Return the significant changes for the worse by more than `share` (0.05 is 5 %)."""
     changes = comparison.changes
-    return [each for each in changes if each.is_significant and each.relative_worsening > share]
+    return [
+        each for each in changes if each.is_significant_and_excludes_1 and each.relative_worsening > share
+    ]
 
 
 def _metric_changes(

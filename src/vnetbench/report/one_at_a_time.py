@@ -10,7 +10,7 @@ from vnetbench.estimate.effects import estimate_effects
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.tables.columns import Column
 from vnetbench.study.model import ALL_COMBINATIONS, ONE_AT_A_TIME, FactorLevels, Level
-from vnetbench.wording.estimate_text import format_compact_ratio_with_interval
+from vnetbench.wording.estimate_text import format_ratio_with_bracketed_interval
 from vnetbench.wording.factor_text import CHANGE_FACTOR, TREATMENT_FACTOR, treatment_phrase
 
 BASELINE_LEVEL = "baseline"
@@ -76,7 +76,7 @@ def baseline_ratio_column(summary: CampaignSummary) -> Column | None:
     for treatment in summary.treatments:
         ratio = ratios.get(treatment.factors[CHANGE_FACTOR])
         if ratio is not None:
-            cells.append((format_compact_ratio_with_interval(ratio),))
+            cells.append((format_ratio_with_bracketed_interval(ratio),))
             sort_keys.append(ratio.value)
         elif treatment.factors[CHANGE_FACTOR] == BASELINE_LEVEL:
             cells.append(("1",))

@@ -30,7 +30,7 @@ from vnetbench.search.remaining_time import expected_full_steps
 from vnetbench.search.stability import widen_if_changed
 from vnetbench.search.step_log import OutOfTimeError, SearchStepLog, step_overhead_s
 
-_CANDIDATE_LOADS_PER_GOAL_AND_DURATION = 14
+_CANDIDATE_LOADS_PER_GOAL_AND_STEP_DURATION = 14
 """Number of candidate loads per goal and step duration, spread over the likely throughputs."""
 
 
@@ -91,7 +91,7 @@ class BayesianSearch:
             # The forwarding rate of an overloaded device is the best first guess and needs one short step.
             return PlannedStep(parameters.max_load_fps, self._durations_s[0])
         if check.unconfirmed_load is not None:
-            return PlannedStep(check.unconfirmed_load.load_fps, check.unconfirmed_load.next_duration_s)
+            return PlannedStep(check.unconfirmed_load.load_fps, check.unconfirmed_load.next_step_duration_s)
         if (load_fps := self._next_load_of_monotonicity_check_fps()) is not None:
             return PlannedStep(self._round_and_limit_load(load_fps), self._durations_s[0])
         if waiting := self.open_estimators():
@@ -141,7 +141,7 @@ class BayesianSearch:
         check_steps = self._monotonicity_check.expected_step_count(self.estimators, self.steps)
         left_s += check_steps * (self._durations_s[0] + beside_s)
         if (load := self._monotonicity_check.unconfirmed_load) is not None:
-            left_s += load.next_duration_s + beside_s
+            left_s += load.next_step_duration_s + beside_s
         return min(left_s, max(0.0, parameters.time_limit_s - spent_s))
 
     def goal_results(self) -> tuple[GoalResult, ...]:
@@ -272,8 +272,8 @@ def _most_informative_step(
     for level, length_s in enumerate(estimators[0].step_durations_s):
         # The loads are random, so that repeated searches of a device do not all miss the same loads.
         shares = (
-            np.arange(_CANDIDATE_LOADS_PER_GOAL_AND_DURATION) + random.uniform()
-        ) / _CANDIDATE_LOADS_PER_GOAL_AND_DURATION
+            np.arange(_CANDIDATE_LOADS_PER_GOAL_AND_STEP_DURATION) + random.uniform()
+        ) / _CANDIDATE_LOADS_PER_GOAL_AND_STEP_DURATION
         loads = np.concatenate(
             [
                 posterior.log_load_quantiles(

@@ -37,7 +37,7 @@ class UnconfirmedLoad:
 
     load_fps: float
     missed_goals: tuple[float, ...]
-    next_duration_s: float
+    next_step_duration_s: float
     """Duration of the next step at this load: that of the step that missed, and then that of a full step."""
     net_missed_steps: int = 0
     """Number of full steps that missed the first of these goals minus those that kept it."""
@@ -96,7 +96,7 @@ class MonotonicityCheck:
         if load is None:
             raise ValueError("there is no unconfirmed load")
         if step.duration_s < self._parameters.step_s:
-            load.next_duration_s = self._parameters.step_s
+            load.next_step_duration_s = self._parameters.step_s
             if step.loss_ratio <= load.missed_goals[0]:
                 # A stall hits one step. It costs less to repeat this step than to run a full one.
                 self.unconfirmed_load = None

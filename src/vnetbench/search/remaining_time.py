@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from vnetbench.search import posterior
 from vnetbench.search.goal_estimator import GoalEstimator
 
-_FULL_STEPS_AT_REQUESTED_WIDTH = 6.5
+_FULL_STEPS_IF_SPREAD_EQUALS_WIDTH = 6.5
 """Full steps left if the curve's spread equals the requested width, at the start and with nothing unknown."""
 _SPREAD_TO_WIDTH_EXPONENT = 1.9
 """Exponent of the spread relative to the requested width."""
@@ -50,7 +50,7 @@ def expected_full_steps(
         estimator.chance_above_max_load() + estimator.chance_below_min_load() for estimator in open_estimators
     )
     log_steps = (
-        math.log(_FULL_STEPS_AT_REQUESTED_WIDTH)
+        math.log(_FULL_STEPS_IF_SPREAD_EQUALS_WIDTH)
         + _SPREAD_TO_WIDTH_EXPONENT * (log_spread - math.log(width))
         + _ELAPSED_FULL_STEPS_EXPONENT * math.log1p(elapsed_full_steps)
         + _UNKNOWN_NATS_EXPONENT * math.log1p(unknown_nats)

@@ -109,7 +109,7 @@ def find_range_if_throughput_changed(
     # The longest steps are the full ones, which define the throughput.
     ranges = [
         _throughput_range(tests[-1], *candidates[index], confidence)
-        for index in _credible_indices(weights, confidence)
+        for index in _credible_change_candidate_indices(weights, confidence)
         if candidates[index][0].kind == change.kind
     ]
     return ThroughputRange(
@@ -119,9 +119,9 @@ def find_range_if_throughput_changed(
     )
 
 
-def _credible_indices(log_weights: Floats, confidence: float) -> list[int]:
+def _credible_change_candidate_indices(candidate_log_weights: Floats, confidence: float) -> list[int]:
     """Return the likeliest candidates, which together have this probability."""
-    chances = np.exp(log_weights - _log_sum(log_weights))
+    chances = np.exp(candidate_log_weights - _log_sum(candidate_log_weights))
     order = np.argsort(chances)[::-1]
     count = int(np.searchsorted(np.cumsum(chances[order]), confidence)) + 1
     return [int(index) for index in order[:count]]

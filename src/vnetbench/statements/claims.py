@@ -97,7 +97,7 @@ def evaluate_claim(value: Estimate | Ratio, claim: Claim, divisor: float = 1.0) 
         state == SUPPORTED
         and claim.needs_significance
         and isinstance(value, Ratio)
-        and not _is_significant(value)
+        and not _is_p_value_significant(value)
     ):
         return INCONCLUSIVE
     return state
@@ -171,7 +171,7 @@ def build_statement_part(
     return StatementPart(claim, state, tuple(evidence), lacking)
 
 
-def _is_significant(ratio: Ratio) -> bool:
+def _is_p_value_significant(ratio: Ratio) -> bool:
     return ratio.p_value is not None and ratio.p_value <= 1 - ratio.confidence + 1e-12
 
 

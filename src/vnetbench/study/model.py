@@ -13,6 +13,12 @@ ALL_COMBINATIONS, ONE_AT_A_TIME = "all", "one-at-a-time"
 Level = str | int | float
 """One canonical level of a factor: bytes, bit/s, seconds and counts as numbers, all else as a keyword."""
 
+SecondsOrChosenByBench = float | None
+"""Seconds; None: the bench chooses them."""
+
+FpsOrGeneratorMaximum = float | None
+"""Frames per second; None: as fast as the generator can send."""
+
 
 @dataclass(frozen=True)
 class FactorLevels:
@@ -41,14 +47,14 @@ class Precision:
 class Timing:
     """Length, warm-up and sampling of a trial."""
 
-    duration_s: float | None = None
-    """Length of a trial; None: the bench chooses it from a pilot."""
+    duration_s: SecondsOrChosenByBench = None
+    """Length of a trial; the bench would choose it from a pilot."""
     warmup_s: float | None = None
     """Time cut from the start of a trial; None: found in the samples of each trial."""
     interval_s: float = 0.05
     """Time between samples."""
-    idle_phase_s: float | None = None
-    """Workload `mixed`: time with requests only, before the transfers start; None: the bench chooses it."""
+    idle_phase_s: SecondsOrChosenByBench = None
+    """Workload `mixed`: time with requests only, before the transfers start."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +70,13 @@ class SearchSpec:
     """Length of a full step."""
     residual_frames_wait_s: float = 0.1
     """A step ends when no frame has arrived for this long after its load stops."""
-    max_load_fps: float | None = None
-    """Largest load of each direction; None: as fast as the generator can send."""
+    max_load_fps: FpsOrGeneratorMaximum = None
+    """Largest load of each direction."""
     min_load_fps: float = 1000.0
     """Smallest load of each direction; a device that loses too many frames at it has no throughput."""
     confidence: float = 0.95
-    time_limit_s: float | None = None
-    """Limit of all steps of one search; None: the bench chooses it, so that each treatment gets its
-    trials."""
+    time_limit_s: SecondsOrChosenByBench = None
+    """Limit of all steps of one search; the bench would choose it so that each treatment gets its trials."""
 
     @property
     def loss_goal_ratios(self) -> tuple[float, ...]:
@@ -80,7 +85,7 @@ class SearchSpec:
 
 
 @dataclass(frozen=True)
-class HostSpec:
+class ExistingEndpointSpec:
     """An existing endpoint of the lab `hosts`."""
 
     name: str
@@ -116,7 +121,7 @@ class TestbedSpec:
     """Fixed MTU of every port of the vSwitch; None: the factor `mtu`."""
     vf_interface: str | None = None
     """Lab `qemu`: the host adapter whose virtual functions the guests use."""
-    hosts: tuple[HostSpec, ...] = ()
+    existing_endpoints: tuple[ExistingEndpointSpec, ...] = ()
     """Lab `hosts`: its endpoints."""
     load_destination_ports: str | None = None
     """Lab `hosts`: destination ports of the load, `first-last`; None: any."""
@@ -124,7 +129,7 @@ class TestbedSpec:
     @property
     def backend(self) -> str:
         """Backend of the testbed: its lab, or `iperf3`. It decides which factors can be set (`labs.py`)."""
-        return IPERF3_BACKEND if any(host.iperf3_server for host in self.hosts) else self.lab
+        return IPERF3_BACKEND if any(host.iperf3_server for host in self.existing_endpoints) else self.lab
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def format_ratio(ratio: Ratio) -> str:
     return f"{text.value} {text.interval or f'(no interval: {reason})'}"
 
 
-def format_compact_ratio_with_interval(ratio: Ratio) -> str:
+def format_ratio_with_bracketed_interval(ratio: Ratio) -> str:
     """Return a ratio for a narrow column: `1.42 [1.38, 1.46]` or `1.42 [?]`."""
     text = format_interval(ratio.value, ratio.low, ratio.high, "1")
     return f"{text.value} {text.interval or '[?]'}"

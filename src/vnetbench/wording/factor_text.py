@@ -26,7 +26,7 @@ _STOP_REASON_TEXTS = {
     RUNNING: "still running",
     "refused": "refused",
     "failed": "failed",
-    IMPORTED_LAB: "all imported trials",
+    IMPORTED_LAB: "the logs have no more trials",
 }
 
 

@@ -16,7 +16,7 @@ from vnetbench.explain.comparisons.scaling_laws import (
     PLATEAU,
     POWER,
     SCALABILITY,
-    choose_law_per_curve,
+    choose_best_predicting_laws,
 )
 from vnetbench.study.model import Level
 
@@ -75,7 +75,7 @@ def test_the_law_behind_the_curve_is_chosen() -> None:
 
     def chosen(curve: Curve) -> str:
         logs = [math.log(curve(n)) + float(random.normal(0, 0.01)) for n in LEVELS]
-        ((law, _),) = choose_law_per_curve(LEVELS, np.array([logs]), 0.05)
+        ((law, _),) = choose_best_predicting_laws(LEVELS, np.array([logs]), 0.05)
         return law.name
 
     assert [chosen(curve) for curve in (plateau, retrograde, growing)] == [PLATEAU, SCALABILITY, POWER]
@@ -84,7 +84,7 @@ def test_the_law_behind_the_curve_is_chosen() -> None:
 def test_a_curve_without_a_fitting_law_is_interpolated() -> None:
     logs = np.log([[10, 40, 20, 80, 15, 60]])
 
-    assert choose_law_per_curve(LEVELS, logs, 0.05)[0].law is NO_LAW
+    assert choose_best_predicting_laws(LEVELS, logs, 0.05)[0].law is NO_LAW
 
 
 def test_a_peak_is_reported_with_the_decline_beyond_it() -> None:

@@ -53,7 +53,7 @@ def test_without_noise_only_the_odd_treatment_is_an_outlier(odd: int) -> None:
     matrix = {"streams": (1, 2, 3, 4, 8, 16), "mtu": (1500, 4000, 9000)}
     result = find_outliers(simulated(np.random.default_rng(0), matrix, flat, noise=0.0, of_blocks=0.0))
 
-    assert [each.cell.treatment.factors for each in result] == [{"streams": odd, "mtu": 9000}]
+    assert [each.cell_mean.treatment.factors for each in result] == [{"streams": odd, "mtu": 9000}]
 
 
 def test_an_exact_model_gives_a_surprise_in_at_most_5_of_100_campaigns() -> None:
@@ -68,12 +68,15 @@ def test_an_outlier_is_found_with_its_ratio() -> None:
     result, covered, false = 0, 0, 0
     for seed in range(CAMPAIGNS):
         seen = find_outliers(simulated(np.random.default_rng([1, seed]), MATRIX, with_one))
-        odd = [each for each in seen if is_odd(each.cell.treatment.factors, (4, 9000, "reverse"))]
+        odd = [each for each in seen if is_odd(each.cell_mean.treatment.factors, (4, 9000, "reverse"))]
         result += bool(odd)
         false += len(seen) > len(odd)
         for each in odd:
-            assert each.ratio.low is not None and each.ratio.high is not None
-            covered += each.ratio.low <= 0.6 <= each.ratio.high
+            assert (
+                each.measured_to_predicted_ratio.low is not None
+                and each.measured_to_predicted_ratio.high is not None
+            )
+            covered += each.measured_to_predicted_ratio.low <= 0.6 <= each.measured_to_predicted_ratio.high
 
     assert result >= 0.95 * CAMPAIGNS
     assert covered >= 0.9 * result

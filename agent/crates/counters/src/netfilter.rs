@@ -33,7 +33,7 @@ const CONNECTION_COUNT_FILE: &str = "/proc/sys/net/netfilter/nf_conntrack_count"
 const BRIDGE_CALLS_FILE: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
 
 /// Maximum number of rate limits in a result.
-const MAX_RATE_LIMITS: usize = 64;
+const MAX_LISTED_RATE_LIMITS: usize = 64;
 
 /// The versions of iptables: the file with the names of its tables, address family, and level of its socket options.
 const IPTABLES_VERSIONS: [(&str, AddressFamily, i32); 2] = [
@@ -71,7 +71,7 @@ pub fn read_rules() -> Option<NetfilterRules> {
     let mut rules = read_nftables_rules()?;
     let older = count_iptables_rules()?;
     rules.count += older.all;
-    rules.set.rules_without_chains = older.each_packet;
+    rules.set.legacy_rules_each_packet_passes = older.passed_by_each_packet;
     Some(rules)
 }
 
@@ -101,7 +101,7 @@ fn read_nftables_rules() -> Option<NetfilterRules> {
     let result = socket.request(GET_NFTABLES_RULES, NLM_F_DUMP, &request, |message| {
         rules.count += 1;
         rules.set.add_rule(message);
-        if rules.rate_limits.len() < MAX_RATE_LIMITS {
+        if rules.rate_limits.len() < MAX_LISTED_RATE_LIMITS {
             rules.rate_limits.extend(parse_rule_rate_limit(message));
         }
         Ok(())
@@ -148,7 +148,7 @@ fn running_kernel_has_symbol(symbol: &str) -> bool {
 struct OlderRules {
     all: u64,
     /// Those of the tables that each packet passes: of a connection, only the first packet passes `nat`.
-    each_packet: u64,
+    passed_by_each_packet: u64,
 }
 
 fn count_iptables_rules() -> Option<OlderRules> {
@@ -162,7 +162,7 @@ fn count_iptables_rules() -> Option<OlderRules> {
         for name in names.lines() {
             let count = read_table_info(family, level, name).ok()?.rules();
             rules.all += count;
-            rules.each_packet += if name == "nat" { 0 } else { count };
+            rules.passed_by_each_packet += if name == "nat" { 0 } else { count };
         }
     }
     Some(rules)

@@ -19,7 +19,7 @@ use vnetbench_interfaces::netlink::NetlinkSocket;
 use vnetbench_system::error::{RequestError, Result};
 
 /// Maximum number of qdiscs and classes in a result.
-const MAX_QDISCS: usize = 64;
+const MAX_LISTED_QDISCS: usize = 64;
 
 /// Reads the state of one network namespace.
 pub struct PathStateReader {
@@ -252,12 +252,12 @@ impl TrafficControl {
             .filter(|entry| !now_present.contains(&entry.key()));
         let gone = gone.map(|entry| earlier.describe(entry, &EntryChange::default(), true));
         let mut all: Vec<QdiscChange> = present.chain(gone).collect();
-        if all.len() > MAX_QDISCS {
+        if all.len() > MAX_LISTED_QDISCS {
             // Those that do the most stay.
             all.sort_by_key(|qdisc| {
                 std::cmp::Reverse((qdisc.drops + qdisc.overlimits, qdisc.sent_bytes))
             });
-            all.truncate(MAX_QDISCS);
+            all.truncate(MAX_LISTED_QDISCS);
         }
         all
     }

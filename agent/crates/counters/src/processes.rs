@@ -20,7 +20,7 @@ use crate::thread_time::NANOS_PER_S;
 use vnetbench_system::cpu_list::CpuList;
 
 /// Maximum number of processes in a result.
-const MAX_PROCESSES: usize = 16;
+const MAX_LISTED_PROCESSES: usize = 16;
 /// A process with less CPU time is left out.
 const MIN_CPU_NANOS: u64 = 1_000_000;
 /// Maximum number of threads of a process whose CPU sets are read.
@@ -109,7 +109,7 @@ impl BusyProcessScanner {
             let nanos = now.cpu_nanos_by_process[&pid];
             describe_process(pid, nanos, earlier, &bench)
         });
-        let mut processes: Vec<ProcessUse> = processes.take(MAX_PROCESSES).collect();
+        let mut processes: Vec<ProcessUse> = processes.take(MAX_LISTED_PROCESSES).collect();
         // A process that took over the id of another one has less CPU time than it seemed to have.
         processes.sort_by(|a, b| b.cpu_s.total_cmp(&a.cpu_s));
         Ok(ProcessChanges {

@@ -43,8 +43,8 @@ pub struct RuleSet {
     chains: HashMap<ChainKey, Vec<Rule>>,
     /// The hooks of the base chains.
     hooks: HashMap<ChainKey, Hook>,
-    /// Rules without known chains, which each packet passes.
-    pub rules_without_chains: u64,
+    /// Rules of the older iptables interface, whose chains are not read: each packet counts as passing all of them.
+    pub legacy_rules_each_packet_passes: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -239,7 +239,7 @@ impl RuleSet {
                 }
             }
         }
-        passes / total + self.rules_without_chains as f64
+        passes / total + self.legacy_rules_each_packet_passes as f64
     }
 
     fn packets_by_rule(&self) -> HashMap<(u8, &str, u64), u64> {

@@ -206,7 +206,7 @@ fn a_chain_that_several_rules_reach_is_passed_by_all_their_packets() {
 #[test]
 fn rules_of_an_older_iptables_are_passed_by_each_packet() {
     let set = RuleSet {
-        rules_without_chains: 20,
+        legacy_rules_each_packet_passes: 20,
         ..RuleSet::default()
     };
     assert_eq!(set.rules_per_packet(&RuleSet::default(), &packets()), 20.0);

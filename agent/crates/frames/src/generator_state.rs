@@ -19,9 +19,9 @@ pub struct GeneratorConfig {
     header_words: [u64; MAX_HEADER_WORDS],
     max_frames: u64,
     gap_nanos: u64,
-    gap_fraction: u64,
+    gap_nanos_fraction_32_bits: u64,
     catch_up_gap_nanos: u64,
-    slack_nanos: u64,
+    catch_up_without_gap_nanos: u64,
     header_word_count: u32,
     ip_offset: u32,
     udp_offset: u32,
@@ -48,7 +48,7 @@ pub struct GeneratorState {
     pub sent: AtomicU64,
     pub now_nanos: AtomicU64,
     pub due_nanos: AtomicU64,
-    pub due_fraction: AtomicU64,
+    pub due_nanos_fraction_32_bits: AtomicU64,
     pub earliest_nanos: AtomicU64,
     pub flow: AtomicU32,
     pub size: AtomicU32,
@@ -83,7 +83,7 @@ impl GeneratorState {
             &self.generated_bytes,
             &self.sent,
             &self.due_nanos,
-            &self.due_fraction,
+            &self.due_nanos_fraction_32_bits,
             &self.earliest_nanos,
             &self.lateness_sum_nanos,
             &self.lateness_max_nanos,
@@ -119,9 +119,9 @@ pub fn build_config(
         header_words,
         max_frames: parameters.max_frames.unwrap_or(u64::MAX),
         gap_nanos: 0,
-        gap_fraction: 0,
+        gap_nanos_fraction_32_bits: 0,
         catch_up_gap_nanos: 0,
-        slack_nanos: 0,
+        catch_up_without_gap_nanos: 0,
         header_word_count: length.div_ceil(8) as u32,
         ip_offset: template.ip_offset as u32,
         udp_offset: template.udp_offset() as u32,
@@ -136,9 +136,9 @@ pub fn build_config(
     if let Some(per_s) = parameters.frames_per_s {
         let gap = FrameGap::from_rate(per_s);
         config.gap_nanos = gap.nanos;
-        config.gap_fraction = gap.fraction;
+        config.gap_nanos_fraction_32_bits = gap.nanos_fraction_32_bits;
         config.catch_up_gap_nanos = gap.catch_up_gap_nanos;
-        config.slack_nanos = gap.slack_nanos;
+        config.catch_up_without_gap_nanos = gap.catch_up_without_gap_nanos;
     }
     config
 }

@@ -24,7 +24,7 @@ use vnetbench_system::waiting::{Waker, wait};
 /// Time limit for a connection to send its cookie.
 const COOKIE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of connections without a cookie; beyond it the oldest is closed.
-const MAX_PENDING_CONNECTIONS: usize = 256;
+const PENDING_BEFORE_OLDEST_CLOSES: usize = 256;
 const LISTEN_BACKLOG: i32 = 1_024;
 /// Maximum number of datagrams read between two looks at the TCP connections. A socket's usual buffer holds fewer.
 const MAX_DATAGRAMS_PER_WAKE: usize = 1_024;
@@ -141,7 +141,7 @@ impl Listener {
                     accepted_at: Instant::now(),
                     is_closed: false,
                 });
-                if self.pending.len() > MAX_PENDING_CONNECTIONS {
+                if self.pending.len() > PENDING_BEFORE_OLDEST_CLOSES {
                     self.close_oldest_of_busiest_client();
                 }
             }

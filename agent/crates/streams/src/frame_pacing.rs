@@ -8,10 +8,10 @@ use vnetbench_system::histogram::DurationDistribution;
 
 /// Late frames follow each other in gaps of this share of the regular gap.
 ///
-/// Together with `MAX_CATCH_UP_FRAMES` it limits bursts: otherwise the offered load would differ from the reported one.
+/// Together with `MAX_LATE_FRAMES_WITHOUT_GAP` it limits bursts: otherwise the offered load would differ from the reported one.
 const CATCH_UP_GAP_SHARE: f64 = 0.8;
 /// Maximum number of late frames sent without a gap.
-const MAX_CATCH_UP_FRAMES: f64 = 16.0;
+const MAX_LATE_FRAMES_WITHOUT_GAP: f64 = 16.0;
 /// Number of classes of burst sizes, by powers of two; equals BURST_CLASSES of bpf/generate.bpf.c.
 pub const BURST_CLASSES: usize = 24;
 
@@ -21,11 +21,11 @@ pub struct FrameGap {
     /// Whole nanoseconds.
     pub nanos: u64,
     /// Fraction of a nanosecond in units of 2^-32.
-    pub fraction: u64,
+    pub nanos_fraction_32_bits: u64,
     /// Gap between late frames that catch up.
     pub catch_up_gap_nanos: u64,
     /// Lateness that late frames may catch up without any gap.
-    pub slack_nanos: u64,
+    pub catch_up_without_gap_nanos: u64,
 }
 
 impl FrameGap {
@@ -35,9 +35,9 @@ impl FrameGap {
         let catch_up_gap_nanos = nanos * CATCH_UP_GAP_SHARE;
         Self {
             nanos: nanos as u64,
-            fraction: (nanos.fract() * (1u64 << 32) as f64) as u64,
+            nanos_fraction_32_bits: (nanos.fract() * (1u64 << 32) as f64) as u64,
             catch_up_gap_nanos: catch_up_gap_nanos as u64,
-            slack_nanos: (catch_up_gap_nanos * MAX_CATCH_UP_FRAMES) as u64,
+            catch_up_without_gap_nanos: (catch_up_gap_nanos * MAX_LATE_FRAMES_WITHOUT_GAP) as u64,
         }
     }
 
@@ -215,7 +215,8 @@ mod tests {
         for per_s in [3.0, 10_000.0, 1_488_095.0, 14_880_952.0] {
             let gap = FrameGap::from_rate(per_s);
             let frames = per_s * 3600.0;
-            let exact = (gap.nanos as f64 + gap.fraction as f64 / 2f64.powi(32)) * frames;
+            let exact =
+                (gap.nanos as f64 + gap.nanos_fraction_32_bits as f64 / 2f64.powi(32)) * frames;
             assert!(
                 (exact - 3600e9).abs() < 1e6,
                 "{per_s}: an hour is {exact} ns"

@@ -23,10 +23,11 @@ use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 /// Time limit of a connection for sending its request.
 ///
 /// A lost SYN raises the first retransmission timeout to 3 s (RFC 6298, section 5.7), so that a request on a lossy path
-/// may come after several of these. `MAX_SURPLUS_CONNECTIONS` bounds what foreign connections take meanwhile.
+/// may come after several of these. `SURPLUS_PENDING_BEFORE_OLDEST_CLOSES` bounds what foreign connections take
+/// meanwhile.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of pending connections beyond the number of streams. Above it, the oldest is closed.
-const MAX_SURPLUS_CONNECTIONS: usize = 256;
+const SURPLUS_PENDING_BEFORE_OLDEST_CLOSES: usize = 256;
 
 /// Listens for the connections of `streams` streams; returns the socket and its port.
 ///
@@ -62,7 +63,9 @@ fn listen_at(
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
         socket.bind(address)?;
-        socket.listen(i32::try_from(stream_count + MAX_SURPLUS_CONNECTIONS).unwrap_or(i32::MAX))?;
+        socket.listen(
+            i32::try_from(stream_count + SURPLUS_PENDING_BEFORE_OLDEST_CLOSES).unwrap_or(i32::MAX),
+        )?;
         route::ip_or_vsock_port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
     };
     let port = start_listening().map_err(|error: io::Error| {
@@ -147,7 +150,7 @@ pub fn accept_all(
                     expires_at: now + HANDSHAKE_TIMEOUT,
                 });
             }
-            if pending.len() > load.roles.len() + MAX_SURPLUS_CONNECTIONS {
+            if pending.len() > load.roles.len() + SURPLUS_PENDING_BEFORE_OLDEST_CLOSES {
                 pending.pop_front();
                 *foreign_connections += 1;
             }

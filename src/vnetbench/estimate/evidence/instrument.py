@@ -67,7 +67,8 @@ INSTRUMENT_EVIDENCE_METRICS = (
         "% of frames",
         "frames dropped by the delay line",
         "share of the frames of the whole trial that the bench's own delay line dropped because its buffer "
-        "or its output port was full, of the direction with the largest share. Requested losses do not count",
+        "was full or its output port rejected them, of the direction with the largest share. Requested "
+        "losses do not count",
         ("delay_lines[].queue_drops", "delay_lines[].port_drops", "delay_lines[].frames"),
     ),
 )

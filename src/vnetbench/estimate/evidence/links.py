@@ -164,7 +164,9 @@ def link_evidence(data: TrialData) -> EvidenceValues:
 
 def _qdisc_values(ports: Sequence[Port]) -> EvidenceValues:
     values: EvidenceValues = {
-        "overlimits_per_s": sum_known_values(*(median(port.sample_rates("overlimits")) for port in ports)),
+        "overlimits_per_s": sum_known_values(
+            *(median(port.rates_per_complete_sample("overlimits")) for port in ports)
+        ),
         "qdisc_drops_per_s": sum_known_values(*(port.mean_rate("drops") for port in ports)),
     }
     backlogs = [(backlog, port) for port in ports if (backlog := port.median_backlog_bytes) is not None]
@@ -205,7 +207,7 @@ def _foreign_traffic_percent(data: TrialData) -> float | None:
     for port in data.ports:
         crossing = (name for name in test_bytes if not port.pairs or port.pairs & pairs[name])
         sent = sum_known_values(*(test_bytes[name] for name in crossing))
-        by_sample = port.counter_sum_per_sample(*_INTERFACE_BYTE_COUNTERS)
+        by_sample = port.counter_sum_per_complete_sample(*_INTERFACE_BYTE_COUNTERS)
         carried = sum(by_sample)
         if sent is not None and carried > 0:
             shares.append(100 * max(0.0, carried - max(by_sample) - sent) / carried)
@@ -235,7 +237,9 @@ def _max_tcp_bytes_sent(flow: Flow) -> float:
 def _busiest_port_rate_variation(ports: Sequence[Port]) -> float | None:
     busiest = max(ports, key=lambda port: port.mean_rate(*_INTERFACE_BYTE_COUNTERS) or 0.0, default=None)
     return (
-        None if busiest is None else coefficient_of_variation(busiest.sample_rates(*_INTERFACE_BYTE_COUNTERS))
+        None
+        if busiest is None
+        else coefficient_of_variation(busiest.rates_per_complete_sample(*_INTERFACE_BYTE_COUNTERS))
     )
 
 

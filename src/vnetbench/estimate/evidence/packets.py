@@ -56,7 +56,7 @@ PACKET_EVIDENCE_METRICS = (
     EvidenceMetric(
         "segment_bytes_received",
         "B",
-        "size of received packets",
+        "size of received packets before GRO",
         "mean size of the packets that the receivers' interfaces deliver, before GRO",
         ("rx_bytes", "rx_packets"),
     ),
@@ -74,8 +74,8 @@ PACKET_EVIDENCE_METRICS = (
     EvidenceMetric(
         "segments_per_packet_received",
         "1",
-        "segments per received packet",
-        "number of sent TCP segments per packet that the receivers' interfaces deliver",
+        "sent segments per received packet before GRO",
+        "number of sent TCP segments per packet that the receivers' interfaces deliver, before GRO",
         ("segments_out", "rx_packets"),
     ),
     EvidenceMetric(

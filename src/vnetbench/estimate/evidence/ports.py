@@ -32,17 +32,17 @@ class Port:
     pairs: frozenset[int] = frozenset()
     """Numbers, from 1, of the pairs whose packets cross this interface; empty if unknown."""
 
-    def counter_sum_per_sample(self, *counters: str) -> list[float]:
+    def counter_sum_per_complete_sample(self, *counters: str) -> list[float]:
         """Return the sum of the counters in each sample that has all of them."""
         return [sum(values[name] for name in counters) for _, values in self._samples_with_counters(counters)]
 
-    def counter_values_per_sample(self, *counters: str) -> list[tuple[float, ...]]:
+    def counter_values_per_complete_sample(self, *counters: str) -> list[tuple[float, ...]]:
         """Return the values of the counters in each sample that has all of them."""
         return [
             tuple(values[name] for name in counters) for _, values in self._samples_with_counters(counters)
         ]
 
-    def sample_rates(self, *counters: str) -> list[float]:
+    def rates_per_complete_sample(self, *counters: str) -> list[float]:
         """Return the sum of the counters per second in each sample that has all of them."""
         return [
             sum(values[name] for name in counters) / duration_s

@@ -92,7 +92,7 @@ class Shaper:
     kind: str
     rate_share_percent: float
     """Its traffic as a share of its rate."""
-    delayed_packet_count: float
+    delay_count: float
     """Times that it delayed a packet."""
     drop_count: float
     sent_segment_count: float | None
@@ -111,9 +111,9 @@ def shaper_evidence(data: TrialData) -> EvidenceValues:
     if shaper is not None:
         values |= {
             "shaper_rate_share_percent": shaper.rate_share_percent,
-            "shaper_delays_per_s": ratio(shaper.delayed_packet_count + shaper.drop_count, trial_s),
+            "shaper_delays_per_s": ratio(shaper.delay_count + shaper.drop_count, trial_s),
             "shaper_delays_per_packet": ratio(
-                shaper.delayed_packet_count
+                shaper.delay_count
                 * (_segments_per_packet(data) or _segments_in_largest_possible_packet(data)),
                 shaper.sent_segment_count,
             ),
@@ -154,11 +154,9 @@ def unsampled_shaper_busy_share(data: TrialData) -> float:
     """
     shares = []
     for shaper in _shapers(data):
-        if shaper.delayed_packet_count and shaper.interface not in data.sampled_interfaces.get(
-            shaper.endpoint, ()
-        ):
+        if shaper.delay_count and shaper.interface not in data.sampled_interfaces.get(shaper.endpoint, ()):
             delays_per_packet = ratio(
-                shaper.delayed_packet_count * _segments_in_largest_possible_packet(data),
+                shaper.delay_count * _segments_in_largest_possible_packet(data),
                 shaper.sent_segment_count,
             )
             delayed_share = 1.0 if delays_per_packet is None else min(1.0, delays_per_packet)

@@ -21,7 +21,7 @@ from vnetbench.explain.comparisons.scaling_laws import (
     MIN_LEVELS_TO_CHOOSE_LAW,
     SCALABILITY,
     ScalingLaw,
-    choose_law_per_curve,
+    choose_best_predicting_laws,
     fit_scalability,
 )
 from vnetbench.explain.model import MEASURED_SERIES_NAME, EvidenceChart, Finding
@@ -158,7 +158,7 @@ def _fit_knees_of_curves_with_equal_levels(
         [[bootstrap_log_means_by_treatment[cell.treatment.index] for cell in curve] for curve in curves]
     ).swapaxes(1, 2)
     tail_percent = 100 * (1 - confidence) / 2
-    law_choices = choose_law_per_curve(levels, logs, _MIN_LOG_GAIN)
+    law_choices = choose_best_predicting_laws(levels, logs, _MIN_LOG_GAIN)
     knees: dict[int, ScalingKnee] = {}
     for law in dict.fromkeys(law for law, _ in law_choices):
         rows = [row for row, choice in enumerate(law_choices) if choice.law is law]

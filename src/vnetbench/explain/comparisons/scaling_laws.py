@@ -120,15 +120,15 @@ class LawChoice(NamedTuple):
     """Akaike's criterion of each law, by its name; lower is better."""
 
 
-def choose_law_per_curve(
-    levels: Sequence[float], log_values: FloatArray, max_log_error: float
+def choose_best_predicting_laws(
+    levels: Sequence[float], log_values: FloatArray, no_law_from_log_error: float
 ) -> list[LawChoice]:
     """Return for each row the law that best predicts held-out cells, and all laws' criteria.
 
     Args:
         levels: levels in ascending order.
         log_values: one row of logarithms of the metric per curve.
-        max_log_error: error of a logarithm at a fitted cell from which NO_LAW replaces the best law.
+        no_law_from_log_error: error of a logarithm at a fitted cell from which NO_LAW replaces the best law.
 
     Raises:
         ValueError: there are fewer than MIN_LEVELS_TO_CHOOSE_LAW levels.
@@ -146,7 +146,7 @@ def choose_law_per_curve(
     for row in range(len(log_values)):
         own = {name: float(each[row]) for name, each in criteria.items()}
         best = min(SCALING_LAWS.values(), key=lambda law: own[law.name])
-        is_close = np.abs(errors[best.name][row]).max() < max_log_error
+        is_close = np.abs(errors[best.name][row]).max() < no_law_from_log_error
         choices.append(LawChoice(best if is_close else NO_LAW, own))
     return choices
 

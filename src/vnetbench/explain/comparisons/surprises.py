@@ -60,8 +60,8 @@ _HIGHER_IS_BETTER_RATE_METRICS = (
 class OutlierTreatment:
     """A treatment far from the prediction by all others."""
 
-    cell: CellMean
-    ratio: Ratio
+    cell_mean: CellMean
+    measured_to_predicted_ratio: Ratio
     """Measured over predicted value. The p value is corrected for the number of treatments."""
 
 
@@ -91,10 +91,14 @@ def find_outliers(summary: CampaignSummary) -> tuple[OutlierTreatment, ...]:
         if extreme is None:
             break
         removed.append(extreme)
-        cells.remove(extreme.cell)
+        cells.remove(extreme.cell_mean)
         # An outlier can mask another one, so all up to the last significant one count.
-        last_significant = number if _is_significant(summary, extreme) else last_significant
-    return tuple(each for each in removed[:last_significant] if _is_beyond_precision(summary, each.ratio))
+        last_significant = number if _is_p_value_significant(summary, extreme) else last_significant
+    return tuple(
+        each
+        for each in removed[:last_significant]
+        if _is_beyond_precision(summary, each.measured_to_predicted_ratio)
+    )
 
 
 def find_contradictions(summary: CampaignSummary) -> tuple[ResourceContradiction, ...]:
@@ -182,7 +186,7 @@ def _projection_matrix_and_rank_of_richest_model(
     mains = {name: own for name in factors if (own := centred_indicator_columns(cells, name)).shape[1]}
     plain = [constant, *mains.values()]
     slim = {
-        name: _log_level_and_indicator_columns(cells, name) if is_numeric_factor(name) else own
+        name: _log_and_word_level_columns(cells, name) if is_numeric_factor(name) else own
         for name, own in mains.items()
     }
     both = [product_columns(slim[one], slim[other]) for one, other in itertools.combinations(mains, 2)]
@@ -196,8 +200,8 @@ def _projection_matrix_and_rank_of_richest_model(
     return None
 
 
-def _log_level_and_indicator_columns(cells: Sequence[CellMean], factor: str) -> FloatArray:
-    """Return the centred logarithm of the level, and a column for each non-numeric level."""
+def _log_and_word_level_columns(cells: Sequence[CellMean], factor: str) -> FloatArray:
+    """Return the centred logarithm of the level, and an indicator of each non-numeric level of the factor."""
     levels = [cell.treatment.factors.get(factor) for cell in cells]
     numbers = np.array([_log_level(level) for level in levels])
     if np.isnan(numbers).all():
@@ -214,10 +218,10 @@ def _log_level(level: Level | None) -> float:
     return math.log(level) if isinstance(level, int | float) and level > 0 else math.nan
 
 
-def _is_significant(summary: CampaignSummary, outlier: OutlierTreatment) -> bool:
+def _is_p_value_significant(summary: CampaignSummary, outlier: OutlierTreatment) -> bool:
     return (
-        outlier.ratio.p_value is not None
-        and outlier.ratio.p_value <= 1 - summary.required_precision.confidence
+        outlier.measured_to_predicted_ratio.p_value is not None
+        and outlier.measured_to_predicted_ratio.p_value <= 1 - summary.required_precision.confidence
     )
 
 
@@ -250,7 +254,7 @@ def _level_or_switch_as_number(factor: str, level: Level | None) -> float | None
 
 
 def _outlier_finding(summary: CampaignSummary, outlier: OutlierTreatment) -> Finding:
-    treatment, ratio = outlier.cell.treatment, outlier.ratio
+    treatment, ratio = outlier.cell_mean.treatment, outlier.measured_to_predicted_ratio
     difference = (
         f"{format_share_with_interval(abs(ratio.value - 1))} {'higher' if ratio.value > 1 else 'lower'}"
     )
@@ -266,7 +270,7 @@ def _outlier_finding(summary: CampaignSummary, outlier: OutlierTreatment) -> Fin
             "low": ratio.low,
             "high": ratio.high,
             "p": ratio.p_value,
-            "predicted": math.exp(outlier.cell.log_mean) / ratio.value,
+            "predicted": math.exp(outlier.cell_mean.log_mean) / ratio.value,
         },
     )
 

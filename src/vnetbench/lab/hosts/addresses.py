@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.netlink import InterfaceAddress
-from vnetbench.study.model import HostSpec
+from vnetbench.study.model import ExistingEndpointSpec
 
 RouteLookup = Callable[[str, str | None], InterfaceAddress]
 """Returns the interface and source address of packets to an address, given a source address or None."""
@@ -24,7 +24,7 @@ _UNUSABLE_FLAGS = ("temporary", "deprecated", "tentative", "dadfailed")
 class PairHost:
     """A host of a pair, as requested and as it reports itself."""
 
-    spec: HostSpec
+    spec: ExistingEndpointSpec
     address_listing: str
     """Output of `ip -o address show` on the host."""
     address_reached_by_ssh: str

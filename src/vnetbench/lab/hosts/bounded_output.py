@@ -29,7 +29,7 @@ def read_outputs(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[st
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        outputs = _read_until_closed((process.stdout, process.stderr), time.monotonic() + timeout_s)
+        outputs = _read_until_closed_or_raise((process.stdout, process.stderr), time.monotonic() + timeout_s)
         process.wait(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
         raise TimeoutError from error
@@ -43,7 +43,10 @@ def read_outputs(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[st
     return output, errors
 
 
-def _read_until_closed(files: tuple[IO[bytes], IO[bytes]], deadline: float) -> tuple[bytearray, bytearray]:
+def _read_until_closed_or_raise(
+    files: tuple[IO[bytes], IO[bytes]], deadline: float
+) -> tuple[bytearray, bytearray]:
+    """Return all that is written; raises OutputTooLong above MAX_OUTPUT_BYTES, or TimeoutError."""
     outputs = (bytearray(), bytearray())
     with selectors.DefaultSelector() as selector:
         for file, output in zip(files, outputs, strict=True):

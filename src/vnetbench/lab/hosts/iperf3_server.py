@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
 from vnetbench.study.file.host_value_types import split_canonical_server
-from vnetbench.study.model import HostSpec, TestbedSpec
+from vnetbench.study.model import ExistingEndpointSpec, TestbedSpec
 from vnetbench.study.rules.lab_checks import DEFAULT_LOCAL_HOST_NAME
 
 
@@ -72,15 +72,15 @@ class Iperf3Testbed:
 
 def find_testbed(spec: TestbedSpec) -> Iperf3Testbed:
     """Return the testbed of a checked study; raises BenchError if the server has no address or route."""
-    server = next(_resolve_server(host) for host in spec.hosts if host.iperf3_server)
+    server = next(_resolve_server(host) for host in spec.existing_endpoints if host.iperf3_server)
     local = next(
-        (host for host in spec.hosts if host.is_bench_machine),
-        HostSpec(DEFAULT_LOCAL_HOST_NAME, is_bench_machine=True),
+        (host for host in spec.existing_endpoints if host.is_bench_machine),
+        ExistingEndpointSpec(DEFAULT_LOCAL_HOST_NAME, is_bench_machine=True),
     )
     return Iperf3Testbed(_make_local_endpoint(local, server), server)
 
 
-def _resolve_server(host: HostSpec) -> Iperf3Server:
+def _resolve_server(host: ExistingEndpointSpec) -> Iperf3Server:
     name, port = split_canonical_server(str(host.iperf3_server))
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
@@ -93,7 +93,7 @@ def _resolve_server(host: HostSpec) -> Iperf3Server:
     return Iperf3Server(host.name, str(host.iperf3_server), str(found[0][4][0]), port)
 
 
-def _make_local_endpoint(spec: HostSpec, server: Iperf3Server) -> LocalEndpoint:
+def _make_local_endpoint(spec: ExistingEndpointSpec, server: Iperf3Server) -> LocalEndpoint:
     source = spec.address or _source_address(spec.interface, server)
     interface, address = netlink.find_route(server.address, source)
     if spec.interface not in (None, interface):

@@ -124,8 +124,8 @@ class Machine:
         process = command.popen(stderr=subprocess.DEVNULL, new_session=True, env=self._environment)
         return cast("subprocess.Popen[bytes]", process)  # plumbum's object delegates to a Popen.
 
-    def describe_exit(self, code: int) -> str:
-        """Return the text of an exit code of a program that `start` started."""
+    def format_exit_code(self, code: int) -> str:
+        """Return `exit code N` for a program that `start` started. Over SSH, some codes have a text."""
         return f"exit code {code}"
 
     def close(self) -> None:
@@ -147,12 +147,12 @@ class SshHost(Machine):
             raise ssh_errors.connection_lost_error(self.name)
         return result
 
-    def describe_exit(self, code: int) -> str:
+    def format_exit_code(self, code: int) -> str:
         """See Machine."""
         if code == SSH_CLIENT_FAILURE_EXIT_CODE:
             # A killed program has the same code.
             return "ssh was killed" if self._master.is_alive() else "the SSH connection was lost"
-        return _SIGNAL_EXIT_CODES.get(code, super().describe_exit(code))
+        return _SIGNAL_EXIT_CODES.get(code, super().format_exit_code(code))
 
     def close(self) -> None:
         """See Machine."""

@@ -25,7 +25,7 @@ from vnetbench.lab.hosts.leftovers import AgentFolderRecord
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
 from vnetbench.study.factors.testbed_factors import IP_VERSION, MIN_IPV6_MTU, MTU, VM_CPUS
-from vnetbench.study.model import HostSpec, Level, TestbedSpec
+from vnetbench.study.model import ExistingEndpointSpec, Level, TestbedSpec
 
 RECONNECT_TIMEOUT_S = 30.0
 """Time limit for reconnecting to a host that was connected before: its link was cut, or it is booting."""
@@ -62,7 +62,7 @@ class ExtraInterfaceEndpoint(HostEndpoint):
 class ConnectedHost:
     """A host with a running agent."""
 
-    spec: HostSpec
+    spec: ExistingEndpointSpec
     machine: ssh.Machine
     survey: deployment.HostSurvey
     agent_folder_record: AgentFolderRecord
@@ -214,7 +214,7 @@ class HostsLab:
 
     def __init__(self, spec: TestbedSpec, purpose: str) -> None:
         """Use the hosts of a study's testbed section; `vnetbench lab ls` shows `purpose`."""
-        self._hosts = spec.hosts
+        self._hosts = spec.existing_endpoints
         self._ports = spec.load_destination_ports or ""
         self._purpose = purpose
         self._was_reached = False
@@ -305,7 +305,7 @@ class HostsLab:
         return tuple(endpoints)
 
 
-def connect_host(spec: HostSpec, testbed_name: str, purpose: str) -> ConnectedHost:
+def connect_host(spec: ExistingEndpointSpec, testbed_name: str, purpose: str) -> ConnectedHost:
     """Connect to a host and start an agent there; after an error, leave nothing on the host.
 
     Raises:
@@ -338,7 +338,7 @@ def _start_agent(machine: ssh.Machine, folder: str) -> AgentClient:
     process: subprocess.Popen[bytes] = machine.start(
         f"{folder}/{deployment.AGENT_FILE_NAME}", "stdio", "--journal", folder
     )
-    agent = AgentClient(machine.name, PipeTransport(process, AGENT_CLOSE_TIMEOUT_S, machine.describe_exit))
+    agent = AgentClient(machine.name, PipeTransport(process, AGENT_CLOSE_TIMEOUT_S, machine.format_exit_code))
     try:
         check_protocol_version(agent)
     except BaseException:

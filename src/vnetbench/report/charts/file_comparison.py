@@ -45,7 +45,7 @@ class FileComparison:
     """Each file with its name on the charts."""
     main_charts: list[Chart]
     """A chart of the deciding metric for each workload that several files share."""
-    other_charts: list[Chart]
+    other_metric_charts: list[Chart]
     notes: tuple[str, ...]
     """What the charts omit, and why."""
 
@@ -94,7 +94,7 @@ def compare_files(summaries: Sequence[CampaignSummary]) -> FileComparison | None
     for name, summary in files:
         by_workload.setdefault(summary.workload, []).append((name, summary))
     main_charts: list[Chart] = []
-    other_charts: list[Chart] = []
+    other_metric_charts: list[Chart] = []
     notes = list(_differing_workloads_note(by_workload))
     shared = {workload: group for workload, group in by_workload.items() if len(group) > 1}
     for workload, group in shared.items():
@@ -102,9 +102,9 @@ def compare_files(summaries: Sequence[CampaignSummary]) -> FileComparison | None
         if len(shared) > 1:
             charts = [_distinguish_by_workload(chart, workload) for chart in charts]
         main_charts += charts[:1]
-        other_charts += charts[1:]
+        other_metric_charts += charts[1:]
         notes += group_notes
-    return FileComparison(files, main_charts, other_charts, tuple(notes))
+    return FileComparison(files, main_charts, other_metric_charts, tuple(notes))
 
 
 def charts_of_published_table(summary: CampaignSummary) -> list[Chart]:

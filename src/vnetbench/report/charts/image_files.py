@@ -42,7 +42,7 @@ def write_pngs(summaries: Sequence[CampaignSummary], directory: Path) -> list[Pa
         return [path for summary in summaries for path in _write_campaign_pngs(summary, directory)]
     directory.mkdir(parents=True, exist_ok=True)
     title = ", ".join(name for name, _ in comparison.files)
-    charts = (*comparison.main_charts, *comparison.other_charts)
+    charts = (*comparison.main_charts, *comparison.other_metric_charts)
     paths = [_write_png(chart, title, (), directory) for chart in charts]
     for name, summary in comparison.files:
         paths += _write_campaign_pngs(summary, directory / name.replace("/", "_").replace(":", "-"))

@@ -20,7 +20,12 @@ from vnetbench.report.charts.chart_rows import ChartRow
 from vnetbench.report.charts.chart_specs import DATASET_NAME
 from vnetbench.report.charts.file_comparison import FileComparison, compare_files
 from vnetbench.report.charts.theme import vega_config
-from vnetbench.report.page.sections import CampaignSection, build_section, limit_other_charts, to_image_url
+from vnetbench.report.page.sections import (
+    CampaignSection,
+    build_section,
+    limit_other_metric_charts,
+    to_image_url,
+)
 
 _COMPARISON_ID = "comparison"
 """The id of the section that compares several files."""
@@ -63,11 +68,11 @@ def render_page(summaries: Sequence[CampaignSummary]) -> str:
     """Return the page, with as many charts as fit into MAX_PAGE_BYTES."""
     comparison = compare_files(summaries)
     sections = [build_section(f"c{number}", summary) for number, summary in enumerate(summaries, 1)]
-    chart_count = max((len(section.other_charts) for section in sections), default=0)
+    chart_count = max((len(section.other_metric_charts) for section in sections), default=0)
     page = _render_sections(comparison, sections)
     while len(page.encode()) > MAX_PAGE_BYTES and chart_count > 0:
         chart_count -= 1
-        limited = [limit_other_charts(section, chart_count) for section in sections]
+        limited = [limit_other_metric_charts(section, chart_count) for section in sections]
         page = _render_sections(comparison, limited)
     return page
 
@@ -80,7 +85,7 @@ def _render_sections(comparison: FileComparison | None, sections: Sequence[Campa
     }
     comparison_image = ""
     if comparison is not None:
-        for chart in (*comparison.main_charts, *comparison.other_charts):
+        for chart in (*comparison.main_charts, *comparison.other_metric_charts):
             rows = _to_columns_with_shared_texts(chart.rows)
             charts[f"{_COMPARISON_ID}-{chart.name}"] = {"spec": chart.spec, "rows": rows}
         if comparison.main_charts:

@@ -109,7 +109,7 @@ class CampaignSection:
     """Where the time of a stream or request goes; None without time evidence."""
     more_main_charts: list[Chart]
     """Further charts of the deciding metric, of frames and of latencies."""
-    other_charts: list[Chart]
+    other_metric_charts: list[Chart]
     trial_charts: list[Chart]
     omitted_charts: list[str]
     columns: list[Column]
@@ -128,7 +128,13 @@ class CampaignSection:
         """All charts in page order."""
         finding_charts = [finding.chart for finding in self.findings if finding.chart is not None]
         first = [chart for chart in (self.main_chart, self.time_use_chart) if chart is not None]
-        return [*first, *finding_charts, *self.more_main_charts, *self.other_charts, *self.trial_charts]
+        return [
+            *first,
+            *finding_charts,
+            *self.more_main_charts,
+            *self.other_metric_charts,
+            *self.trial_charts,
+        ]
 
 
 def build_section(section_id: str, summary: CampaignSummary) -> CampaignSection:
@@ -139,10 +145,10 @@ def build_section(section_id: str, summary: CampaignSummary) -> CampaignSection:
     return _measured_section(section_id, merged, read_or_build_narrative(summary))
 
 
-def limit_other_charts(section: CampaignSection, count: int) -> CampaignSection:
+def limit_other_metric_charts(section: CampaignSection, count: int) -> CampaignSection:
     """Return the section with at most `count` charts of other metrics; it lists the omitted ones."""
-    omitted = [chart.title for chart in section.other_charts[count:]]
-    return replace(section, other_charts=section.other_charts[:count], omitted_charts=omitted)
+    omitted = [chart.title for chart in section.other_metric_charts[count:]]
+    return replace(section, other_metric_charts=section.other_metric_charts[:count], omitted_charts=omitted)
 
 
 def to_image_url(chart: Chart) -> str:
@@ -172,7 +178,7 @@ def _published_table_section(
         main_chart=charts[0],
         time_use_chart=None,
         more_main_charts=charts[1:],
-        other_charts=other_metric_charts(summary),
+        other_metric_charts=other_metric_charts(summary),
         trial_charts=[],
         omitted_charts=[],
         columns=columns,
@@ -203,7 +209,7 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
         main_chart=charts[0] if charts else None,
         time_use_chart=time_use_chart(summary),
         more_main_charts=charts[1:],
-        other_charts=other_metric_charts(summary),
+        other_metric_charts=other_metric_charts(summary),
         trial_charts=trial_charts(summary),
         omitted_charts=[],
         columns=columns,

@@ -28,8 +28,8 @@ from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
     find_metric,
-    format_compact_ratio_with_interval,
     format_estimate_lines,
+    format_ratio_with_bracketed_interval,
     metric_noun,
 )
 from vnetbench.wording.factor_text import (
@@ -81,10 +81,10 @@ def _answer_sentence(changes: Sequence[MetricChange]) -> str:
     if all(change.before.is_published or change.after.is_published for change in changes):
         published = format_count_with_noun(len(changes), "published value")
         return f"{published} compared with your measurements of {noun}."
-    significant = [change for change in changes if change.is_significant]
+    significant = [change for change in changes if change.is_significant_and_excludes_1]
     if len(changes) == 1:
         difference = "differs significantly" if significant else "does not differ significantly"
-        ratio = format_compact_ratio_with_interval(changes[0].ratio)
+        ratio = format_ratio_with_bracketed_interval(changes[0].ratio)
         return f"{capitalize_sentence(noun)} {difference} (×{ratio})."
     count = f"{len(significant)} of {format_count_with_noun(len(changes), 'treatment')}"
     if not significant:
@@ -92,13 +92,13 @@ def _answer_sentence(changes: Sequence[MetricChange]) -> str:
         return (
             f"No significant difference in {noun}. Largest ratio of "
             f"{format_count_with_noun(len(changes), 'treatment')}: "
-            f"×{format_compact_ratio_with_interval(largest.ratio)}."
+            f"×{format_ratio_with_bracketed_interval(largest.ratio)}."
         )
     largest = max(significant, key=lambda change: abs(change.relative_worsening))
     phrase = treatment_phrase(largest.factors, _names_of_varying_factors(changes))
     return (
         f"{capitalize_sentence(noun)} differs significantly in {count}. "
-        f"Largest change: ×{format_compact_ratio_with_interval(largest.ratio)} with {phrase}."
+        f"Largest change: ×{format_ratio_with_bracketed_interval(largest.ratio)} with {phrase}."
     )
 
 
@@ -148,7 +148,7 @@ def _comparison_columns(
         )
         for name, rows in (("before", before), ("after", after))
     ]
-    ratios = tuple((format_compact_ratio_with_interval(change.ratio),) for change in changes)
+    ratios = tuple((format_ratio_with_bracketed_interval(change.ratio),) for change in changes)
     columns.append(Column("ratio", "Ratio", "", ratios, True))
     columns.append(
         Column("symbol", "", "", tuple((_rise_or_fall_symbol(change),) for change in changes), False)
@@ -164,13 +164,13 @@ def _comparison_columns(
 
 
 def _rise_or_fall_symbol(change: MetricChange) -> str:
-    if change.is_significant:
+    if change.is_significant_and_excludes_1:
         return "↑" if change.ratio.value > 1 else "↓"
     return "=" if change.ratio.low is not None else "?"
 
 
 def _change_style(change: MetricChange) -> str:
-    if not change.is_significant or change.relative_worsening == 0:
+    if not change.is_significant_and_excludes_1 or change.relative_worsening == 0:
         return ""
     return "red" if change.relative_worsening > 0 else "green"
 

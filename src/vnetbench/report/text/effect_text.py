@@ -13,7 +13,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import format_exact_share, format_interval
 from vnetbench.report.charts.factor_layout import lay_out_factors
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.estimate_text import format_compact_ratio_with_interval, metric_noun
+from vnetbench.wording.estimate_text import format_ratio_with_bracketed_interval, metric_noun
 from vnetbench.wording.factor_text import (
     CHANGE_FACTOR,
     TREATMENT_FACTOR,
@@ -111,7 +111,7 @@ def _factors_in_chart_order(summary: CampaignSummary) -> list[FactorLevels]:
     return [factor for factor in candidates if factor is not None]
 
 
-def is_effect_significant(ratio: Ratio) -> bool:
+def is_adjusted_p_value_significant(ratio: Ratio) -> bool:
     """Return whether the adjusted p value shows a difference."""
     return _higher_or_lower_verdict(ratio) in ("higher", "lower")
 
@@ -155,7 +155,7 @@ def _multi_level_sentence(effects: Sequence[Effect], noun: str) -> str:
             if _higher_or_lower_verdict(effect.ratio) == _NO_DIFFERENCE_TEXT
             else ""
         )
-        ratio = format_compact_ratio_with_interval(effect.ratio)
+        ratio = format_ratio_with_bracketed_interval(effect.ratio)
         levels.append(f"×{ratio} with {level_phrase(name, effect.level)}{note}")
     base = level_phrase(name, effects[0].base_level)
     pair_count = max(effect.pair_count for effect in effects)
@@ -189,7 +189,7 @@ def _conditional_effect_sentence(
     by_verdict: dict[str, list[str]] = {}
     for phrase, ratio in ratios:
         by_verdict.setdefault(_higher_or_lower_verdict(ratio), []).append(
-            f"{phrase} ×{format_compact_ratio_with_interval(ratio)}"
+            f"{phrase} ×{format_ratio_with_bracketed_interval(ratio)}"
         )
     verdicts = "; ".join(f"{verdict} with {', '.join(levels)}" for verdict, levels in by_verdict.items())
     return f"{level} compared with {base}, by {factor_noun(other.name)}: {verdicts}."

@@ -18,7 +18,7 @@ from vnetbench.explain.model import (
     Finding,
 )
 from vnetbench.quantity import format_interval
-from vnetbench.report.text.effect_text import is_effect_significant
+from vnetbench.report.text.effect_text import is_adjusted_p_value_significant
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import Level
 from vnetbench.wording.estimate_text import metric_noun
@@ -78,7 +78,7 @@ def effect_clause(summary: CampaignSummary, effect: Effect) -> str:
     change = f"{level} instead of {base}"
     if effect.ratio.p_value is None:
         return f"{change} multiplies {noun} by {value}"
-    if not is_effect_significant(effect.ratio):
+    if not is_adjusted_p_value_significant(effect.ratio):
         return f"{change} makes no significant difference in {noun} here: ×{value}"
     if _is_within_precision(summary, effect):
         return f"{change} makes little difference in {noun} here: ×{value}"

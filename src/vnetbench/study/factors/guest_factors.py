@@ -135,8 +135,9 @@ COALESCE = Factor(
     value_types.durations(0, 0.1, "adaptive"),
     unit="s",
     default=None,
-    description="Interrupt coalescing: how long the adapter collects packets before it interrupts, for "
-    "receive and transmit alike. `adaptive`: the adapter decides. 0: every packet interrupts.",
+    description="Interrupt coalescing: how long the adapter collects packets before it interrupts, with "
+    "a unit (`50 us`), for receive and transmit alike. `adaptive`: the adapter decides. "
+    "0: every packet interrupts.",
     examples=('["0 s", "50 us", "adaptive"]', '"20 us"'),
     labs=(QEMU, HOSTS),
     label="Coalescing",

@@ -23,7 +23,7 @@ from vnetbench.study.file.sections import (
     describe_section_location,
     suggest_right_location,
 )
-from vnetbench.study.model import HostSpec, Level
+from vnetbench.study.model import ExistingEndpointSpec, Level
 from vnetbench.study.problems import (
     KeyLocator,
     Problem,
@@ -58,7 +58,7 @@ class StudyContents:
         default_factory=lambda: {name: {} for name in LEVEL_TABLES}
     )
     """Tables under each heading of `LEVEL_TABLES`, by their position in the file."""
-    hosts: list[HostSpec] = field(default_factory=list)
+    existing_endpoints: list[ExistingEndpointSpec] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     override_locations: dict[tuple[str | int, ...], StudyLocation] = field(default_factory=dict)
     """Locations of the `--set` arguments, by section and key."""
@@ -130,7 +130,7 @@ class StudyContents:
                 )
                 continue
             if fields := self._parse_keys(HostSection, table, locate, *path):
-                self.hosts.append(HostSpec(**fields))
+                self.existing_endpoints.append(ExistingEndpointSpec(**fields))
 
     def add_level_tables(self, heading: str, raw: object, locate: KeyLocator) -> None:
         """Parse the tables `[[exclude]]` or `[[together]]`."""

@@ -72,7 +72,7 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     needs_search = has_search_keys or WORKLOADS[top_level["workload"]].search_use is SearchUse.ALWAYS
     study = Study(
         **top_level,
-        testbed=TestbedSpec(**values["testbed"], hosts=tuple(file.hosts)),
+        testbed=TestbedSpec(**values["testbed"], existing_endpoints=tuple(file.existing_endpoints)),
         factors=tuple(FactorLevels(name, levels) for name, levels in factors.items()),
         exclude=tuple(file.tables_by_heading_and_number["exclude"].values()),
         together=tuple(

@@ -16,9 +16,11 @@ from vnetbench.study.labs import IMPORTED_LAB, LABS
 from vnetbench.study.model import (
     ALL_COMBINATIONS,
     ONE_AT_A_TIME,
-    HostSpec,
+    ExistingEndpointSpec,
+    FpsOrGeneratorMaximum,
     Precision,
     SearchSpec,
+    SecondsOrChosenByBench,
     TestbedSpec,
     Timing,
 )
@@ -27,7 +29,7 @@ from vnetbench.study.workloads import MAX_LOSS_GOALS, TCP_STREAM, WORKLOADS
 TOP_LEVEL = ""
 """Name of the section without a heading, at the head of the file."""
 
-_TESTBED, _HOST = TestbedSpec(), HostSpec("")
+_TESTBED, _HOST = TestbedSpec(), ExistingEndpointSpec("")
 _TIMING, _SEARCH, _PRECISION = Timing(), SearchSpec(), Precision()
 
 
@@ -93,10 +95,9 @@ class TestbedSection(StudySection):
         'become the adapters of guests with `adapter = "vf"`.',
     )
     load_destination_ports: Annotated[
-        str | None, KeyFormat(host_value_types.port_ranges(), '"5300-5399"')
+        str | None, KeyFormat(host_value_types.port_ranges(), '"5300-5399"'), Field(alias="ports")
     ] = Field(
         _TESTBED.load_destination_ports,
-        alias="ports",
         description="Lab `hosts`: TCP and UDP ports on which the second host of a pair receives load, so that"
         " you can open them in firewalls. Without it, any port.",
     )
@@ -116,26 +117,25 @@ class HostSection(StudySection):
         description="Name of the host in the results."
     )
     ssh_destination: Annotated[
-        str | None, KeyFormat(host_value_types.ssh_destinations(), '"root@web-01"')
+        str | None, KeyFormat(host_value_types.ssh_destinations(), '"root@web-01"'), Field(alias="ssh")
     ] = Field(
         _HOST.ssh_destination,
-        alias="ssh",
         description="SSH destination of the host. The bench uses your OpenSSH client with its configuration, "
         "keys, agent and known hosts. It copies its agent to the host and removes it after the "
         "campaign. To set knobs, the agent needs root on the host.",
     )
-    iperf3_server: Annotated[str | None, KeyFormat(host_value_types.iperf3_servers(), '"192.0.2.7:5201"')] = (
-        Field(
-            _HOST.iperf3_server,
-            alias="iperf3",
-            description="Address of the host's iperf3 server. The bench copies nothing to this machine.",
-        )
+    iperf3_server: Annotated[
+        str | None, KeyFormat(host_value_types.iperf3_servers(), '"192.0.2.7:5201"'), Field(alias="iperf3")
+    ] = Field(
+        _HOST.iperf3_server,
+        description="Address of the host's iperf3 server. The bench copies nothing to this machine.",
     )
-    is_bench_machine: Annotated[bool, KeyFormat(value_types.booleans(), "true")] = Field(
-        _HOST.is_bench_machine,
-        alias="local",
-        description="`true`: the host is the machine that the bench runs on. With an iperf3 server you can "
-        "leave out this host, whose name is then `here`.",
+    is_bench_machine: Annotated[bool, KeyFormat(value_types.booleans(), "true"), Field(alias="local")] = (
+        Field(
+            _HOST.is_bench_machine,
+            description="`true`: the host is the machine that the bench runs on. With an iperf3 server you "
+            "can leave out this host, whose name is then `here`.",
+        )
     )
     interface: Annotated[str | None, KeyFormat(host_value_types.interface_names(), '"ens192"')] = Field(
         _HOST.interface,
@@ -149,10 +149,11 @@ class HostSection(StudySection):
         "one machine need no address: they use 198.18.0.0/15.",
     )
     next_hop_mac: Annotated[
-        str | None, KeyFormat(host_value_types.mac_addresses(), '"52:54:00:12:34:56"')
+        str | None,
+        KeyFormat(host_value_types.mac_addresses(), '"52:54:00:12:34:56"'),
+        Field(alias="next_hop"),
     ] = Field(
         _HOST.next_hop_mac,
-        alias="next_hop",
         description="Destination MAC address of the host's frames. Without it, the address of the pair's "
         "other interface, as a bridge needs it. For a router under test, write the router's own "
         "address on this link.",
@@ -165,29 +166,32 @@ class TimingSection(StudySection):
     heading = "timing"
 
     duration_s: Annotated[
-        float | None, KeyFormat(value_types.durations(0.1, 86400, "auto"), '"10 s"', none_word="auto")
+        SecondsOrChosenByBench,
+        KeyFormat(value_types.durations(0.1, 86400, "auto"), '"10 s"', none_word="auto"),
+        Field(alias="duration"),
     ] = Field(
         _TIMING.duration_s,
-        alias="duration",
         description="Length of a trial, including the warm-up but not the idle phase of `mixed`. `auto`: the "
         "bench chooses it for each treatment from its first trials.",
     )
     warmup_s: Annotated[
-        float | None, KeyFormat(value_types.durations(0, 86400, "auto"), '"5 s"', none_word="auto")
+        float | None,
+        KeyFormat(value_types.durations(0, 86400, "auto"), '"5 s"', none_word="auto"),
+        Field(alias="warmup"),
     ] = Field(
         _TIMING.warmup_s,
-        alias="warmup",
         description="Time at the start of every trial that the estimates leave out. `auto`: the bench "
         "detects it in the trial's samples; none with `soak`.",
     )
-    interval_s: Annotated[float, KeyFormat(value_types.durations(0.01, 60), '"100 ms"')] = Field(
-        _TIMING.interval_s, alias="interval", description="Time between two samples of a trial."
-    )
+    interval_s: Annotated[
+        float, KeyFormat(value_types.durations(0.01, 60), '"100 ms"'), Field(alias="interval")
+    ] = Field(_TIMING.interval_s, description="Time between two samples of a trial.")
     idle_phase_s: Annotated[
-        float | None, KeyFormat(value_types.durations(0.05, 60, "auto"), '"2 s"', none_word="auto")
+        SecondsOrChosenByBench,
+        KeyFormat(value_types.durations(0.05, 60, "auto"), '"2 s"', none_word="auto"),
+        Field(alias="idle"),
     ] = Field(
         _TIMING.idle_phase_s,
-        alias="idle",
         description="Workload `mixed`: time with requests only at the start of every trial. `auto`: the time "
         "of a thousand requests at the `rate`, from 0.5 s to 5 s.",
     )
@@ -213,36 +217,41 @@ class SearchSection(StudySection):
         "installed.",
     )
     loss_goals: Annotated[
-        str, KeyFormat(value_types.loss_goals(MAX_LOSS_GOALS), '["0 %", "0.01 %", "0.5 %"]')
+        str,
+        KeyFormat(value_types.loss_goals(MAX_LOSS_GOALS), '["0 %", "0.01 %", "0.5 %"]'),
+        Field(alias="loss"),
     ] = Field(
         _SEARCH.loss_goals,
-        alias="loss",
         description="Loss goals: accepted frame loss ratios. The search finds a throughput for each "
         "goal. The metric `throughput_fps` is the throughput for the first goal.",
     )
-    relative_width: Annotated[float, KeyFormat(value_types.percentages(0.0001, 0.5), '"1 %"')] = Field(
+    relative_width: Annotated[
+        float, KeyFormat(value_types.percentages(0.0001, 0.5), '"1 %"'), Field(alias="width")
+    ] = Field(
         _SEARCH.relative_width,
-        alias="width",
         description="Each search ends when its interval for the throughput is this narrow (share of it).",
     )
-    step_s: Annotated[float, KeyFormat(value_types.durations(0.01, 3600), '"1 s"')] = Field(
-        _SEARCH.step_s, alias="trial", description="Length of a full step, which RFC 2544 calls a trial."
+    step_s: Annotated[float, KeyFormat(value_types.durations(0.01, 3600), '"1 s"'), Field(alias="trial")] = (
+        Field(_SEARCH.step_s, description="Length of a full step, which RFC 2544 calls a trial.")
     )
-    residual_frames_wait_s: Annotated[float, KeyFormat(value_types.durations(0.001, 4), '"100 ms"')] = Field(
+    residual_frames_wait_s: Annotated[
+        float, KeyFormat(value_types.durations(0.001, 4), '"100 ms"'), Field(alias="settle")
+    ] = Field(
         _SEARCH.residual_frames_wait_s,
-        alias="settle",
         description="A step ends when no frame has arrived for this long after its load stops.",
     )
     max_load_fps: Annotated[
-        float | None, KeyFormat(value_types.frame_rates(1, 10**9, "auto"), '"2 Mframe/s"', none_word="auto")
+        FpsOrGeneratorMaximum,
+        KeyFormat(value_types.frame_rates(1, 10**9, "auto"), '"2 Mframe/s"', none_word="auto"),
+        Field(alias="max_load"),
     ] = Field(
         _SEARCH.max_load_fps,
-        alias="max_load",
         description="Largest load of each direction. `auto`: as fast as the generator can send.",
     )
-    min_load_fps: Annotated[float, KeyFormat(value_types.frame_rates(1, 10**9), '"100 frame/s"')] = Field(
+    min_load_fps: Annotated[
+        float, KeyFormat(value_types.frame_rates(1, 10**9), '"100 frame/s"'), Field(alias="min_load")
+    ] = Field(
         _SEARCH.min_load_fps,
-        alias="min_load",
         description="Smallest load of each direction. A device that loses too many frames at it has no "
         "throughput.",
     )
@@ -250,10 +259,11 @@ class SearchSection(StudySection):
         _SEARCH.confidence, description="Confidence that the throughput is within its interval."
     )
     time_limit_s: Annotated[
-        float | None, KeyFormat(value_types.durations(1, 36_000_000, "auto"), '"2 min"', none_word="auto")
+        SecondsOrChosenByBench,
+        KeyFormat(value_types.durations(1, 36_000_000, "auto"), '"2 min"', none_word="auto"),
+        Field(alias="time_limit"),
     ] = Field(
         _SEARCH.time_limit_s,
-        alias="time_limit",
         description="Limit of all steps of one search. `auto`: 10 min, or less if otherwise "
         "`precision.time_limit` does not suffice for `min_trials` of every treatment.",
     )
@@ -299,10 +309,11 @@ class PrecisionSection(StudySection):
         _PRECISION.max_trials, description="Maximum number of trials of every treatment."
     )
     campaign_time_limit_s: Annotated[
-        float | None, KeyFormat(value_types.durations(1, 36_000_000, "none"), '"30 min"', none_word="none")
+        float | None,
+        KeyFormat(value_types.durations(1, 36_000_000, "none"), '"30 min"', none_word="none"),
+        Field(alias="time_limit"),
     ] = Field(
         _PRECISION.campaign_time_limit_s,
-        alias="time_limit",
         description="Time limit of the whole campaign, including set-up.",
     )
 

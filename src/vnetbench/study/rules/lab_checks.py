@@ -37,7 +37,7 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     testbed = study.testbed
     yield from _check_factors_exist_in_lab(study, locate)
     if testbed.lab != HOSTS:
-        if testbed.hosts:
+        if testbed.existing_endpoints:
             yield locate("testbed", "host").make_problem(
                 f"the lab {testbed.lab} creates its own endpoints", fix='write lab = "hosts" under [testbed]'
             )
@@ -68,13 +68,17 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
 
 def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> Iterator[Problem]:
     """Yield hosts without exactly one way to reach them, and hosts that are alike."""
-    names = Counter(host.name for host in testbed.hosts)
-    if testbed.backend == IPERF3_BACKEND and not any(host.is_bench_machine for host in testbed.hosts):
+    names = Counter(host.name for host in testbed.existing_endpoints)
+    if testbed.backend == IPERF3_BACKEND and not any(
+        host.is_bench_machine for host in testbed.existing_endpoints
+    ):
         names[DEFAULT_LOCAL_HOST_NAME] += 1
-    destinations = Counter(host.ssh_destination for host in testbed.hosts if host.ssh_destination)
-    machines = Counter(host.machine_key for host in testbed.hosts)
-    ports = Counter((host.machine_key, host.interface) for host in testbed.hosts)
-    for number, host in enumerate(testbed.hosts):
+    destinations = Counter(
+        host.ssh_destination for host in testbed.existing_endpoints if host.ssh_destination
+    )
+    machines = Counter(host.machine_key for host in testbed.existing_endpoints)
+    ports = Counter((host.machine_key, host.interface) for host in testbed.existing_endpoints)
+    for number, host in enumerate(testbed.existing_endpoints):
         if names[host.name] > 1 or host.name in RESERVED_HOST_NAMES:
             yield locate("testbed", "host", number, "name").make_problem(
                 f'another endpoint has the name "{host.name}"', fix="choose another name"
@@ -110,7 +114,10 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
 
 
 def _check_host_pairs(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> Iterator[Problem]:
-    count, local_count = len(testbed.hosts), sum(host.is_bench_machine for host in testbed.hosts)
+    count, local_count = (
+        len(testbed.existing_endpoints),
+        sum(host.is_bench_machine for host in testbed.existing_endpoints),
+    )
     if count < 2 or count % 2:
         yield locate("testbed", "host").make_problem(
             f"the study has {count} host{'' if count == 1 else 's'}, but hosts work in pairs",
@@ -124,8 +131,8 @@ def _check_host_pairs(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator
 
 
 def _check_iperf3_hosts(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Problem]:
-    servers = [host for host in testbed.hosts if host.iperf3_server]
-    others = [host for host in testbed.hosts if host not in servers]
+    servers = [host for host in testbed.existing_endpoints if host.iperf3_server]
+    others = [host for host in testbed.existing_endpoints if host not in servers]
     if len(servers) != 1 or len(others) > 1 or any(host.ssh_destination for host in others):
         yield locate("testbed", "host").make_problem(
             f"the study has {len(servers)} iperf3 server{'' if len(servers) == 1 else 's'} and "
@@ -159,7 +166,7 @@ def _check_factors_exist_in_lab(study: Study, locate: KeyLocator) -> Iterator[Pr
         other_labs = [lab for lab in LABS if lab != testbed.lab and backend_has_factor(lab, factor.name)]
         if (equivalent := _EQUIVALENT_FACTOR_IN_OTHER_LAB.get(factor.name)) in available:
             fix = f'did you mean "{equivalent}"?'
-        elif other_labs and not testbed.hosts:
+        elif other_labs and not testbed.existing_endpoints:
             choices = " or ".join(f'"{lab}"' for lab in other_labs)
             fix = f"write lab = {choices} under [testbed]"
         else:

@@ -35,10 +35,10 @@ struct generator_config {
 	__u64 max_frames;
 	/* Time between frames; 0 for an unpaced stream. The fraction is in 2^-32 ns. */
 	__u64 gap_nanos;
-	__u64 gap_fraction;
+	__u64 gap_nanos_fraction_32_bits;
 	/* The shorter gap of late frames that catch up, and how far they may catch up without any gap. */
 	__u64 catch_up_gap_nanos;
-	__u64 slack_nanos;
+	__u64 catch_up_without_gap_nanos;
 	__u32 header_word_count;
 	__u32 ip_offset;
 	__u32 udp_offset;
@@ -66,7 +66,7 @@ struct generator_state {
 	__u64 now_nanos;
 	/* CLOCK_MONOTONIC when the next frame is due; the fraction is in 2^-32 ns. */
 	__u64 due_nanos;
-	__u64 due_fraction;
+	__u64 due_nanos_fraction_32_bits;
 	/* The earliest time of the next frame while late frames catch up. */
 	__u64 earliest_nanos;
 	__u32 flow;
@@ -134,15 +134,15 @@ static __always_inline int is_due(struct generator_state *state, __u64 now)
 
 static __always_inline void advance_schedule(struct generator_state *state, __u64 now)
 {
-	__u64 fraction = state->due_fraction + config.gap_fraction;
+	__u64 fraction = state->due_nanos_fraction_32_bits + config.gap_nanos_fraction_32_bits;
 	__u64 earliest = state->earliest_nanos;
 
 	if (!state->queued)
 		state->first_due_nanos = state->due_nanos;
 	state->due_nanos += config.gap_nanos + (fraction >> FRACTION_BITS);
-	state->due_fraction = fraction & ((1ULL << FRACTION_BITS) - 1);
-	if (earliest + config.slack_nanos < now)
-		earliest = now - config.slack_nanos;
+	state->due_nanos_fraction_32_bits = fraction & ((1ULL << FRACTION_BITS) - 1);
+	if (earliest + config.catch_up_without_gap_nanos < now)
+		earliest = now - config.catch_up_without_gap_nanos;
 	state->earliest_nanos = earliest + config.catch_up_gap_nanos;
 }
 

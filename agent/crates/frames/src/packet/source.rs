@@ -111,8 +111,11 @@ impl PacketSource {
     ) -> io::Result<()> {
         // With the default timer slack, the kernel may wake this thread 50 µs late.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let [catch_up_gap, slack] =
-            [pacing.gap.catch_up_gap_nanos, pacing.gap.slack_nanos].map(Duration::from_nanos);
+        let [catch_up_gap, catch_up_without_gap] = [
+            pacing.gap.catch_up_gap_nanos,
+            pacing.gap.catch_up_without_gap_nanos,
+        ]
+        .map(Duration::from_nanos);
         let mut bursts = BurstCounter::default();
         // Late frames catch up no sooner than this.
         let mut earliest = pacing.schedule.due_at(0);
@@ -138,8 +141,8 @@ impl PacketSource {
                 pacing.lateness.record(lateness);
             }
             bursts.record(now, handled, pacing.gap.half_gap());
-            earliest =
-                earliest.max(now.checked_sub(slack).unwrap_or(now)) + catch_up_gap * handled as u32;
+            earliest = earliest.max(now.checked_sub(catch_up_without_gap).unwrap_or(now))
+                + catch_up_gap * handled as u32;
             number += handled;
         }
         // Nothing else sets this.

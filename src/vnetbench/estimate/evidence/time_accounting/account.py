@@ -99,8 +99,8 @@ def _sender_and_receiver_shares_of_stream(sender: ThreadTime, receiver: ThreadTi
     the sender blocks. The network limits while neither is active. Where both are active, they share the time
     in the ratio of the two.
     """
-    sender_only = sender.active_share * receiver.sleeping
-    receiver_only = receiver.active_share * sender.sleeping
+    sender_only = sender.active_share * receiver.sleeping_share
+    receiver_only = receiver.active_share * sender.sleeping_share
     both = sender.active_share * receiver.active_share
     one = sender_only + receiver_only
     sender_part = sender_only / one if one else 0.5

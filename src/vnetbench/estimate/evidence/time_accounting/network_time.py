@@ -58,9 +58,9 @@ def time_share_of_most_queued_link(ports: Sequence[Port]) -> float:
 
 def _share_of_time_shaper_queued(port: Port) -> float | None:
     """Return the share of readings at which a link delayed packets and held some; None without a shaper."""
-    if not any(port.counter_sum_per_sample(_SHAPER_COUNTER)):
+    if not any(port.counter_sum_per_complete_sample(_SHAPER_COUNTER)):
         return None
-    readings = port.counter_values_per_sample(_SHAPER_COUNTER, _BACKLOG)
+    readings = port.counter_values_per_complete_sample(_SHAPER_COUNTER, _BACKLOG)
     return fmean(all(values) for values in readings) if readings else None
 
 

@@ -37,7 +37,7 @@ class ThreadTime:
         return min(1.0, self.running_share + sum(self.waiting_share_by_reason.values()))
 
     @property
-    def sleeping(self) -> float:
+    def sleeping_share(self) -> float:
         """Share of the time in which a thread has nothing to do or its call blocks."""
         return 1 - self.active_share
 

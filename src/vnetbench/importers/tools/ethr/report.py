@@ -294,7 +294,7 @@ class EthrLogFileReport(EthrReport):
 
     def _add_message(self, message: str) -> None:
         if (row := _CLIENT_STREAM_ROWS.match_line(message)) is not None:
-            self.add_rows(_CLIENT_STREAM_ROWS, [row])
+            self.add_rows([row], _CLIENT_STREAM_ROWS.names)
         else:
             super().add_non_row_line(message)
 

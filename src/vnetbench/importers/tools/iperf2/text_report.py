@@ -15,7 +15,7 @@ from vnetbench.importers.command_line import CommandLine
 from vnetbench.importers.dates import parse_time_zone
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.row_columns import Row, RowPattern
+from vnetbench.importers.row_columns import Row
 from vnetbench.importers.runs import Run
 from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader
 from vnetbench.importers.tools.iperf2.options import OPTION_SYNTAX
@@ -188,7 +188,7 @@ class TextReport(Iperf2Report):
         elif _NO_RECEIVER_REPORT_LINE.match(line):
             group.lacks_receiver_report = True
 
-    def add_rows(self, pattern: RowPattern, rows: Sequence[Row]) -> None:
+    def add_rows(self, rows: Sequence[Row], value_names: Sequence[str]) -> None:
         """Record rows of the current group of connections."""
         self._current_group().add_rows(rows)
 

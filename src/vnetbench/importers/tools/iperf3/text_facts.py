@@ -73,7 +73,7 @@ class TextFacts:
             bool(self.line_prefix) and _mask_digits(line) == _mask_digits(self.line_prefix)
         )
 
-    def labels(self) -> dict[str, str]:
+    def labels_without_factor(self) -> dict[str, str]:
         """Return labels for properties without a factor."""
         return {label_name_for_option("sctp"): "on"} if self.protocol == "SCTP" else {}
 

@@ -92,7 +92,8 @@ def read_server_text_intervals(lines: LogLines, starts_run: StartsRun) -> Packed
     return parser.rows.intervals
 
 
-_STOPPED_SERVER_TEXT = "the server has terminated"
+_IDLE_SERVER_STOPPED_TEXT = "the server has terminated"
+"""What riperf3 prints when its server is stopped. Without a client's connection it is no failed run."""
 _SECOND_SIGNAL_TEXT = "interrupt - second signal"
 """What riperf3 prints when it is stopped, after the results of another run."""
 
@@ -141,7 +142,7 @@ class TextRunParser:
             and not self._is_in_summary
             and not len(self.rows.intervals)
         )
-        return is_idle and (not self._error or _STOPPED_SERVER_TEXT in self._error)
+        return is_idle and (not self._error or _IDLE_SERVER_STOPPED_TEXT in self._error)
 
     @property
     def is_complete(self) -> bool:
@@ -336,7 +337,7 @@ class TextRunParser:
             "bit_rate": rate and f"{rate} bit/s",
             "pacing_rate": rate and f"{rate} bit/s",
             "congestion_control": facts.congestion or None,
-            **facts.labels(),
+            **facts.labels_without_factor(),
         }
         levels = {
             name: parse_level_or_none_cached(name, workload, each)

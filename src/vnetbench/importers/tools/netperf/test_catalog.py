@@ -89,7 +89,7 @@ _MULTIPLIER_BY_SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, 
 
 
 @dataclass(frozen=True)
-class RequestedTest:
+class CommandRequestedTest:
     """What a command line requests. It is empty if the log has no command line."""
 
     general_options: Mapping[str, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class RequestedTest:
     """Whether it requests results by name (`-o`, `-O`, `-k`)."""
 
     @classmethod
-    def parse(cls, command: CommandLine | None) -> RequestedTest:
+    def parse(cls, command: CommandLine | None) -> CommandRequestedTest:
         """Return what the command line requests."""
         if command is None:
             return cls()

@@ -26,8 +26,8 @@ from vnetbench.importers.tools.netperf.test_catalog import (
     PROGRAMS,
     TEST_BY_NAME,
     TITLE_PATTERN,
+    CommandRequestedTest,
     NetperfTest,
-    RequestedTest,
     find_test_name,
 )
 from vnetbench.study.model import Level
@@ -80,7 +80,7 @@ class NetperfReport(LineReport):
     programs = PROGRAMS
     row_patterns = (_INTERIM_RESULT_ROWS, _INTERIM_CSV_ROWS)
 
-    requested: RequestedTest = field(init=False)
+    requested_by_command: CommandRequestedTest = field(init=False)
     test_name: str = field(init=False)
     title: str = ""
     table_rate_unit: str | None = None
@@ -98,8 +98,8 @@ class NetperfReport(LineReport):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.requested = RequestedTest.parse(self.command)
-        self.test_name = self.requested.test_name
+        self.requested_by_command = CommandRequestedTest.parse(self.command)
+        self.test_name = self.requested_by_command.test_name
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
@@ -170,7 +170,9 @@ class NetperfReport(LineReport):
         """Return whether the line may be one of omni's headings or values, which can be any words."""
         if not line.strip() or self.is_complete or len(self.pending_omni_headings) >= _MAX_OMNI_HEADING_LINES:
             return False
-        is_classic = self.test is not None and not self.requested.is_omni and self.command is not None
+        is_classic = (
+            self.test is not None and not self.requested_by_command.is_omni and self.command is not None
+        )
         return bool(self.pending_omni_headings) or bool(self.title and not is_classic and self.table is None)
 
     def add_non_row_line(self, line: str) -> None:
@@ -218,7 +220,7 @@ class NetperfReport(LineReport):
                 self.verbose_transaction_rate = parse_transaction_rate(line.split())
             self.is_latency_row_next &= NUMBER_ROW_PATTERN.match(line) is None
         elif not self._add_classic_line(line):
-            self._add_omni_line(line)
+            self._add_omni_headings_or_values(line)
 
     def _add_classic_line(self, line: str) -> bool:
         """Add a line of a classic table. Return False if it is none."""
@@ -237,7 +239,7 @@ class NetperfReport(LineReport):
         )
         return True
 
-    def _add_omni_line(self, line: str) -> None:
+    def _add_omni_headings_or_values(self, line: str) -> None:
         is_csv = bool(self.pending_omni_headings) and "," in self.pending_omni_headings[0]
         if self.pending_omni_headings and is_csv:
             names, values = self.pending_omni_headings[0].split(","), line.split(",")
@@ -292,7 +294,7 @@ class NetperfReport(LineReport):
         factors["direction"] = REVERSE if is_reverse else FORWARD
         if self.test is None and WORKLOADS[workload].has_requests and results.get("PROTOCOL") == "UDP":
             factors["label_protocol"] = "udp"
-        return {**factors, **self.requested.socket_buffer_factor()}
+        return {**factors, **self.requested_by_command.socket_buffer_factor()}
 
     def _compute_metrics(
         self, results: Mapping[str, str], workload: str, *, is_reverse: bool
@@ -301,9 +303,11 @@ class NetperfReport(LineReport):
             return omni_results.find_metrics(results, workload, is_reverse=is_reverse)
         if self.table is None:
             return self._compute_verbose_metrics(workload)
-        default_unit = self.requested.requested_throughput_unit or DEFAULT_THROUGHPUT_UNIT
+        default_unit = self.requested_by_command.requested_throughput_unit or DEFAULT_THROUGHPUT_UNIT
         if WORKLOADS[workload].has_requests:
-            default_unit = "Trans" if self.requested.general_options.get("f", "x") == "x" else "other"
+            default_unit = (
+                "Trans" if self.requested_by_command.general_options.get("f", "x") == "x" else "other"
+            )
         metrics = self.table.metrics(self.table_rate_unit or default_unit)
         return (
             {**metrics, "latency_mean_us": self.mean_round_trip_us}

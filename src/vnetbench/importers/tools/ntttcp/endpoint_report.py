@@ -40,7 +40,7 @@ class EndpointReport:
     tool: str
     first_line: int
     last_line: int
-    requested: RequestedOptions = field(default_factory=RequestedOptions)
+    requested_options: RequestedOptions = field(default_factory=RequestedOptions)
     version: str = ""
     throughput_bps: RoundedValue | None = None
     """Bits that this endpoint sent or received, over its run time."""
@@ -59,10 +59,10 @@ class EndpointReport:
 
 def build_run(report: EndpointReport) -> Run:
     """Return the run that an endpoint's log reports. Raises ValueError for a damaged log."""
-    endpoint, workload = report.requested.endpoint, report.requested.workload or TCP_STREAM
+    endpoint, workload = report.requested_options.endpoint, report.requested_options.workload or TCP_STREAM
     if report.duration_s is not None and report.duration_s < 0:
         raise ValueError(f"the duration is {report.duration_s} s")
-    factors, unsupported = parse_levels_and_remarks(report.requested.raw_level_by_factor, workload)
+    factors, unsupported = parse_levels_and_remarks(report.requested_options.raw_level_by_factor, workload)
     lacks_cpu_time = (
         "busy_percent" in report.endpoint_values_by_name
         and report.endpoint_values_by_name["busy_percent"].high <= 0
@@ -92,7 +92,7 @@ def build_run(report: EndpointReport) -> Run:
             **other_results,
             **_format_offered_rate(report, endpoint, workload),
         },
-        failure=report.failure or report.requested.unsupported_reason,
+        failure=report.failure or report.requested_options.unsupported_reason,
         remarks=(
             *report.remarks,
             *_list_remarks(report, workload),
@@ -167,7 +167,7 @@ def _format_offered_rate(report: EndpointReport, endpoint: str, workload: str) -
 
 
 def _list_remarks(report: EndpointReport, workload: str) -> tuple[str, ...]:
-    requested, remarks = report.requested, list[str]()
+    requested, remarks = report.requested_options, list[str]()
     if report.failure:
         return ()
     if not requested.endpoint:

@@ -17,8 +17,8 @@ use vnetbench_traffic::Load;
 use vnetbench_traffic::route::Transport;
 
 const MAX_TRIAL_NAME_BYTES: usize = 128;
-const MAX_CONNECTION_TIMEOUT_S: f64 = 600.0;
-const DEFAULT_CONNECTION_TIMEOUT_S: f64 = 10.0;
+const MAX_STREAM_CONNECT_TIMEOUT_S: f64 = 600.0;
+const DEFAULT_STREAM_CONNECT_TIMEOUT_S: f64 = 10.0;
 const DEFAULT_SAMPLE_INTERVAL_S: f64 = 0.1;
 const MIN_SAMPLE_INTERVAL_S: f64 = 0.001;
 const MAX_SAMPLE_INTERVAL_S: f64 = 3600.0;
@@ -143,7 +143,7 @@ impl TrialPrepareRequest {
         };
         Ok(TrialPlan {
             interval: parse_sample_interval(self.interval_s)?,
-            timeout: parse_connection_timeout(self.timeout_s)?,
+            timeout: parse_stream_connect_timeout(self.timeout_s)?,
             load,
             observer: watched,
             interface: self.interface,
@@ -172,9 +172,9 @@ pub fn parse_sample_interval(requested_s: Option<f64>) -> Result<Duration> {
     )
 }
 
-fn parse_connection_timeout(requested_s: Option<f64>) -> Result<Duration> {
-    let requested_s = requested_s.unwrap_or(DEFAULT_CONNECTION_TIMEOUT_S);
-    parse_seconds("timeout_s", requested_s, 0.0, MAX_CONNECTION_TIMEOUT_S)
+fn parse_stream_connect_timeout(requested_s: Option<f64>) -> Result<Duration> {
+    let requested_s = requested_s.unwrap_or(DEFAULT_STREAM_CONNECT_TIMEOUT_S);
+    parse_seconds("timeout_s", requested_s, 0.0, MAX_STREAM_CONNECT_TIMEOUT_S)
 }
 
 fn parse_seconds(name: &str, value: f64, min: f64, max: f64) -> Result<Duration> {
