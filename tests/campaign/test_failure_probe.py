@@ -14,7 +14,7 @@ from vnetbench.failure_kinds import (
     KINDS_PATH_MAY_HAVE_CAUSED,
     NO_CPU_TIME,
     NO_DATA,
-    PATH_PROBE_KEY,
+    PATH_PROBE_RESULT_KEY,
     SYSTEM_REFUSED,
 )
 from vnetbench.lab.errors import TrialFailed
@@ -35,7 +35,7 @@ def probed(monkeypatch: pytest.MonkeyPatch, kind: str) -> bool:
     monkeypatch.setattr(failure_probe, "probe_small_and_large_packets", lambda *_, **__: NOTHING_PASSED)
     failure = TrialFailed("it failed", kind=kind)
     add_path_probe(failure, testbed, complete_levels({}), {PATH_MTU_KEY: 1500})
-    return PATH_PROBE_KEY in failure.evidence
+    return PATH_PROBE_RESULT_KEY in failure.evidence
 
 
 def test_every_kind_that_a_probe_decides_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,4 +65,4 @@ def test_a_connection_decides_if_all_datagrams_pass(
     testbed: Any = SimpleNamespace(endpoints=(), agents={})
     failure = TrialFailed("no data arrived", kind=NO_DATA)
     add_path_probe(failure, testbed, complete_levels({}), {PATH_MTU_KEY: 1500}, uses_tcp)
-    assert failure.evidence[PATH_PROBE_KEY] == expected
+    assert failure.evidence[PATH_PROBE_RESULT_KEY] == expected

@@ -214,7 +214,7 @@ def test_a_device_that_loses_every_frame_is_refused_with_the_drop_location(comma
     search = SearchSpec("rfc2544", step_s=0.1, max_load_fps=LOW_LOAD_FPS, min_load_fps=50.0)
     with (
         closing(LabInstrument(BrokenLab(run_ip(*command)), TestbedSpec())) as instrument,
-        pytest.raises(TreatmentRefused, match=r"none of \d+ frames arrived. The frames"),
+        pytest.raises(TreatmentRefused, match=r"none of \d+ frames of the load arrived. The frames"),
     ):
         run_search(instrument, store, search, {"frame_size": 1518})
     assert store.steps == []

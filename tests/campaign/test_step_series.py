@@ -205,7 +205,7 @@ def test_two_steps_without_a_received_frame_refuse_the_treatment(tmp_path: Path)
     ports = SimulatedPorts(BlockedDevice())
     campaign, messages = run(tmp_path / "x.vnb", make_study(), ports)
     assert campaign.treatments[0].stop_reason == "refused"
-    assert messages[0].startswith("refused: none of 500050 frames arrived")
+    assert messages[0].startswith("refused: none of 500050 frames of the load arrived")
     assert [load.factors["frame_load"] for load in ports.loads] == ["max", 100.0]
 
 

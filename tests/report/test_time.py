@@ -74,8 +74,8 @@ def test_the_legend_names_only_uses_that_reach_2_percent_somewhere(timed: Campai
     chart = draw(timed)
     named = list(dict.fromkeys(row["use"] for row in chart.rows))
     assert set(named) == {
-        "sender runs", "sender waits for a CPU: the load itself", "receiver runs",
-        "receiver waits for a CPU: packet processing", OTHER_USES_LABEL,
+        "sender runs", "sender waits for a CPU that the load uses", "receiver runs",
+        "receiver waits for a CPU that packet processing uses", OTHER_USES_LABEL,
     }  # fmt: skip
     svg = render_svg(chart)
     assert OTHER_USES_LABEL in svg and "round trip" not in svg

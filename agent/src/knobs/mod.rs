@@ -116,7 +116,9 @@ impl Knob {
             Self::Mtu => open()?.mtu().map(Value::from),
             Self::Switch { get, .. } => open()?.is_ethtool_switch_on(*get).map(Value::from),
             Self::Feature(name) => features::is_feature_on(&open()?, name).map(Value::from),
-            Self::Queues => queues::read_queues_per_direction(&open()?).map(|queues| json!(queues)),
+            Self::Queues => {
+                queues::read_queues_per_direction_if_equal(&open()?).map(|queues| json!(queues))
+            }
             Self::Ring(direction) => {
                 rings::read_descriptors(&open()?, *direction).map(|descriptors| json!(descriptors))
             }
@@ -228,7 +230,7 @@ pub fn is_offload_on(interface: &str, name: &str) -> Option<bool> {
 
 /// Returns the current value; null if the interface lacks the knob or its queues have different values.
 pub fn read(name: &str, interface: Option<&str>) -> Result<Value> {
-    find_applicable_knob(name, interface)?
+    find_knob_and_check_interface_presence(name, interface)?
         .read(interface)
         .map_err(|error| knob_error(name, interface, "read", &error))
 }
@@ -236,14 +238,14 @@ pub fn read(name: &str, interface: Option<&str>) -> Result<Value> {
 /// Returns the value of an interface's knob in the form that restores the setting completely.
 pub fn read_for_restore(name: &str, interface: &str) -> Result<Value> {
     let interface = Some(interface);
-    find_applicable_knob(name, interface)?
+    find_knob_and_check_interface_presence(name, interface)?
         .read_for_restore(interface)
         .map_err(|error| knob_error(name, interface, "read", &error))
 }
 
 /// Sets a knob, and returns the value that the system then reports.
 pub fn set_and_read_back(name: &str, interface: Option<&str>, value: &Value) -> Result<Value> {
-    let knob = find_applicable_knob(name, interface)?;
+    let knob = find_knob_and_check_interface_presence(name, interface)?;
     let had_link = open_interface_with_link(interface);
     knob.write(interface, value)?
         .map_err(|error| knob_error(name, interface, "set", &error))?;
@@ -268,7 +270,7 @@ fn open_interface_with_link(name: Option<&str>) -> Option<Interface> {
 }
 
 /// Returns the knob of this name, and checks that the request names an interface exactly if the knob has one.
-fn find_applicable_knob(name: &str, interface: Option<&str>) -> Result<Knob> {
+fn find_knob_and_check_interface_presence(name: &str, interface: Option<&str>) -> Result<Knob> {
     let knob = Knob::from_name(name)?;
     match (&knob, interface) {
         (Knob::Cpus | Knob::Ports, Some(_)) => Err(RequestError::BadParameter(format!(
@@ -304,7 +306,10 @@ mod tests {
     #[test]
     fn every_interface_knob_applies_to_an_interface() {
         for name in INTERFACE_KNOBS_DEPENDENTS_FIRST {
-            assert!(find_applicable_knob(name, Some("lo")).is_ok(), "{name}");
+            assert!(
+                find_knob_and_check_interface_presence(name, Some("lo")).is_ok(),
+                "{name}"
+            );
         }
         assert!(
             OFFLOADS

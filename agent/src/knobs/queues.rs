@@ -74,7 +74,7 @@ fn set_channels(interface: &Interface, mut channels: Channels) -> io::Result<()>
 /// Returns the number of queues in each direction; `None` if the directions differ.
 ///
 /// A driver without channels has a fixed number of queues, which sysfs shows.
-pub fn read_queues_per_direction(interface: &Interface) -> io::Result<Option<u32>> {
+pub fn read_queues_per_direction_if_equal(interface: &Interface) -> io::Result<Option<u32>> {
     match read_channels(interface) {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
             interface.bus_device_path()?;
@@ -100,7 +100,7 @@ pub fn set_queues_per_direction(interface: &Interface, queues: u32) -> io::Resul
     };
     match change() {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            match read_queues_per_direction(interface)? {
+            match read_queues_per_direction_if_equal(interface)? {
                 Some(fixed) if fixed == queues => Ok(()),
                 Some(fixed) => Err(io::Error::other(format!(
                     "the adapter has {fixed} queues, and the driver does not support another number"

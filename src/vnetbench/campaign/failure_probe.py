@@ -7,7 +7,7 @@ from typing import Any
 
 from vnetbench.agents.client import AgentError
 from vnetbench.errors import BenchError
-from vnetbench.failure_kinds import KINDS_THAT_TRIGGER_PATH_PROBE, PATH_PROBE_KEY
+from vnetbench.failure_kinds import KINDS_THAT_TRIGGER_PATH_PROBE, PATH_PROBE_RESULT_KEY
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.path_probe import PATH_MTU_KEY, TCP, UDP, probe_small_and_large_packets
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
@@ -44,7 +44,7 @@ def add_path_probe(
             testbed.agents,
             mtu,
             str(IP_VERSION.read_level(factors)),
-            delay_s=float(LINK_DELAY.read_level(factors)) if _has_delay(factors) else 0.0,
+            link_delay_s=float(LINK_DELAY.read_level(factors)) if _has_delay(factors) else 0.0,
             protocol=protocol,
         )
 
@@ -54,10 +54,10 @@ def add_path_probe(
             through_connection = probe(TCP)
             if not (through_connection["small_passed"] and through_connection["large_passed"]):
                 result = through_connection
-        failure.evidence[PATH_PROBE_KEY] = result
+        failure.evidence[PATH_PROBE_RESULT_KEY] = result
     except (AgentError, BenchError) as error:
         # The failure itself is reported; the probe only adds to it.
-        failure.evidence[PATH_PROBE_KEY] = {"error": str(error)}
+        failure.evidence[PATH_PROBE_RESULT_KEY] = {"error": str(error)}
 
 
 def _has_delay(factors: Mapping[str, Level]) -> bool:

@@ -97,7 +97,11 @@ def offered_load_notes(counts: FrameTotals, factors: Mapping[str, Level], durati
 def format_loss_of_all_frames(sent: int, endpoints: Sequence[EndpointRecord]) -> str:
     """Return the message for a run in which no frame arrived."""
     location = locate_loss_of_all_frames(endpoints)
-    return f"none of {sent} frames arrived. {location}" if location else f"none of {sent} frames arrived"
+    return (
+        f"none of {sent} frames of the load arrived. {location}"
+        if location
+        else f"none of {sent} frames of the load arrived"
+    )
 
 
 def locate_loss_of_all_frames(endpoints: Sequence[EndpointRecord]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vnetbench.failure_kinds import FAILURE_KIND_KEY, PATH_PROBE_KEY, TESTBED_REBUILD_REASON_KEY
+from vnetbench.failure_kinds import FAILURE_KIND_KEY, PATH_PROBE_RESULT_KEY, TESTBED_REBUILD_REASON_KEY
 from vnetbench.results.records import TrialRecord, mapping_or_empty
 
 
@@ -31,7 +31,7 @@ def failed_attempts(trial: TrialRecord) -> tuple[FailedTrials, ...]:
     if not text:
         return ()
     kind = str(fields.get(FAILURE_KIND_KEY, ""))
-    return (FailedTrials(kind, text, path_probe=mapping_or_empty(fields.get(PATH_PROBE_KEY))),)
+    return (FailedTrials(kind, text, path_probe=mapping_or_empty(fields.get(PATH_PROBE_RESULT_KEY))),)
 
 
 def group_failed_attempts(attempts: Iterable[FailedTrials]) -> tuple[FailedTrials, ...]:

@@ -23,7 +23,7 @@ _BUSY, _VCPU = "forwarder_busy_percent", "forwarder_vcpu_percent"
 
 
 @dataclass(frozen=True)
-class ForwarderCpuUse:
+class ForwardingGuestCpuUse:
     """CPU use of a forwarding guest at its throughput, percent of all its CPUs."""
 
     treatment: TreatmentSummary
@@ -67,10 +67,10 @@ def saturated_forwarder_findings(summary: CampaignSummary) -> Iterator[Finding]:
     )
 
 
-def cpu_use_of_saturated_forwarders(summary: CampaignSummary) -> tuple[ForwarderCpuUse, ...]:
+def cpu_use_of_saturated_forwarders(summary: CampaignSummary) -> tuple[ForwardingGuestCpuUse, ...]:
     """Return CPU use for each treatment whose throughput a guest limits and that has both counts."""
     return tuple(
-        ForwarderCpuUse(treatment, treatment.metrics[_BUSY], treatment.metrics[_VCPU])
+        ForwardingGuestCpuUse(treatment, treatment.metrics[_BUSY], treatment.metrics[_VCPU])
         for treatment in summary.treatments
         if {_BUSY, _VCPU} <= treatment.metrics.keys() and _is_limited_by_device(treatment)
     )
@@ -90,7 +90,7 @@ def _has_loss_above_throughput(point: TrialPoint) -> bool:
     return answer.limited_by == "device" or is_cut_short
 
 
-def _idle_forwarders_text(summary: CampaignSummary, idle: Sequence[ForwarderCpuUse], total: int) -> str:
+def _idle_forwarders_text(summary: CampaignSummary, idle: Sequence[ForwardingGuestCpuUse], total: int) -> str:
     most_idle = max(idle, key=lambda each: each.guest_idle_percent)
     guest_range = _percent_range([each.guest_idle_percent for each in idle])
     host_range = _percent_range([each.host_vcpu_percent.value for each in idle])
@@ -99,20 +99,20 @@ def _idle_forwarders_text(summary: CampaignSummary, idle: Sequence[ForwarderCpuU
         f"{format_count_with_noun(total, 'treatment')}. "
         f"At the throughput, these guests report their CPUs idle for {guest_range} of the time. "
         f"The host runs the guests' vCPU threads for {host_range} of the time. "
-        f"The most idle treatment is {_cpu_use_text(summary, most_idle)}."
+        f"The most idle treatment is {_forwarding_guest_cpu_use_text(summary, most_idle)}."
     )
 
 
-def _saturated_forwarders_text(summary: CampaignSummary, forwarders: Sequence[ForwarderCpuUse]) -> str:
+def _saturated_forwarders_text(summary: CampaignSummary, forwarders: Sequence[ForwardingGuestCpuUse]) -> str:
     most_idle = max(forwarders, key=lambda each: each.guest_idle_percent)
     return (
         f"No guest loses frames while it reports idle CPUs ({MIN_IDLE_PERCENT:g} % or more) at the "
         f"throughput, in {format_count_with_noun(len(forwarders), 'treatment')}. "
-        f"The most idle treatment is {_cpu_use_text(summary, most_idle)}."
+        f"The most idle treatment is {_forwarding_guest_cpu_use_text(summary, most_idle)}."
     )
 
 
-def _cpu_use_text(summary: CampaignSummary, use: ForwarderCpuUse) -> str:
+def _forwarding_guest_cpu_use_text(summary: CampaignSummary, use: ForwardingGuestCpuUse) -> str:
     busy = use.guest_busy_percent
     low, high = (None if end is None else 100 - end for end in (busy.high, busy.low))
     idle = format_interval(use.guest_idle_percent, low, high, "%").text

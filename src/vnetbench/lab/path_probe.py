@@ -8,7 +8,7 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
-from vnetbench.failure_kinds import MTU_BLACK_HOLE, PATH_BLOCKED, PATH_PROBE_KEY
+from vnetbench.failure_kinds import MTU_BLACK_HOLE, PATH_BLOCKED, PATH_PROBE_RESULT_KEY
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netlink import interface_mtu
@@ -51,7 +51,7 @@ def prove_paths(
     ip_version: str,
     hops: Callable[[int], Sequence[Hop]],
     max_rounds: int = MAX_PROOF_ROUNDS,
-    delay_s: float = 0.0,
+    link_delay_s: float = 0.0,
 ) -> list[dict[str, Any]]:
     """Prove for every pair that packets of `mtu` bytes pass in both directions unfragmented.
 
@@ -62,7 +62,7 @@ def prove_paths(
         ip_version: A level of the factor `ip_version`.
         hops: Returns the hops of a pair (numbered from 1), from a to b.
         max_rounds: Maximum number of attempts for all pairs.
-        delay_s: Delay that the link adds in each direction.
+        link_delay_s: Delay that the link adds in each direction.
 
     Returns:
         The agent's answer for each pair.
@@ -70,7 +70,7 @@ def prove_paths(
     Raises:
         TreatmentRefused: with the hop that stops the packets, and the fix.
     """
-    timeout_s = ATTEMPT_TIMEOUT_S + 2 * delay_s
+    timeout_s = ATTEMPT_TIMEOUT_S + 2 * link_delay_s
     replies = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
     for _ in range(max_rounds - 1):
         if all(map(has_passed_both_ways, replies)):
@@ -79,9 +79,9 @@ def prove_paths(
     for number, ((a, b), reply) in enumerate(zip(pairs, replies, strict=True), start=1):
         if not has_passed_both_ways(reply):
             refusal = _path_refusal(hops(number), f"{a.name} to {b.name}", mtu, reply)
-            probe = probe_small_and_large_packets([(a, b)], agents, mtu, ip_version, delay_s)
+            probe = probe_small_and_large_packets([(a, b)], agents, mtu, ip_version, link_delay_s)
             refusal.kind = MTU_BLACK_HOLE if probe["small_passed"] else PATH_BLOCKED
-            refusal.evidence[PATH_PROBE_KEY] = probe
+            refusal.evidence[PATH_PROBE_RESULT_KEY] = probe
             raise refusal
     return replies
 
@@ -91,11 +91,11 @@ def probe_small_and_large_packets(
     agents: Mapping[str, AgentClient],
     mtu: int,
     ip_version: str,
-    delay_s: float = 0.0,
+    link_delay_s: float = 0.0,
     protocol: str = UDP,
 ) -> dict[str, Any]:
     """Return whether small packets and packets of `mtu` bytes pass now in both directions of all pairs."""
-    timeout_s = ATTEMPT_TIMEOUT_S + 2 * delay_s
+    timeout_s = ATTEMPT_TIMEOUT_S + 2 * link_delay_s
     small, large = (
         all(map(has_passed_both_ways, probe_paths(pairs, agents, size, ip_version, timeout_s, protocol)))
         for size in (SMALL_PACKET_BYTES, mtu)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from vnetbench.explain.idle_cpus import MIN_IDLE_PERCENT, ForwarderCpuUse, cpu_use_of_saturated_forwarders
+from vnetbench.explain.idle_cpus import (
+    MIN_IDLE_PERCENT,
+    ForwardingGuestCpuUse,
+    cpu_use_of_saturated_forwarders,
+)
 from vnetbench.statements.claims import (
     CLAIM_HIGHER,
     CLAIM_LOWER,
@@ -177,7 +181,7 @@ def _adapter_pair_part(
     return build_statement_part(claim_text, ratio_evidence(selected, pairs, _THROUGHPUT, claim), missing)
 
 
-def _idle_cpu_claim_state(cpu_use: ForwarderCpuUse) -> str:
+def _idle_cpu_claim_state(cpu_use: ForwardingGuestCpuUse) -> str:
     if cpu_use.has_idle_cpus:
         return SUPPORTED
     busy = cpu_use.guest_busy_percent

@@ -24,12 +24,12 @@ pub fn read_carrier_changes(socket: &mut NetlinkSocket, index: u32) -> Option<u6
 }
 
 /// Reads the changes of the endpoint's own interface as a counter.
-pub struct OwnInterfaceCarrier {
+pub struct OwnInterfaceCarrierChanges {
     socket: NetlinkSocket,
     index: u32,
 }
 
-impl OwnInterfaceCarrier {
+impl OwnInterfaceCarrierChanges {
     pub fn open(interface: &str) -> Option<Self> {
         let socket = NetlinkSocket::open_route().ok()?;
         let index = name_to_index(&socket, interface).ok()?;

@@ -29,7 +29,7 @@ pub struct CounterScope<'a> {
 pub struct CounterReader {
     sources: Vec<Box<dyn CounterSource>>,
     qdisc: Option<qdisc::OwnInterfaceQdisc>,
-    carrier: Option<carrier::OwnInterfaceCarrier>,
+    carrier: Option<carrier::OwnInterfaceCarrierChanges>,
     /// The last counters of both.
     last_qdisc: Counters,
     protocols: snmp::ProtocolCounterReader,
@@ -69,7 +69,9 @@ impl CounterReader {
         Ok(Self {
             sources,
             qdisc: scope.interface.and_then(qdisc::OwnInterfaceQdisc::open),
-            carrier: scope.interface.and_then(carrier::OwnInterfaceCarrier::open),
+            carrier: scope
+                .interface
+                .and_then(carrier::OwnInterfaceCarrierChanges::open),
             last_qdisc: Counters::default(),
             protocols: snmp::ProtocolCounterReader::open(scope.without_ipv6),
             last_protocols: Counters::default(),

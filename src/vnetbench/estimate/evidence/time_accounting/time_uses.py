@@ -11,14 +11,17 @@ WAIT_REASONS = ("load", "programs", "packets", "quota", "hypervisor", STOPPED)
 """Reasons why a thread that has work does not run."""
 
 _WAIT_TEXTS = {
-    "load": ("waits for a CPU: the load itself", "other threads of the load use its CPUs"),
-    "programs": ("waits for a CPU: other programs", "programs other than the load use its CPUs"),
+    "load": ("waits for a CPU that the load uses", "other threads of the load use its CPUs"),
+    "programs": ("waits for a CPU that other programs use", "programs other than the load use its CPUs"),
     "packets": (
-        "waits for a CPU: packet processing",
+        "waits for a CPU that packet processing uses",
         "the kernel processes packets on its CPUs, outside of the load's threads",
     ),
     "quota": ("stopped by a CPU quota", "its control group, or that of its VM, has used up its CPU quota"),
-    "hypervisor": ("waits for a CPU: hypervisor", "the hypervisor runs other work on its CPUs (steal)"),
+    "hypervisor": (
+        "waits for a CPU that the hypervisor uses",
+        "the hypervisor runs other work on its CPUs (steal)",
+    ),
 }
 
 
