@@ -27,7 +27,8 @@ class _Process:
 
     name: str
     is_kernel_thread: bool
-    cpu: str
+    cpu: int
+    """CPU on which it last ran."""
     used_s: float
 
 
@@ -40,8 +41,8 @@ class OutsideWork:
         programs_share: Share that programs outside the run's group used, without threads of the kernel.
             Those often work for the run. None without such a group.
         steal_share: Share that the machine's host stole.
-        program_s: CPU time of the programs with the most. Time that a program used on other CPUs before it
-            came to these CPUs counts, so this says who it was rather than how much.
+        program_s: CPU time of the programs with the most that may use these CPUs. It contains their time on
+            other CPUs, and all time of children that ended, so it says who it may have been, not how much.
     """
 
     all_share: float
@@ -61,7 +62,7 @@ class OutsideMeter:
             cpus: CPUs of the machine shape.
         """
         self._accounting = accounting
-        self._cpus = frozenset(f"cpu{cpu}" for cpu in cpus)
+        self._cpus = frozenset(cpus)
         self._start = self._read_times()
         self._processes = self._read_processes()
 
@@ -86,7 +87,7 @@ class OutsideMeter:
         busy = steal = 0
         for line in Path("/proc/stat").read_text().splitlines():
             name, *words = line.split()
-            if name in self._cpus:
+            if name in {f"cpu{cpu}" for cpu in self._cpus}:
                 user, nice, system, _, _, irq, softirq, stolen = map(int, words[:8])
                 busy += user + nice + system + irq + softirq
                 steal += stolen
@@ -95,13 +96,21 @@ class OutsideMeter:
         return busy / ticks_per_s, steal / ticks_per_s, own, time.monotonic()
 
     def _used_since_start(self) -> list[_Process]:
-        """Return the processes that last ran on these CPUs, with the CPU time since the start."""
+        """Return the processes that may use these CPUs, with the CPU time since the start.
+
+        Threads of the kernel that may use several CPUs count on the one on which they last ran.
+        """
         return [
             _Process(process.name, process.is_kernel_thread, process.cpu, process.used_s - before)
             for pid, process in self._read_processes().items()
-            if process.cpu in self._cpus
+            if (process.cpu in self._cpus if process.is_kernel_thread else self._may_use_these_cpus(pid))
             for before in [self._processes[pid].used_s if pid in self._processes else 0.0]
         ]
+
+    def _may_use_these_cpus(self, pid: int) -> bool:
+        with suppress(OSError):
+            return not self._cpus.isdisjoint(os.sched_getaffinity(pid))
+        return False
 
     def _read_processes(self) -> dict[int, _Process]:
         group = self._accounting.name if self._accounting else ""
@@ -119,9 +128,9 @@ def _parse_process(stat: str) -> _Process:
     """Return a process from the text of /proc/PID/stat (proc(5)); raises ValueError or IndexError."""
     head, _, tail = stat.rpartition(")")
     words = tail.split()
-    flags, ticks, cpu = int(words[6]), sum(map(int, words[11:15])), words[36]
+    flags, ticks, cpu = int(words[6]), sum(map(int, words[11:15])), int(words[36])
     used_s = ticks / os.sysconf("SC_CLK_TCK")
-    return _Process(head.partition("(")[2], bool(flags & _KERNEL_THREAD_FLAG), f"cpu{cpu}", used_s)
+    return _Process(head.partition("(")[2], bool(flags & _KERNEL_THREAD_FLAG), cpu, used_s)
 
 
 def _programs_with_most(processes: Sequence[_Process]) -> dict[str, float]:

@@ -22,7 +22,7 @@ MEASURED_S = 1.0
 @pytest.mark.parametrize(("flags", "is_kernel_thread"), [(0x40_0000, False), (0x20_8040, True)])
 def test_a_process_is_read_with_its_ended_children(flags: int, is_kernel_thread: bool) -> None:
     process = outside_programs._parse_process(STAT.format(state="S", flags=flags))
-    assert (process.name, process.cpu, process.is_kernel_thread) == ("a (b) c", "cpu3", is_kernel_thread)
+    assert (process.name, process.cpu, process.is_kernel_thread) == ("a (b) c", 3, is_kernel_thread)
     assert process.used_s == pytest.approx(200 / os.sysconf("SC_CLK_TCK"))
 
 
