@@ -212,6 +212,11 @@ class Label:
     injections: int = 0
     bytes_before_injection: int = 0
     other_share: float = 0.0
+    """Share of the CPU time of the shape that programs outside the run and threads of the kernel used."""
+    programs_share: float | None = None
+    """Share that programs outside the run used. None in labels from before 2026-11-23."""
+    outside_programs: dict[str, float] = field(default_factory=dict)
+    """CPU seconds of those programs with the most (`outside_programs.py`)."""
     steal_share: float = 0.0
     started_at: str = ""
     elapsed_s: float = 0.0

@@ -17,8 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.redteam import effects, groups
+from bench.redteam import effects
 from bench.redteam.model import BUSY_DUTY, MISSING, NOTHING, Label, Run
+from bench.redteam.outside_programs import OutsideMeter
 from bench.redteam.target import (
     InjectionError,
     Target,
@@ -124,7 +125,7 @@ def perform(
     results.unlink(missing_ok=True)
     proof_file(results).unlink(missing_ok=True)
     write_study(study, run, trials)
-    meter = CpuMeter(accounting, cpus)
+    meter = OutsideMeter(accounting, cpus)
     start = time.monotonic()
     with ExitStack() as stack:
         try:
@@ -146,7 +147,9 @@ def perform(
             _check_other_load(other_load, label)
     label.exit_code = bench.returncode
     label.elapsed_s = round(time.monotonic() - start, 1)
-    label.other_share, label.steal_share = meter.read()
+    outside = meter.read()
+    label.other_share, label.steal_share = outside.all_share, outside.steal_share
+    label.programs_share, label.outside_programs = outside.programs_share, dict(outside.program_s)
     return label
 
 
@@ -262,34 +265,6 @@ def _end_bench(bench: subprocess.Popen[bytes]) -> None:
                 bench.wait(10)
                 break
         subprocess.run([*VNETBENCH, "lab", "clean"], capture_output=True, timeout=60)
-
-
-class CpuMeter:
-    """Measures what else uses the CPUs of a machine shape."""
-
-    def __init__(self, accounting: Path | None, cpus: Sequence[int]) -> None:
-        self._accounting = accounting
-        self._cpus = frozenset(f"cpu{cpu}" for cpu in cpus)
-        self._start = self._now()
-
-    def read(self) -> tuple[float, float]:
-        """Return the shares of the CPU time that other programs used and that the host stole."""
-        busy, steal, own, clock = (end - start for end, start in zip(self._now(), self._start, strict=True))
-        total = clock * len(self._cpus)
-        other = (busy - own) / total if self._accounting else 0.0
-        return round(max(other, 0.0), 3), round(steal / total, 4)
-
-    def _now(self) -> tuple[float, float, float, float]:
-        busy = steal = 0
-        for line in Path("/proc/stat").read_text().splitlines():
-            name, *words = line.split()
-            if name in self._cpus:
-                user, nice, system, _, _, irq, softirq, stolen = map(int, words[:8])
-                busy += user + nice + system + irq + softirq
-                steal += stolen
-        ticks_per_s = os.sysconf("SC_CLK_TCK")
-        own = groups.used_cpu_s(self._accounting) if self._accounting else 0.0
-        return busy / ticks_per_s, steal / ticks_per_s, own, time.monotonic()
 
 
 class ReadError(Exception):

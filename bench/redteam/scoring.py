@@ -12,12 +12,15 @@ from bench.redteam import effects, runner
 from bench.redteam.calibration import NamedRun, format_calibration
 from bench.redteam.corpus import BY_ID
 from bench.redteam.intervals import format_share, wilson
-from bench.redteam.model import MISSING, Label
+from bench.redteam.model import BUSY_DUTY, MISSING, Label
 
 CONFIDENT = ("very likely", "confirmed")
 IGNORED_CAUSES = ("too_few_trials", "warm_up")
 """Statements about the length of a campaign. Every run of the corpus is short on purpose."""
 MOST_OTHER_SHARE = 0.5
+"""Share of CPU time up to which other work leaves a run with a fault usable: its fault is still there."""
+MOST_OTHER_SHARE_OF_CONTROL = BUSY_DUTY
+"""A control with more of it is not quiet: the corpus calls a shape busy from this share on."""
 MOST_STEAL = 0.1
 UNPACED_DATAGRAMS = ("overflow",)
 """An unpaced sender of datagrams overruns every receiver, so this name is right for such a control."""
@@ -140,8 +143,14 @@ def with_present_names(label: Label) -> Label:
 
 
 def is_disturbed(label: Label) -> bool:
-    """Return whether programs outside the red team, or the machine's host, took CPU time from the run."""
-    return label.other_share > MOST_OTHER_SHARE or label.steal_share > MOST_STEAL
+    """Return whether programs outside the red team, or the machine's host, took CPU time from the run.
+
+    A control next to busy programs has something wrong, so less of their time disturbs it. This reads
+    only what was measured from outside, never an explanation.
+    """
+    share = label.other_share if label.programs_share is None else label.programs_share
+    most = MOST_OTHER_SHARE_OF_CONTROL if label.is_control else MOST_OTHER_SHARE
+    return share > most or label.steal_share > MOST_STEAL
 
 
 SCORES: tuple[tuple[str, Callable[[Verdict], bool]], ...] = (

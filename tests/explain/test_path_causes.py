@@ -62,6 +62,11 @@ SMALL_WINDOW: Evidence = {
 STALLING: Evidence = {"request_stall_percent": 90.0, "timeouts_per_s": 4.0, "latency_share": 1.0}
 
 
+def first_candidate(evidence: Evidence, workload: str) -> tuple[str, str]:
+    first = rank_causes([evidence] * 6, load_rules(), workload).candidates[0]
+    return first.cause.name, first.confidence
+
+
 def first_cause(evidence: Evidence, workload: str = TCP_STREAM) -> str:
     return rank_causes([evidence] * 6, load_rules(), workload).candidates[0].cause.name
 
@@ -331,3 +336,14 @@ def test_a_small_buffer_before_a_receiver_that_never_sleeps_is_no_window_limit()
 
 def test_a_window_that_closes_before_a_large_buffer_is_no_small_buffer() -> None:
     assert first_cause({**BUSY, **SMALL_WINDOW, "receive_buffer_bytes": 6e6}) == "cpus_full"
+
+
+def test_few_rules_are_only_a_possible_reason_for_costly_packets() -> None:
+    costly = {**BUSY, "costly_interrupt_work_percent": 80.0}
+    assert first_candidate({**costly, "filter_work_percent": 0.02}, TCP_STREAM) == (
+        "packet_filtering",
+        "possible",
+    )
+    assert first_candidate({**costly, "filter_work_percent": 4.0}, TCP_STREAM) == (
+        "packet_filtering", "very likely",
+    )  # fmt: skip

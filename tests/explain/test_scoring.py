@@ -118,7 +118,7 @@ def test_of_two_causes_with_equal_confidence_the_fault_stands_before_the_natural
         return [(each.cause.name, each.confidence) for each in found]
 
     assert ranked(50, 45) == [("others", "possible"), ("full", "possible")]
-    assert ranked(95, 65) == [("full", "very likely"), ("others", "possible")]
+    assert ranked(95, 40) == [("full", "likely"), ("others", "possible")]
 
 
 def test_a_fault_stands_before_a_natural_limit_that_an_anomaly_lowers() -> None:

@@ -134,6 +134,17 @@ def test_runs_without_effect_with_errors_or_disturbed_are_not_scored() -> None:
     assert not scoring.is_disturbed(replace(LABEL, other_share=0.1))
 
 
+def test_a_control_is_disturbed_by_as_much_other_work_as_makes_a_shape_busy() -> None:
+    assert scoring.is_disturbed(replace(CONTROL, other_share=0.31))
+    assert not scoring.is_disturbed(replace(CONTROL, other_share=0.29))
+    assert not scoring.is_disturbed(replace(LABEL, other_share=0.31))
+
+
+def test_threads_of_the_kernel_disturb_no_run() -> None:
+    assert not scoring.is_disturbed(replace(CONTROL, other_share=0.9, programs_share=0.1))
+    assert scoring.is_disturbed(replace(CONTROL, other_share=0.9, programs_share=0.4))
+
+
 def test_the_accepted_names_are_those_of_the_present_declarations() -> None:
     stored = replace(LABEL, cause="police-udp", accepted=("path_loss", "missing:policer"))
     assert scoring.with_present_names(stored).accepted == BY_ID["police-udp"].accepted

@@ -110,6 +110,8 @@ def _confidence_words(
     A cause below two rivals is demoted by neither, and must not get more confidence than they have.
     """
     has_anomaly = bool(find_abnormal_medians(trials, factors_set_by_study))
+    # Lost datagrams and frames often follow from the limit, so there a fault is no open alternative.
+    has_fault = workload in load_waits().workloads and any(rules[name].cause.is_fault for name in names)
     words: list[str] = []
     lowest = lowest_of_faults = confidence_word(1.0)
     for name in names:
@@ -117,8 +119,8 @@ def _confidence_words(
         demotions = (
             _count_lost_confidence_steps(name, ranked, scores, trial_scores[name], rules)
             + leaves_most_waiting_unexplained(name, trials, workload)
-            # Something unusual that a natural limit leaves unexplained may be the real cause.
-            + (has_anomaly and not is_fault)
+            # Something unusual that a natural limit leaves unexplained may be the real cause, as may a fault.
+            + ((has_anomaly or has_fault) and not is_fault)
         )
         word = confidence_word(scores[name], demotions)
         word = lower_of_confidence_words(word, lowest_of_faults if is_fault else lowest)

@@ -98,3 +98,11 @@ def test_a_connection_that_completes_after_the_load_is_only_in_the_totals() -> N
     assert evidence["connect_stall_percent"] == pytest.approx(80, abs=1)
     assert evidence["retransmits_per_stall"] == 1
     assert evidence["syn_retransmits_percent"] == pytest.approx(0.02, rel=0.01)
+
+
+def test_retransmitted_connection_requests_are_a_share_of_all_retransmissions() -> None:
+    counters = {"tcp_syn_retransmits": 1, "tcp_segments_retransmitted": 4}
+    trial = with_counters(uniform_trial(), "a1", **counters)
+    assert trial_evidence(trial)["syn_share_of_retransmits_percent"] == pytest.approx(25)
+    lossless = with_counters(uniform_trial(), "a1", tcp_syn_retransmits=0, tcp_segments_retransmitted=0)
+    assert "syn_share_of_retransmits_percent" not in trial_evidence(lossless)

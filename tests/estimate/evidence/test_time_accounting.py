@@ -269,6 +269,18 @@ def test_a_full_cpu_delays_only_samples_without_real_time_priority() -> None:
     assert "sender_stopped" not in shares(with_late_samples(trial, "a1", is_realtime=False))
 
 
+def test_a_process_is_not_stopped_while_one_of_its_threads_is_runnable() -> None:
+    def stopped_percent(busiest_thread_share: float) -> float:
+        counters = {"busiest_thread_cpu_s": busiest_thread_share * SAMPLE_S}
+        late = with_late_samples(with_counters(trial, "a1", **counters), "a1", is_realtime=True)
+        return shares(late).get("sender_stopped", 0.0)
+
+    trial = trial_with_threads((0.1, 0.0), (0.0, 0.0), busy_cpu(0.8), threads=8)
+    assert stopped_percent(0.1) == pytest.approx(30, abs=1)
+    assert 0 < stopped_percent(0.9) <= 10
+    assert stopped_percent(1.0) == 0
+
+
 def test_what_delays_the_observer_too_does_not_stop_the_process() -> None:
     trial = trial_with_threads((0.4, 0.0), (0.0, 0.0), busy_cpu(0.4))
     for name in ("a1", HOST):

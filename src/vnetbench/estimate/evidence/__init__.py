@@ -14,6 +14,10 @@ from vnetbench.estimate.evidence.foreign_packets import (
 )
 from vnetbench.estimate.evidence.frames import FRAME_EVIDENCE_METRICS, frame_evidence
 from vnetbench.estimate.evidence.instrument import INSTRUMENT_EVIDENCE_METRICS, instrument_evidence
+from vnetbench.estimate.evidence.interrupt_work import (
+    INTERRUPT_WORK_EVIDENCE_METRICS,
+    interrupt_work_evidence,
+)
 from vnetbench.estimate.evidence.links import LINK_EVIDENCE_METRICS, link_evidence
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.packet_work import PACKET_WORK_EVIDENCE_METRICS, packet_work_evidence
@@ -55,6 +59,7 @@ METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "packets": (
         *PACKET_EVIDENCE_METRICS,
         *PACKET_WORK_EVIDENCE_METRICS,
+        *INTERRUPT_WORK_EVIDENCE_METRICS,
         *FOREIGN_PACKET_EVIDENCE_METRICS,
     ),
     "links": (
@@ -97,6 +102,7 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
         **stall_evidence(data),
         **path_state,
         **packet_work_evidence(data, {**time, **path_state, **window, **calls, **packets}),
+        **interrupt_work_evidence(data),
         **foreign_packet_evidence(data),
         **frame_evidence(data),
         **placement_evidence(data),

@@ -12,6 +12,7 @@ from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
     largest,
     percent,
+    percent_at_most_100,
     ratio,
     sum_known_values,
     to_number,
@@ -68,6 +69,13 @@ STALL_EVIDENCE_METRICS = (
         "Only for endpoints that open connections under load",
         ("tcp_syn_retransmits", "tcp_connections_opened"),
     ),
+    EvidenceMetric(
+        "syn_share_of_retransmits_percent",
+        "% of retransmissions",
+        "connection requests among the retransmissions",
+        "share of the segments that both endpoints retransmitted which open a connection (SYN and SYN-ACK)",
+        ("tcp_syn_retransmits", "tcp_segments_retransmitted"),
+    ),
 )
 
 
@@ -82,8 +90,9 @@ def stall_evidence(data: TrialData) -> EvidenceValues:
     stalled_requests = _values_timeout_above_median(requests, _MIN_RETRANSMISSION_TIMEOUT_NS)
     stalled_connects = _values_timeout_above_median(connects, _SYN_TIMEOUT_NS)
     stall_count = max(stalled_requests.total(), stalled_connects.total())
-    retransmits = sum_known_values(
-        *(_counter_of_whole_trial(each, "tcp_segments_retransmitted") for each in endpoints)
+    retransmits, syn_retransmits = (
+        sum_known_values(*(_counter_of_whole_trial(each, counter) for each in endpoints))
+        for counter in ("tcp_segments_retransmitted", "tcp_syn_retransmits")
     )
     return {
         "request_stall_percent": percent(_total_ns(stalled_requests), _total_ns(requests)),
@@ -93,6 +102,7 @@ def stall_evidence(data: TrialData) -> EvidenceValues:
         else None,
         "retransmits_per_stall": ratio(retransmits, stall_count),
         "syn_retransmits_percent": largest(map(_syn_retransmits_percent, endpoints)),
+        "syn_share_of_retransmits_percent": percent_at_most_100(syn_retransmits, retransmits),
     }
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vnetbench.estimate.evidence.aggregation import total_duration_s, total_of_counter
+from vnetbench.estimate.evidence.aggregation import (
+    percent_of_sampled_time,
+    total_duration_s,
+    total_of_counter,
+)
 from vnetbench.estimate.evidence.kernels import ObservedKernel
 from vnetbench.estimate.evidence.time_accounting.cpu_use import (
     CpuTimeShares,
@@ -134,7 +138,9 @@ def _endpoint_thread_time(
     taken = running * use.hypervisor / (use.occupied_share or 1.0) if use.hypervisor else 0.0
     by_reason["hypervisor"] += taken
     stopped = process_stopped_share(endpoint, samples, kernel, waiting, use.idle)
-    by_reason[STOPPED] = min(1 - running - waiting, stopped)
+    # No thread is runnable while the process is stopped. Interrupts alone delay the sampler otherwise.
+    runnable_percent = percent_of_sampled_time(samples, "busiest_thread_cpu_s", "busiest_thread_waited_s")
+    by_reason[STOPPED] = min(1 - running - waiting, 1 - (runnable_percent or 0.0) / 100, stopped)
     return ThreadTime(running - taken, by_reason, count)
 
 
