@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 FAILURE_KIND_KEY = "failure_kind"
 """Key in `effective` of a failed trial: the kind of its failure."""
 PATH_PROBE_RESULT_KEY = "path_probe"
-"""Key in `effective` of a failed trial, next to the kind: which packets the probe after the failure passed."""
+"""Key in `effective` of a failed trial, next to the kind: which packets passed after the failure."""
 TESTBED_REBUILD_REASON_KEY = "replaced_testbed"
 """Key in `effective` of a finished trial: why the bench built its testbed anew just before it."""
 
