@@ -80,7 +80,7 @@ fn serve_host_in_child_process(port: &HostPort, serve: fn() -> ExitCode) -> Resu
         0 => {
             // In this process a panic ends one request, not the guest.
             drop(std::panic::take_hook());
-            if let Err(error) = port.redirect_standard_streams() {
+            if let Err(error) = port.redirect_stdin_and_stdout() {
                 eprintln!("vnetbench-agent: {error}");
                 std::process::exit(1);
             }

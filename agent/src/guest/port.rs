@@ -58,7 +58,7 @@ impl HostPort {
     }
 
     /// Makes the port the standard input and output of this process.
-    pub fn redirect_standard_streams(&self) -> Result<()> {
+    pub fn redirect_stdin_and_stdout(&self) -> Result<()> {
         rustix::stdio::dup2_stdin(&self.0)
             .and_then(|()| rustix::stdio::dup2_stdout(&self.0))
             .map_err(|error| {

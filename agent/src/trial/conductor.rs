@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use super::message::ConductorMessage;
+use super::message::MessageToConductor;
 use super::registry::{Trial, TrialRegistry};
 use crate::outbox::Outbox;
 
@@ -17,7 +17,7 @@ pub struct Conductor {
     /// The trial.
     pub trial: Arc<Trial>,
     /// Messages from requests and streams.
-    pub messages: Receiver<ConductorMessage>,
+    pub messages: Receiver<MessageToConductor>,
     /// The time between two samples.
     pub interval: Duration,
 }

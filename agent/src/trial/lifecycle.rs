@@ -12,7 +12,7 @@ use socket2::Socket;
 use super::conductor::Conductor;
 use super::endpoint::ConnectionMethod;
 use super::fault::FaultKind;
-use super::message::ConductorMessage;
+use super::message::MessageToConductor;
 use super::parameters::PartName;
 use super::ready::{ConnectionState, Ready};
 use super::registry::lock;
@@ -181,7 +181,7 @@ impl Conductor {
         let sender = lock(&self.trial.conductor).clone();
         Arc::new(move || {
             // Fails only after the trial has finished.
-            let _ = sender.send(ConductorMessage::StreamEnded);
+            let _ = sender.send(MessageToConductor::StreamEnded);
         })
     }
 
@@ -215,11 +215,11 @@ impl Conductor {
     fn wait_for_start_or_stop(&self) -> Option<(Duration, SyncSender<Result<u64>>)> {
         loop {
             match self.messages.recv() {
-                Ok(ConductorMessage::Start { duration, started }) => {
+                Ok(MessageToConductor::Start { duration, started }) => {
                     return Some((duration, started));
                 }
-                Ok(ConductorMessage::StreamEnded) => {}
-                Ok(ConductorMessage::Stop) | Err(_) => return None,
+                Ok(MessageToConductor::StreamEnded) => {}
+                Ok(MessageToConductor::Stop) | Err(_) => return None,
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use vnetbench_system::error::Result;
 
 /// A message to a trial's [`Conductor`](super::conductor::Conductor).
-pub enum ConductorMessage {
+pub enum MessageToConductor {
     /// Start the load.
     Start {
         /// How long the load runs.

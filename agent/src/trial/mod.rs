@@ -33,7 +33,7 @@ use socket2::Domain;
 use self::conductor::Conductor;
 use self::endpoint::ConnectionMethod;
 use self::lifecycle::ConnectionPlan;
-use self::message::ConductorMessage;
+use self::message::MessageToConductor;
 use self::ready::{ConnectionState, Ready};
 use self::registry::{Trial, TrialRegistry, lock};
 pub use self::rpc_requests::TrialPrepareRequest;
@@ -157,7 +157,7 @@ impl Trials {
             )));
         }
         let (started, answer) = sync_channel(1);
-        trial.send_message(ConductorMessage::Start { duration, started });
+        trial.send_message(MessageToConductor::Start { duration, started });
         Ok(PendingStart { trial, answer })
     }
 
@@ -165,7 +165,7 @@ impl Trials {
     pub fn request_stop(&self, request: TrialNameRequest) -> Result<Value> {
         let trial = self.registry.find(&request.trial)?;
         trial.waker.wake();
-        trial.send_message(ConductorMessage::Stop);
+        trial.send_message(MessageToConductor::Stop);
         Ok(json!({"trial": trial.name}))
     }
 }

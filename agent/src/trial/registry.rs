@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::message::ConductorMessage;
+use super::message::MessageToConductor;
 use super::ready::ConnectionState;
 use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::waiting::Waker;
@@ -27,7 +27,7 @@ pub struct Trial {
     /// Interrupts connecting when the trial is stopped.
     pub waker: Waker,
     /// Sends messages to the trial's thread.
-    pub conductor: Mutex<Sender<ConductorMessage>>,
+    pub conductor: Mutex<Sender<MessageToConductor>>,
 }
 
 impl Trial {
@@ -79,7 +79,7 @@ impl Trial {
     }
 
     /// Sends a message to the trial's thread. Returns whether the thread still receives messages.
-    pub fn send_message(&self, message: ConductorMessage) -> bool {
+    pub fn send_message(&self, message: MessageToConductor) -> bool {
         lock(&self.conductor).send(message).is_ok()
     }
 }

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::boundary::BoundaryReading;
 use super::conductor::Conductor;
 use super::fault::Fault;
-use super::message::ConductorMessage;
+use super::message::MessageToConductor;
 use super::report::InstrumentCost;
 use super::sampler::{Sampler, Snapshot};
 use super::series::SamplingState;
@@ -165,16 +165,16 @@ impl RunningTrial<'_> {
     /// Waits for a message or the next due action, and performs what is due. Returns the reason if the trial ends.
     fn handle_next_event(
         &mut self,
-        messages: &Receiver<ConductorMessage>,
+        messages: &Receiver<MessageToConductor>,
     ) -> Option<TrialEndReason> {
         let remaining = self.next_due().saturating_duration_since(Instant::now());
         match messages.recv_timeout(remaining) {
-            Ok(ConductorMessage::Stop) | Err(RecvTimeoutError::Disconnected) => {
+            Ok(MessageToConductor::Stop) | Err(RecvTimeoutError::Disconnected) => {
                 return Some(TrialEndReason::Stopped);
             }
             // After the load ends, a broken stream counts as not drained: the other endpoint may have reached its own
             // drain limit and closed the connection.
-            Ok(ConductorMessage::StreamEnded) if self.load_end_state.is_none() => {
+            Ok(MessageToConductor::StreamEnded) if self.load_end_state.is_none() => {
                 if let Some(fault) = self.server.choose_fault(self.streams.earliest_fault()) {
                     return Some(TrialEndReason::Fault(fault));
                 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Literal
 
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.trial_endpoint import EndpointFault, TrialEndpoint
@@ -43,7 +42,7 @@ def run_load_and_measure_bench_cpu_s(
     pending = [(e, e.agent.send("trial.start", trial=trial, duration_s=sending_s)) for e in order]
     for endpoint, future in pending:
         endpoint.agent.wait(future, "trial.start")
-    if _process_events_until_end(endpoints, trial, sending_s, should_abandon) == "ended":
+    if _process_events_until_end_or_abandoned(endpoints, trial, sending_s, should_abandon):
         return time.process_time() - start_s
     _stop_and_wait(endpoints, trial)
     return None
@@ -59,15 +58,19 @@ def collect_records(endpoints: Mapping[str, TrialEndpoint], trial: str) -> tuple
     )
 
 
-def _process_events_until_end(
+def _process_events_until_end_or_abandoned(
     endpoints: Mapping[str, TrialEndpoint], trial: str, sending_s: float, should_abandon: Callable[[], bool]
-) -> Literal["ended", "to be abandoned"]:
-    """Process the events of all agents until each has ended its trial. A fault of one stops the others."""
+) -> bool:
+    """Process the events of all agents until each has ended its trial. A fault of one stops the others.
+
+    Returns:
+        Whether all have ended; False if the trial is to be abandoned.
+    """
     deadline = time.monotonic() + sending_s + DRAIN_TIMEOUT_S + TRIAL_END_GRACE_S
     is_broken = False
     while pending := [endpoint for endpoint in endpoints.values() if not endpoint.is_over]:
         if should_abandon():
-            return "to be abandoned"
+            return False
         # All agents end at about the same time, so their events queue up while one of them is polled.
         pending[0].process_queued_events(trial, wait_s=POLL_INTERVAL_S)
         for endpoint in pending[1:]:
@@ -81,7 +84,7 @@ def _process_events_until_end(
             for endpoint in (endpoint for endpoint in pending if not endpoint.is_over):
                 what = f"{endpoint.agent.endpoint}: the agent did not end the trial in time"
                 endpoint.fault = EndpointFault(1, what, AGENT_GONE)
-    return "ended"
+    return True
 
 
 def _stop_and_wait(endpoints: Mapping[str, TrialEndpoint], trial: str) -> None:

@@ -21,13 +21,13 @@ _CONTROL_CHARACTER_PATTERN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\
 _CONTROL_BYTES = bytes(byte for byte in range(128) if _CONTROL_CHARACTER_PATTERN.fullmatch(chr(byte)))
 _NON_ASCII_RUN_PATTERN = re.compile(rb"[\x80-\xff]+")
 
-Encoding = Literal["8 bit", "utf-16-le", "utf-16-be"]
-EIGHT_BIT: Final = "8 bit"
+Encoding = Literal["utf-8 or code page", "utf-16-le", "utf-16-be"]
+UTF_8_OR_CODE_PAGE: Final = "utf-8 or code page"
 UTF_16_LE: Final = "utf-16-le"
 UTF_16_BE: Final = "utf-16-be"
 _ENCODING_BY_BYTE_ORDER_MARK: dict[bytes, Encoding] = {b"\xff\xfe": UTF_16_LE, b"\xfe\xff": UTF_16_BE}
 _LINE_END_PATTERN_BY_ENCODING: dict[Encoding, re.Pattern[bytes]] = {
-    EIGHT_BIT: re.compile(rb"\r\n|\r|\n"),
+    UTF_8_OR_CODE_PAGE: re.compile(rb"\r\n|\r|\n"),
     UTF_16_LE: re.compile(rb"\r\x00\n\x00|\r\x00|\n\x00"),
     UTF_16_BE: re.compile(rb"\x00\r\x00\n|\x00\r|\x00\n"),
 }
@@ -52,7 +52,7 @@ class ByteStream(Protocol):
 def decode_lines(stream: ByteStream) -> Iterator[str]:
     """Yield the lines of a log without their newlines. Raises what reading the stream raises."""
     rest = b""
-    encoding: Encoding = EIGHT_BIT
+    encoding: Encoding = UTF_8_OR_CODE_PAGE
     pieces, piece_bytes, enough_bytes = [rest], 0, 0
     while chunk := stream.read(READ_CHUNK_BYTES):
         pieces.append(chunk)
@@ -60,7 +60,11 @@ def decode_lines(stream: ByteStream) -> Iterator[str]:
         if piece_bytes < enough_bytes:
             continue
         data = b"".join(pieces)
-        if encoding == EIGHT_BIT and b"\x00" not in data and data[:2] not in _ENCODING_BY_BYTE_ORDER_MARK:
+        if (
+            encoding == UTF_8_OR_CODE_PAGE
+            and b"\x00" not in data
+            and data[:2] not in _ENCODING_BY_BYTE_ORDER_MARK
+        ):
             complete = _complete_lines_byte_count(data)
             yield from _decode_8_bit_lines(data[:complete])
             rest = data[complete:]
@@ -86,8 +90,8 @@ def _decode_8_bit_lines(data: bytes) -> Iterator[str]:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        for line in _LINE_END_PATTERN_BY_ENCODING[EIGHT_BIT].split(data)[:-1]:
-            yield _remove_control_characters(_decode_line(line, EIGHT_BIT))
+        for line in _LINE_END_PATTERN_BY_ENCODING[UTF_8_OR_CODE_PAGE].split(data)[:-1]:
+            yield _remove_control_characters(_decode_line(line, UTF_8_OR_CODE_PAGE))
     else:
         if len(data.translate(None, _CONTROL_BYTES)) < len(data) or "\ufeff" in text:
             text = _remove_control_characters(text)
@@ -122,7 +126,7 @@ def _decode_mixed_lines(
 def _find_line_end(data: bytes, start: int, encoding: Encoding, *, is_last: bool) -> _LineEnd | None:
     """Return the end of the line that starts at `start`; None if the data does not reach that far."""
     for ending in _LINE_END_PATTERN_BY_ENCODING[encoding].finditer(data, start):
-        if encoding != EIGHT_BIT and (ending.start() - start) % 2:
+        if encoding != UTF_8_OR_CODE_PAGE and (ending.start() - start) % 2:
             continue
         may_continue = ending.end() == len(data) and b"\n" not in ending[0]
         return None if may_continue and not is_last else _LineEnd(*ending.span())
@@ -136,14 +140,16 @@ def _guess_encoding_by_nul_positions(line_start: bytes, previous_encoding: Encod
         line_start = line_start[: end.end() + (line_start[end.end() : end.end() + 1] == b"\x00")]
     even, odd = line_start[0::2].count(0), line_start[1::2].count(0)
     if bool(even) == bool(odd):
-        return EIGHT_BIT  # No NUL at all, or stray ones in a damaged log.
+        return UTF_8_OR_CODE_PAGE  # No NUL at all, or stray ones in a damaged log.
     encoding: Encoding = UTF_16_LE if odd else UTF_16_BE
     nul_count = odd or even
-    return encoding if encoding == previous_encoding or nul_count * 4 >= len(line_start) else EIGHT_BIT
+    return (
+        encoding if encoding == previous_encoding or nul_count * 4 >= len(line_start) else UTF_8_OR_CODE_PAGE
+    )
 
 
 def _decode_line(line: bytes, encoding: Encoding) -> str:
-    if encoding != EIGHT_BIT:
+    if encoding != UTF_8_OR_CODE_PAGE:
         return line.decode(encoding, errors="replace")
     try:
         return line.decode()

@@ -57,7 +57,7 @@ def format_estimate(estimate: Estimate, name: str, scale: Scale) -> str:
         return "two modes: " + ", ".join(format_modes(estimate, name, scale))
     if estimate.is_published:
         note = "" if estimate.low is not None else " published without a range"
-        return f"{_format_published(estimate, name, scale)}{note}"
+        return f"{_format_published_mean_with_range(estimate, name, scale)}{note}"
     text = _format_interval(estimate, name, scale)
     trials = format_count_with_noun(estimate.trial_count, "trial")
     return f"{text.value} {text.interval or 'no interval: ' + trials}"
@@ -73,7 +73,7 @@ def format_estimate_lines(estimate: Estimate, name: str, scale: Scale) -> tuple[
         texts = _format_mode_intervals_and_shares(estimate, name, scale)
         return tuple(" ".join(filter(None, (text.value, text.plus_minus, share))) for text, share in texts)
     if estimate.is_published:
-        return (_format_published(estimate, name, scale),)
+        return (_format_published_mean_with_range(estimate, name, scale),)
     text = _format_interval(estimate, name, scale)
     return (f"{text.value} {text.plus_minus or '± ?'}",)
 
@@ -113,7 +113,7 @@ def format_ratio_with_bracketed_interval(ratio: Ratio) -> str:
     return f"{text.value} {text.interval or '[?]'}"
 
 
-def _format_published(estimate: Estimate, name: str, scale: Scale) -> str:
+def _format_published_mean_with_range(estimate: Estimate, name: str, scale: Scale) -> str:
     """Return a published value and its range with three digits each, because a range implies no precision."""
     ends = [end for end in (estimate.low, estimate.high) if end is not None]
     unit = find_metric(name).unit

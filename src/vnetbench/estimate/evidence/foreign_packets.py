@@ -59,7 +59,7 @@ FOREIGN_PACKET_EVIDENCE_METRICS = (
 def foreign_packet_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of FOREIGN_PACKET_EVIDENCE_METRICS; None without the counters."""
     own_packets = {
-        kernel.endpoint_or_host: _load_packet_passes_per_s(data, kernel) for kernel in data.kernels
+        kernel.endpoint_or_host: _count_load_packet_passes(data, kernel) for kernel in data.kernels
     }
     return {
         "foreign_packets_percent": largest(
@@ -75,7 +75,7 @@ def foreign_packet_evidence(data: TrialData) -> EvidenceValues:
     }
 
 
-def _load_packet_passes_per_s(data: TrialData, kernel: ObservedKernel) -> float | None:
+def _count_load_packet_passes(data: TrialData, kernel: ObservedKernel) -> float | None:
     """Return how often the kernel processed packets of the load; None if an interface is not counted.
 
     Both counts are rates, because the endpoints' samples and the observer's do not end at the same time.

@@ -106,7 +106,7 @@ class QemuLab:
     @property
     def max_testbeds(self) -> int:
         """Maximum number of testbeds kept, which the free memory limits; at least one."""
-        existing = self._open_testbeds()
+        existing = self._forget_closed_and_list_testbeds()
         if not existing:
             return MAX_TESTBEDS
         topology = existing[-1].topology
@@ -153,11 +153,11 @@ class QemuLab:
         testbed.set_paused(False)
 
     def _pause_others(self, testbed: GuestTestbed) -> None:
-        for other in self._open_testbeds():
+        for other in self._forget_closed_and_list_testbeds():
             if other is not testbed:
                 with suppress(QemuEnded):  # The next use of that testbed reports it.
                     other.set_paused(True)
 
-    def _open_testbeds(self) -> list[GuestTestbed]:
+    def _forget_closed_and_list_testbeds(self) -> list[GuestTestbed]:
         self._testbeds = [testbed for testbed in self._testbeds if not testbed.is_closed]
         return self._testbeds

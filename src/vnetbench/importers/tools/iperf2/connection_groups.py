@@ -71,7 +71,7 @@ class ConnectionGroup:
     """Rows by stream (or `SUM`) and by whether it goes in reverse."""
     sent_datagrams_by_stream_id: dict[str, int] = field(default_factory=dict)
     """Datagrams of each UDP stream, as its sender counted them."""
-    stream_ids_awaiting_report: set[str] = field(default_factory=set)
+    stream_ids_whose_next_row_is_server_report: set[str] = field(default_factory=set)
     """UDP streams whose next row is the receiver's report."""
     reordered_datagrams: int | None = None
     lacks_receiver_report: bool = False
@@ -90,8 +90,8 @@ class ConnectionGroup:
         self.stream_count_of_sum = max(self.stream_count_of_sum, row.stream_count)
         is_reverse = row.is_reverse or self.is_reverse_by_stream_id.get(row.stream_id, False)
         stream = self.rows_by_stream_and_is_reverse.setdefault((row.stream_id, is_reverse), StreamRows())
-        if row.stream_id in self.stream_ids_awaiting_report:
-            self.stream_ids_awaiting_report.discard(row.stream_id)
+        if row.stream_id in self.stream_ids_whose_next_row_is_server_report:
+            self.stream_ids_whose_next_row_is_server_report.discard(row.stream_id)
             stream.receiver_report_row = row
         else:
             stream.rows.append(row)
@@ -104,7 +104,7 @@ class ConnectionGroup:
             stream = streams.get(text)
             if stream is None:
                 stream_id, is_starred, count = split_id(text)
-                if stream_id in self.stream_ids_awaiting_report:
+                if stream_id in self.stream_ids_whose_next_row_is_server_report:
                     self.add_row(ReportRow.parse(dict(zip(STREAM_ROWS.names, row, strict=False))))
                     continue
                 self.stream_count_of_sum = max(self.stream_count_of_sum, count)

@@ -182,7 +182,7 @@ class TextReport(Iperf2Report):
         elif (sent := _SENT_DATAGRAMS_LINE.match(line)) is not None:
             group.sent_datagrams_by_stream_id[sent["id"]] = int(sent["datagrams"])
         elif (report := _RECEIVER_REPORT_LINE.match(line)) is not None:
-            group.stream_ids_awaiting_report.add(report["id"])
+            group.stream_ids_whose_next_row_is_server_report.add(report["id"])
         elif (reordered := _REORDERED_DATAGRAMS_LINE.match(line)) is not None:
             group.reordered_datagrams = (group.reordered_datagrams or 0) + int(reordered["datagrams"])
         elif _NO_RECEIVER_REPORT_LINE.match(line):

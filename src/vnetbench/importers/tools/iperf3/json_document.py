@@ -53,7 +53,7 @@ from vnetbench.study.workloads import WORKLOADS
 
 _KEY_SUFFIX_BY_DIRECTION = {FORWARD: "", REVERSE: "_bidir_reverse"}
 """Suffix of the names of sums, by direction."""
-_OTHER_RESULT_KEYS = ("cookie", "sndbuf_actual", "rcvbuf_actual", "tcp_mss_default", "system_info")
+_START_KEYS_KEPT_AS_TEXT = ("cookie", "sndbuf_actual", "rcvbuf_actual", "tcp_mss_default", "system_info")
 
 
 def is_iperf3_document(document: Any) -> bool:
@@ -298,7 +298,7 @@ class DocumentRunBuilder:
         )
 
     def _collect_other_results(self, end: JsonObject) -> dict[str, str]:
-        results = {name: self.start.get(name) for name in _OTHER_RESULT_KEYS}
+        results = {name: self.start.get(name) for name in _START_KEYS_KEPT_AS_TEXT}
         results |= {"title": self.other_parts.get("title"), "extra_data": self.other_parts.get("extra_data")}
         results |= {"receiver_tcp_congestion": end.get("receiver_tcp_congestion")}
         results |= {"tos": as_number(self.collector.test_start.get("tos")) or None}
