@@ -15,7 +15,9 @@ import pytest
 
 from tests import fixtures
 from tests.campaign.simulated_instrument import Fault, SimulatedInstrument
+from vnetbench.agents.client import AgentError
 from vnetbench.campaign.instrument import CompletedTrial
+from vnetbench.campaign.load_checks import refusal_from_agent_error
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.campaign.trial import TrialLoad
@@ -197,7 +199,7 @@ def test_resuming_tries_refused_treatments_again(tmp_path: Path) -> None:
     [
         (TreatmentRefused("cpus = any did not take effect: 1 was read back", factor="cpus"), TESTBED_CHANGED),
         (
-            TreatmentRefused("cannot open a socket: Too many open files", kind="open_files"),
+            refusal_from_agent_error(AgentError("a1", "no more", -32001, {"kind": "open_files"}), "a1"),
             SYSTEM_REFUSED,
         ),
     ],
