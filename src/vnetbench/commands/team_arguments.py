@@ -21,6 +21,8 @@ ASSUMPTIONS: dict[str, dict[str, Any]] = {
     "vlan-tag-in-frame": {"is_vlan_tag_in_frame": True},
     "big-endian": {"byte_order": "big"},
     "no-dynamic-lb": {"has_dynamic_load_balancing": False},
+    "drops-hash-bit-of-all": {"dropped_hash_bit": "all"},
+    "drops-no-hash-bit": {"dropped_hash_bit": "none"},
     "kernel-datapath": {"has_random_datapath_hash": True},
 }
 """Fields of a team that `--assume` sets, by its choice."""
