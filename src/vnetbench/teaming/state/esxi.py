@@ -13,14 +13,14 @@ from collections.abc import Sequence
 
 from vnetbench.teaming.flows import MAC_PATTERN, parse_mac
 from vnetbench.teaming.policies.esxi import ALIASES
-from vnetbench.teaming.state.team_state import TeamState, make_state_error
+from vnetbench.teaming.state.team_state import TeamState, make_state_error, parse_number
 from vnetbench.teaming.team import Team, Uplink
 
 DUMP_FORMAT = "esxcli network"
 _FAILOVER_COMMAND = "esxcli network vswitch standard policy failover get -v vSwitch0"
 _FIELD_PATTERN = re.compile(r"^[ \t]+([A-Z][A-Za-z ]*):[ \t]*(.*)$", re.MULTILINE)
 _NIC_PATTERN = re.compile(
-    r"^(?P<name>vmnic\d+)\s+\S+\s+\S+\s+(?:(?P<admin>Up|Down)\s+)?(?P<link>Up|Down)\s+(?P<speed>\d+)\s",
+    r"^(?P<name>vmnic[0-9]+)[ \t]+\S+[ \t]+\S+[ \t]+(?:(?P<admin>Up|Down)[ \t]+)?(?P<link>Up|Down)[ \t]+(?P<speed>[0-9]{1,8})[ \t]",
     re.MULTILINE,
 )
 """A row of `nic list`. Older versions have no column for the administrative state."""
@@ -110,8 +110,9 @@ def _read_ports(
             mac = value.strip()
         elif name == "Team Uplink" and value.strip() in names:
             uplink = names.index(value.strip())
-            if port_id.isdigit():
-                by_port[int(port_id)] = uplink
+            number = parse_number(port_id)
+            if number is not None:
+                by_port[number] = uplink
             if MAC_PATTERN.fullmatch(mac):
                 by_mac[parse_mac(mac)] = uplink
     return by_port, by_mac

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from vnetbench.teaming.policies.open_vswitch import BUCKETS
-from vnetbench.teaming.state.team_state import TeamState, make_state_error
+from vnetbench.teaming.state.team_state import TeamState, make_state_error, parse_number
 from vnetbench.teaming.team import Team, Uplink
 
 DUMP_FORMAT = "ovs-appctl bond/show"
 _BOND_PATTERN = re.compile(r"^---- (.+) ----$", re.MULTILINE)
 _MEMBER_PATTERN = re.compile(r"^(?:member|slave) (.+): (enabled|disabled)$")
-_BUCKET_PATTERN = re.compile(r"^\s+hash (\d{1,9}): \d+ kB load$")
+_BUCKET_PATTERN = re.compile(r"^\s+hash ([0-9]{1,9}): [0-9]+ kB load$")
 _ACTIVE_PATTERN = re.compile(r"^\s+active (?:member|slave)$")
 _MODES = ("balance-slb", "balance-tcp", "active-backup")
 
@@ -48,13 +48,13 @@ def read_bond_show(text: str) -> TeamState:
         raise make_state_error(
             DUMP_FORMAT, "has no member", "run ovs-appctl bond/show with the name of a bond"
         )
-    basis = fields.get("bond-hash-basis", "0")
+    basis = parse_number(fields.get("bond-hash-basis", "0")) or 0
     policy, notes = _effective_policy(mode, fields)
     team = Team(
         tuple(uplinks),
         active=active,
         uplink_by_bucket=table,
-        hash_basis=int(basis) if basis.isdigit() else 0,
+        hash_basis=basis % 2**32,
     )
     if policy != "active-backup" and not table:
         notes.append(_empty_table_note(fields))
