@@ -20,7 +20,8 @@ DUMP_FORMAT = "esxcli network"
 _FAILOVER_COMMAND = "esxcli network vswitch standard policy failover get -v vSwitch0"
 _FIELD_PATTERN = re.compile(r"^[ \t]+([A-Z][A-Za-z ]*):[ \t]*(.*)$", re.MULTILINE)
 _NIC_PATTERN = re.compile(
-    r"^(?P<name>vmnic[0-9]+)[ \t]+\S+[ \t]+\S+[ \t]+(?:(?P<admin>Up|Down)[ \t]+)?(?P<link>Up|Down)[ \t]+(?P<speed>[0-9]{1,8})[ \t]",
+    r"^(?P<name>vmnic[0-9]+)[ \t]+\S+[ \t]+\S+[ \t]+(?:(?P<admin>Up|Down)[ \t]+)?(?P<link>Up|Down)"
+    r"[ \t]+(?P<speed>[0-9]{1,8})[ \t]",
     re.MULTILINE,
 )
 """A row of `nic list`. Older versions have no column for the administrative state."""
