@@ -148,6 +148,16 @@ def test_esxcli_dumps_together_give_order_speed_and_link_state() -> None:
     assert state.notes == ("vmnic1 is down.", "On standby, used if an active adapter fails: vmnic0.")
 
 
+def test_adapters_on_standby_replace_active_ones_that_are_down() -> None:
+    failover = (DUMPS / "esxcli-failover.txt").read_text().replace("iphash", "explicit")
+    down = (DUMPS / "esxcli-nics.txt").read_text().replace("Up           10000", "Down             0")
+    state = parse_state(failover + down)
+    assert [(u.name, u.is_up) for u in state.team.uplinks] == [
+        ("vmnic2", False), ("vmnic3", False), ("vmnic1", False), ("vmnic0", True),
+    ]  # fmt: skip
+    assert state.policy_name == "active-backup" and state.team.active == 3
+
+
 def test_esxcli_ports_give_the_uplink_of_each_port_and_mac_address() -> None:
     state = read("esxcli-failover-srcport.txt", "esxcli-ports.txt")
     assert state.policy_name == "port-id"

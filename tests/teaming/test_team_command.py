@@ -63,6 +63,7 @@ def test_an_ambiguous_uplink_has_both_candidates(capsys: pytest.CaptureFixture[s
     fields = run_json(capsys, "--policy", "ip-hash", "--links", "3", "--flow", "10.0.0.1-11.0.0.2")
     forward = fields["flows"][0]["forward"]
     assert (forward["uplink"], forward["ambiguous"], forward["candidates"]) == (None, True, [0, 1])
+    assert "power of two" in fields["advice"]["sentences"][0]
 
 
 def test_one_vm_uses_one_uplink_of_port_id(capsys: pytest.CaptureFixture[str]) -> None:

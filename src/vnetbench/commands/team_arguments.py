@@ -190,5 +190,7 @@ def _read_socket_list(path: Path, notes: list[str]) -> list[Flow]:
 
     listed = parse_socket_list(read_bounded(path, 16 * MAX_STATE_BYTES).decode(errors="replace"))
     if listed.skipped_loopback:
-        notes.append(f"{path}: {listed.skipped_loopback} connections within the host use no uplink.")
+        notes.append(
+            f"{path}: connections within the host use no uplink ({listed.skipped_loopback} left out)."
+        )
     return list(listed.flows)

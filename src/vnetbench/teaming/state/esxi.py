@@ -9,7 +9,7 @@ esxcli network vm port list -w WORLD                               uplink of eac
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vnetbench.teaming.flows import MAC_PATTERN, parse_mac
 from vnetbench.teaming.policies.esxi import ALIASES
@@ -44,24 +44,35 @@ def read_esxcli_dumps(text: str) -> TeamState:
     fields = _FIELD_PATTERN.findall(text)
     policy = _read_policy(_values(fields, "Load Balancing"))
     names = _read_uplink_names(fields)
+    standby = [each for value in _values(fields, "Standby Adapters") for each in _split_names(value)]
     nics = {each["name"]: each for each in _NIC_PATTERN.finditer(text)}
     notes = [f"{name} is not in the list of adapters." for name in names if nics and name not in nics]
-    uplinks = tuple(
-        Uplink(
-            name,
-            int(nics[name]["speed"]) * 10**6 if name in nics and int(nics[name]["speed"]) else None,
-            name not in nics or nics[name]["link"] == "Up",
-        )
-        for name in names
-    )
+    uplinks = [_make_uplink(name, nics) for name in names]
     notes += [f"{uplink.name} is down." for uplink in uplinks if not uplink.is_up]
-    standby = [each for value in _values(fields, "Standby Adapters") for each in _split_names(value)]
-    if standby:
+    replacements = _replace_failed(uplinks, [_make_uplink(name, nics) for name in standby])
+    if policy != "ip-hash" and replacements:
+        notes.append(f"Adapters on standby replace those that are down: {', '.join(replacements)}.")
+        uplinks += [_make_uplink(name, nics) for name in replacements]
+    elif standby:
         notes.append(f"On standby, used if an active adapter fails: {', '.join(standby)}.")
-    by_port, by_mac = _read_ports(fields, names)
+    by_port, by_mac = _read_ports(fields, [uplink.name for uplink in uplinks])
     first_up = next((i for i, uplink in enumerate(uplinks) if uplink.is_up), None)
-    team = Team(uplinks, active=first_up, uplink_by_port_id=by_port, uplink_by_mac=by_mac)
+    team = Team(tuple(uplinks), active=first_up, uplink_by_port_id=by_port, uplink_by_mac=by_mac)
     return TeamState(DUMP_FORMAT, team, policy, tuple(notes))
+
+
+def _make_uplink(name: str, nics: Mapping[str, re.Match[str]]) -> Uplink:
+    """Return an adapter with speed and link state of `nic list`; without that list it counts as up."""
+    nic = nics.get(name)
+    if nic is None:
+        return Uplink(name)
+    return Uplink(name, int(nic["speed"]) * 10**6 or None, nic["link"] == "Up")
+
+
+def _replace_failed(active: Sequence[Uplink], standby: Sequence[Uplink]) -> list[str]:
+    """Return the adapters on standby that take over: the first that are up, one for each that is down."""
+    failed = sum(not uplink.is_up for uplink in active)
+    return [uplink.name for uplink in standby if uplink.is_up][:failed]
 
 
 def _values(fields: Sequence[tuple[str, str]], name: str) -> list[str]:
