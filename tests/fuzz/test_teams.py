@@ -47,14 +47,14 @@ def _make_capture(*, is_pcapng: bool) -> bytes:
 _CAPTURES = tuple(_make_capture(is_pcapng=is_pcapng) for is_pcapng in (False, True))
 
 
-@given(st.sampled_from(_DUMPS), edits())
+@given(st.sampled_from(_DUMPS), edits(), st.sampled_from((None, "ba", "vSwitch1")))
 def test_any_dump_of_a_team_gives_a_prediction_or_is_refused(
-    path: Path, changes: list[tuple[int, int, bytes]]
+    path: Path, changes: list[tuple[int, int, bytes]], team_name: str | None
 ) -> None:
     text = apply_edits(path.read_bytes(), changes).decode(errors="replace")
     with limit_cpu_time():
         try:
-            state = parse_state(text)
+            state = parse_state(text, team_name)
             if state.policy_name is not None:
                 prediction = find_policy(state.policy_name).predict(_FLOW, state.team)
                 assert set(prediction.candidates) <= set(state.team.usable)

@@ -182,6 +182,7 @@ def test_what_no_file_shows_can_be_assumed(capsys: pytest.CaptureFixture[str]) -
         (("--policy", "ip-hash", "--links", "2", "--speed", "0G", *PUBLISHED), "0 bit/s carries nothing"),
         (("--policy", "ip-hash", "--links", "2", "--speed", "1G,1G,1G", *PUBLISHED), "3 rates for 2 uplinks"),
         (("--policy", "ip-hash", "--links", "2", "--state", DUMPS / "bonding-xor.txt"), "remove --links"),
+        (("--policy", "ip-hash", "--links", "2", "--team", "b", *PUBLISHED), "--team selects"),
         (("--policy", "ip-hash", "--state", DUMPS / "README.md", *PUBLISHED), "no known format"),
         (("--policy", "ip-hash", "--links", "2", "--reverse-policy", "x", *PUBLISHED), 'no policy "x"'),
     ],

@@ -36,6 +36,7 @@ class TeamArguments:
     policy: str | None
     links: int | None
     states: tuple[Path, ...]
+    team_name: str | None
     flow_texts: tuple[str, ...]
     pcap: Path | None
     socket_list: Path | None
@@ -92,12 +93,14 @@ def resolve_arguments(arguments: TeamArguments) -> TeamQuestion:
 
 def _read_state(arguments: TeamArguments) -> TeamState | None:
     if not arguments.states:
+        if arguments.team_name is not None:
+            raise BenchError("--team selects a team of a dump", fix="add --state FILE, or remove --team")
         return None
     if arguments.links is not None:
         raise BenchError("--links and --state both state the uplinks", fix="remove --links")
     from vnetbench.teaming.state.reader import read_state_files
 
-    return read_state_files(arguments.states)
+    return read_state_files(arguments.states, arguments.team_name)
 
 
 def _make_team(arguments: TeamArguments, state: TeamState | None) -> Team:

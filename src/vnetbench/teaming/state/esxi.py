@@ -49,12 +49,8 @@ def read_esxcli_dumps(text: str) -> TeamState:
     notes = [f"{name} is not in the list of adapters." for name in names if nics and name not in nics]
     uplinks = [_make_uplink(name, nics) for name in names]
     notes += [f"{uplink.name} is down." for uplink in uplinks if not uplink.is_up]
-    replacements = _replace_failed(uplinks, [_make_uplink(name, nics) for name in standby])
-    if policy != "ip-hash" and replacements:
-        notes.append(f"Adapters on standby replace those that are down: {', '.join(replacements)}.")
-        uplinks += [_make_uplink(name, nics) for name in replacements]
-    elif standby:
-        notes.append(f"On standby, used if an active adapter fails: {', '.join(standby)}.")
+    uplinks, standby_notes = replace_failed(uplinks, [_make_uplink(name, nics) for name in standby], policy)
+    notes += standby_notes
     by_port, by_mac = _read_ports(fields, [uplink.name for uplink in uplinks])
     first_up = next((i for i, uplink in enumerate(uplinks) if uplink.is_up), None)
     team = Team(tuple(uplinks), active=first_up, uplink_by_port_id=by_port, uplink_by_mac=by_mac)
@@ -69,10 +65,20 @@ def _make_uplink(name: str, nics: Mapping[str, re.Match[str]]) -> Uplink:
     return Uplink(name, int(nic["speed"]) * 10**6 or None, nic["link"] == "Up")
 
 
-def _replace_failed(active: Sequence[Uplink], standby: Sequence[Uplink]) -> list[str]:
-    """Return the adapters on standby that take over: the first that are up, one for each that is down."""
+def replace_failed(
+    active: Sequence[Uplink], standby: Sequence[Uplink], policy: str | None
+) -> tuple[list[Uplink], list[str]]:
+    """Return the uplinks with the adapters on standby that take over, and a sentence about them.
+
+    The first that are up take over, one for each that is down; not with IP hash, which uses no standby.
+    """
     failed = sum(not uplink.is_up for uplink in active)
-    return [uplink.name for uplink in standby if uplink.is_up][:failed]
+    taking_over = [uplink for uplink in standby if uplink.is_up][:failed] if policy != "ip-hash" else []
+    if taking_over:
+        names = ", ".join(uplink.name for uplink in taking_over)
+        return [*active, *taking_over], [f"Adapters on standby replace those that are down: {names}."]
+    names = ", ".join(uplink.name for uplink in standby)
+    return list(active), [f"On standby, used if an active adapter fails: {names}."] if names else []
 
 
 def _values(fields: Sequence[tuple[str, str]], name: str) -> list[str]:
