@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import struct
 import tempfile
 from ipaddress import ip_address
@@ -17,10 +18,11 @@ from hypothesis import strategies as st
 
 from tests.docs.pages import ROOT
 from vnetbench.errors import BenchError
+from vnetbench.teaming.flow_sources import pcap, socket_list
 from vnetbench.teaming.flow_sources.pcap import read_captured_flows
 from vnetbench.teaming.flow_sources.socket_list import parse_socket_list
 from vnetbench.teaming.flow_syntax import parse_flow_option
-from vnetbench.teaming.flows import ICMP, TCP, UDP, Flow, format_end
+from vnetbench.teaming.flows import AH, ESP, ICMP, ICMPV6, TCP, UDP, Flow, format_end, parse_mac
 from vnetbench.teaming.random_flows import draw_flows
 
 pytestmark = pytest.mark.pure
@@ -80,6 +82,10 @@ def test_a_printed_flow_is_read_back(source: Any, data: st.DataObject, port: int
         ("10.0.0.1-10.0.0.2,src-mac=1", "not a MAC address"),
         ("10.0.0.1-00:50:56:00:00:01", "IP address at one end only"),
         ("1" * 2000, "has 2000 characters"),
+        ("00:50:56:00:00:01-00:50:56:00:00:02,src-mac=00:50:56:00:00:09", "two MAC addresses at one end"),
+        ("10.0.0.1:5-10.0.0.2:6,protocol=icmp", "its protocol has none"),
+        ("10.0.0.1-10.0.0.2,icmp-type=8", "without protocol=icmp"),
+        ("10.0.0.1-10.0.0.2,protocol=tcp,spi=8", "without protocol=esp"),
     ],
 )
 def test_a_wrong_flow_is_an_error_with_a_fix(text: str, message: str) -> None:
@@ -205,3 +211,103 @@ def test_a_damaged_capture_raises_no_other_error(noise: bytes, cut: int) -> None
         file.write(stream.getvalue()[:cut] + noise)
         file.flush()
         read_captured_flows(Path(file.name))
+
+
+def test_mac_addresses_of_cisco_and_windows_are_read() -> None:
+    for text in ("00:50:56:01:02:03", "00-50-56-01-02-03", "0050.5601.0203"):
+        assert parse_mac(text) == bytes.fromhex("005056010203")
+        (flow,) = parse_flow_option(f"{text}-{text.replace('3', '4')},vlan=7")
+        assert (flow.source_mac or b"").hex() == "005056010203"
+        assert (flow.destination_mac or b"").hex() == "005056010204"
+
+
+def test_a_flow_has_ports_of_16_bits_whatever_its_source() -> None:
+    with pytest.raises(BenchError, match="port 99999"):
+        Flow(source_port=99999)
+    with pytest.raises(BenchError, match="99999"):
+        parse_socket_list("ESTAB 0 0 10.0.0.1:22 10.0.0.2:99999\n")
+
+
+def test_the_list_of_one_state_has_no_column_for_it() -> None:
+    text = (
+        "Recv-Q Send-Q Local Address:Port Peer Address:Port Process\n"
+        "0      0      10.0.0.1:22        10.0.0.2:40000\n\t cubic wscale:7,7 rto:204\n"
+        "0      128    0.0.0.0:22         0.0.0.0:*\n"
+    )
+    (flow,) = parse_socket_list(text).flows
+    assert (flow.source_port, flow.destination, flow.destination_port) == (22, ip_address("10.0.0.2"), 40000)
+
+
+def test_long_socket_lists_are_refused_before_they_take_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket_list, "MAX_FLOWS", 10)
+    lines = [f"ESTAB 0 0 10.0.0.1:{port} 10.0.0.2:80" for port in range(1, 21)]
+    with pytest.raises(BenchError, match="more than 10 connections"):
+        # The bad line behind the limit is not read.
+        parse_socket_list("\n".join([*lines, "ESTAB 0 0 a:b c:d"]))
+    with pytest.raises(BenchError, match="lines"):
+        parse_socket_list("\n" * (socket_list.MAX_LINES + 1))
+
+
+def test_a_capture_behind_the_limits_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    frames = [ethernet(ipv4(dpkt.udp.UDP(sport=7, dport=port), UDP)) for port in range(1, 31)]
+    for pcapng in (False, True):
+        path = capture(tmp_path, frames, pcapng=pcapng)
+        for name, limit in (("MAX_PACKETS", 10), ("MAX_CAPTURE_BYTES", 1000), ("_MAX_READS", 30)):
+            with monkeypatch.context() as patch:
+                patch.setattr(pcap, name, limit)
+                captured = read_captured_flows(path)
+            assert 0 < captured.packets < 20 and len(captured.flows) == captured.packets
+            assert not captured.is_complete and not captured.is_damaged
+        assert read_captured_flows(path).is_complete
+
+
+def test_a_capture_that_was_cut_off_says_so(tmp_path: Path) -> None:
+    frames = [ethernet(ipv4(dpkt.udp.UDP(sport=7, dport=port), UDP)) for port in range(1, 4)]
+    for pcapng in (False, True):
+        path = capture(tmp_path, frames, pcapng=pcapng)
+        path.write_bytes(path.read_bytes()[:-10])
+        captured = read_captured_flows(path)
+        assert (captured.packets, captured.is_damaged) == (2, True)
+    path = capture(tmp_path, frames)
+    content = bytearray(path.read_bytes())
+    content[32:36] = (2**31).to_bytes(4, "little")  # the length of the first packet
+    path.write_bytes(content)
+    captured = read_captured_flows(path)
+    assert (captured.packets, captured.is_damaged) == (0, True)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BenchError, match="no regular file"):
+        read_captured_flows(tmp_path / "pipe")
+
+
+def test_the_spi_of_ipsec_and_the_packet_that_an_icmp_error_quotes_are_read(tmp_path: Path) -> None:
+    quoted = dpkt.ip.IP(
+        src=ip_address("10.0.0.2").packed, dst=ip_address("10.0.0.9").packed, p=UDP,
+        data=dpkt.udp.UDP(sport=5000, dport=5001),
+    )  # fmt: skip
+    ends = ip_address("2001:db8::1").packed, ip_address("2001:db8::2").packed
+    quoted_ipv6 = (
+        struct.pack(">IHBB", 6 << 28, 8, UDP, 64) + ends[1] + ends[0] + struct.pack(">4H", 7, 8, 8, 0)
+    )
+    error_ipv6 = b"\x01\x04" + bytes(6) + quoted_ipv6
+    authenticated = bytes((TCP, 4, 0, 0)) + struct.pack(">II", 0xABCD, 1) + bytes(12)
+    segment = bytes(dpkt.tcp.TCP(sport=1, dport=2))
+    frames = [
+        ethernet(ipv4(struct.pack(">II", 0xDEADBEEF, 1) + bytes(16), ESP)),
+        ethernet(ipv4(authenticated + segment, AH)),
+        ethernet(ipv4(b"\x03\x03" + bytes(6) + bytes(quoted)[:28], ICMP)),
+        ethernet(
+            struct.pack(">IHBB", 6 << 28, len(error_ipv6), ICMPV6, 64) + b"".join(ends) + error_ipv6, 0x86DD
+        ),
+        ethernet(
+            struct.pack(">IHBB", 6 << 28, 44, AH, 64) + b"".join(ends) + authenticated + segment, 0x86DD
+        ),
+    ]
+    esp, ah, error, other_error, other_ah = read_captured_flows(capture(tmp_path, frames)).flows
+    assert (esp.spi, ah.spi, other_ah.spi, other_ah.protocol) == (0xDEADBEEF, 0xABCD, 0xABCD, AH)
+    assert error.inner is not None and other_error.inner is not None
+    assert error.icmp_type == 3 and other_error.icmp_type == 1
+    assert (str(error.inner.destination), error.inner.source_port) == ("10.0.0.9", 5000)
+    assert (str(other_error.inner.source), other_error.inner.destination_port) == ("2001:db8::2", 8)

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from vnetbench.teaming.flows import ICMP, TCP, Flow, parse_mac
+from vnetbench.teaming.flows import AH, DCCP, ESP, ICMP, TCP, UDP, UDP_LITE, Flow, parse_mac
 from vnetbench.teaming.policies.linux_bonding import (
     hash_encap2_3,
     hash_encap3_4,
@@ -141,3 +141,51 @@ def test_modes_without_a_hash_use_the_active_member_or_all() -> None:
     assert (in_turn.spread, in_turn.candidates) == ("packets in turn", (0, 1))
     copies = find_policy("broadcast").predict(FLOW, team)
     assert (copies.spread, copies.candidates) == ("copy on each", (0, 1))
+
+
+def _fold(value: int) -> int:
+    value ^= value >> 16
+    return value ^ value >> 8
+
+
+def test_layer3_4_hashes_the_spi_of_ipsec_and_is_open_without_it() -> None:
+    policy = find_policy("layer3+4")
+    for protocol in (ESP, AH):
+        flow = replace(FLOW, protocol=protocol, source_port=None, destination_port=None)
+        unknown = policy.predict(flow, LITTLE)
+        assert unknown.uplink is None and "SPI" in (unknown.depends_on or "")
+        known = replace(flow, spi=0xDEADBEEF)
+        # In memory DE AD BE EF, as a number of x86 0xEFBEADDE.
+        assert hash_layer3_4(known, LITTLE) == _fold(0xEFBEADDE ^ 0x03000000) >> 1
+        assert policy.predict(known, LITTLE).uplink == hash_layer3_4(known, LITTLE) % 3
+        assert policy.predict(known.reverse(), LITTLE).uplink is None
+        assert replace(known, answer_spi=7).reverse().spi == 7
+    assert find_policy("layer2+3").predict(flow, LITTLE).uplink is not None
+    assert policy.predict(flow, make_team(1)).uplink == 0
+
+
+@pytest.mark.parametrize("protocol", [DCCP, UDP_LITE])
+def test_layer3_4_hashes_the_ports_of_dccp_and_udp_lite(protocol: int) -> None:
+    assert hash_layer3_4(replace(FLOW, protocol=protocol), LITTLE) == hash_layer3_4(FLOW, LITTLE)
+    no_ports = replace(FLOW, protocol=protocol, source_port=None, destination_port=None)
+    prediction = find_policy("layer3+4").predict(no_ports, LITTLE)
+    assert prediction.uplink is None and "ports" in (prediction.depends_on or "")
+
+
+def test_icmp_errors_hash_the_addresses_and_ports_that_they_quote() -> None:
+    quoted = Flow(ip_address("10.0.0.2"), ip_address("10.0.0.9"), None, None, 5000, 5001, UDP)
+    error = replace(
+        FLOW, protocol=ICMP, source_port=None, destination_port=None, icmp_type=3, icmp_code=3, inner=quoted
+    )
+    # Ports 0x1388 and 0x1389, in memory 13 88 13 89; addresses differ by 2 ^ 9 in the last byte.
+    assert hash_layer3_4(error, LITTLE) == _fold(0x89138813 ^ 0x0B000000) >> 1
+    assert find_policy("layer3+4").predict(error, LITTLE).uplink == 2
+    assert hash_layer2_3(error, LITTLE) == _fold(0x08B9 ^ 0x0B000000)
+    ping = replace(error, inner=replace(quoted, protocol=ICMP, icmp_type=8, icmp_id=77))
+    assert hash_layer3_4(ping, LITTLE) == _fold(0x0B000000) >> 1
+    # encap policies dissect the packet itself, and errors have no ID.
+    assert hash_encap3_4(error, LITTLE) == _fold(0x03000000) >> 1
+    for name in ("layer2+3", "layer3+4"):
+        prediction = find_policy(name).predict(replace(error, inner=None), LITTLE)
+        assert prediction.uplink is None and "quotes" in (prediction.depends_on or "")
+    assert find_policy("layer2").predict(replace(error, inner=None), LITTLE).uplink is not None

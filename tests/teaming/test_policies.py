@@ -77,7 +77,7 @@ def test_ip_hash_names_both_uplinks_where_its_two_descriptions_differ() -> None:
     assert "last octets give uplink 0" in (prediction.depends_on or "")
 
 
-@given(flows, st.sampled_from((1, 2, 4, 8, 16, 32, 64, 128, 256)))
+@given(flows, st.sampled_from((1, 2, 4, 8, 16, 32, 64)))
 def test_both_descriptions_of_ip_hash_agree_for_powers_of_two(each: Flow, count: int) -> None:
     assert not find_policy("ip-hash").predict(each, make_team(count)).is_ambiguous
 

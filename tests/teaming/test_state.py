@@ -251,3 +251,49 @@ def test_a_file_that_is_too_large_or_no_file_is_refused(tmp_path: Path) -> None:
         read_state_files([large])
     with pytest.raises(BenchError, match="no regular file"):
         read_state_files([tmp_path])
+
+
+@pytest.mark.parametrize("other", ["bonding-tlb.txt", "teamd-lacp.txt", "ovs-balance-slb.txt"])
+def test_files_of_several_teams_are_refused(other: str) -> None:
+    with pytest.raises(BenchError, match="only if all are dumps of esxcli"):
+        read("bonding-xor.txt", other)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("bonding-xor.txt", "bonding-tlb.txt"), "has 2 bonds"),
+        (("teamd-lacp.txt", "teamd-activebackup.txt"), "has 2 teams"),
+        (("bonding-xor.txt", "ovs-balance-slb.txt"), "parts of /proc/net/bonding and ovs-appctl"),
+    ],
+)
+def test_a_file_with_several_teams_is_refused(names: tuple[str, str], message: str) -> None:
+    with pytest.raises(BenchError, match=message):
+        parse_state("\n".join((DUMPS / name).read_text() for name in names))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bonding-xor.txt", "--team nonsense selects nothing"),
+        ("teamd-lacp.txt", "--team nonsense selects nothing"),
+        ("teamd-activebackup.json", "--team nonsense selects nothing"),
+        ("esxcli-failover.txt", "--team nonsense selects nothing"),
+        ("esxcli-vswitch-list.txt", "switch vSwitch0, not nonsense"),
+        ("ovs-balance-slb.txt", "has the bonds"),
+        ("vsphere-network.json", "has the switches"),
+    ],
+)
+def test_a_team_name_that_the_dump_does_not_have_is_refused(name: str, message: str) -> None:
+    with pytest.raises(BenchError, match=message):
+        read_state_files([DUMPS / name], "nonsense")
+
+
+def test_the_switch_of_esxcli_can_be_named() -> None:
+    assert len(read_state_files([DUMPS / "esxcli-vswitch-list.txt"], "vSwitch0").team.uplinks) == 2
+
+
+def test_half_of_a_surrogate_pair_in_a_dump_can_be_printed() -> None:
+    text = (DUMPS / "teamd-activebackup.json").read_text().replace('"eth1"', '"eth\\ud800"')
+    names = [uplink.name for uplink in parse_state(text).team.uplinks]
+    assert "eth?" in names

@@ -183,15 +183,22 @@ def _read_pcap(path: Path, notes: list[str]) -> list[Flow]:
         text + (f"; {captured.skipped} without IP addresses or damaged" if captured.skipped else "") + "."
     )
     if not captured.is_complete:
-        notes.append(f"The capture has more than {captured.packets} packets; the others were not read.")
+        notes.append(f"The capture is too long: packets after number {captured.packets} were not read.")
+    if captured.is_damaged:
+        notes.append(
+            f"The capture is damaged or cut off after packet {captured.packets}; nothing after it was read."
+        )
     return list(captured.flows)
 
 
 def _read_socket_list(path: Path, notes: list[str]) -> list[Flow]:
-    from vnetbench.teaming.flow_sources.socket_list import parse_socket_list
-    from vnetbench.teaming.state.reader import MAX_STATE_BYTES, read_bounded
+    from vnetbench.teaming.flow_sources.socket_list import MAX_LIST_BYTES, parse_socket_list
+    from vnetbench.teaming.regular_file import read_bounded
 
-    listed = parse_socket_list(read_bounded(path, 16 * MAX_STATE_BYTES).decode(errors="replace"))
+    try:
+        listed = parse_socket_list(read_bounded(path, MAX_LIST_BYTES).decode(errors="replace"))
+    except BenchError as error:
+        raise BenchError(error.what, where=str(path), fix=error.fix) from None
     if listed.skipped_loopback:
         notes.append(
             f"{path}: connections within the host use no uplink ({listed.skipped_loopback} left out)."

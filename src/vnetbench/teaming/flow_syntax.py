@@ -10,19 +10,33 @@ from typing import Any
 
 from vnetbench.errors import BenchError
 from vnetbench.printable import make_printable
-from vnetbench.teaming.flows import MAC_PATTERN, PROTOCOL_NUMBERS, TCP, Address, Flow, parse_mac
+from vnetbench.teaming.flows import (
+    AH,
+    ESP,
+    ICMP,
+    ICMPV6,
+    MAC_PATTERN,
+    PROTOCOL_NUMBERS,
+    PROTOCOLS_WITH_PORT_FIELDS,
+    TCP,
+    Address,
+    Flow,
+    parse_mac,
+)
 
-MAX_FLOWS = 100_000
+MAX_FLOWS = 20_000
 """Flows of one prediction; it bounds time and memory."""
 _MAX_TEXT_CHARACTERS = 1000
 _EXAMPLE = (
-    "write SOURCE-DESTINATION, such as 10.0.0.1:50000-10.0.0.2:5201 or [2001:db8::1]:50000-[2001:db8::2]:5201"
+    "write SOURCE-DESTINATION, such as 10.0.0.1:50000-10.0.0.2:5201, [2001:db8::1]:50000-[2001:db8::2]:5201"
+    " or 00:50:56:00:00:01-00:50:56:00:00:02"
 )
+_MAC_BYTES = 6
 _PORTS = r"(?::(?P<first>[0-9]{1,5})(?:\.\.(?P<last>[0-9]{1,5}))?)?"
 _END_PATTERN = re.compile(rf"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[0-9.]+)){_PORTS}")
 _MAX_BY_NUMBER_KEY = {
     "vlan": 4094, "vlan-priority": 7, "icmp-type": 255, "icmp-code": 255, "icmp-id": 65535,
-    "src-port-id": 2**32 - 1, "dst-port-id": 2**32 - 1,
+    "spi": 2**32 - 1, "answer-spi": 2**32 - 1, "src-port-id": 2**32 - 1, "dst-port-id": 2**32 - 1,
 }  # fmt: skip
 _FIELD_BY_KEY = {
     "src-mac": "source_mac",
@@ -52,23 +66,42 @@ def parse_flow_option(text: str) -> list[Flow]:
             text[:40], f"has {len(text)} characters, at most {_MAX_TEXT_CHARACTERS} are accepted"
         )
     ends, *settings = text.strip().split(",")
-    parts = ends.split("-")
-    if len(parts) != 2:
-        raise _make_error(text, "is not a flow")
-    source, destination = (_parse_end(part.strip(), text) for part in parts)
+    source, destination = (_parse_end(part, text) for part in _split_ends(ends, text))
     if (source.address is None) != (destination.address is None):
         raise _make_error(text, "has an IP address at one end only")
     fields = _parse_settings(settings, text)
     for name, mac in (("source_mac", source.mac), ("destination_mac", destination.mac)):
-        if mac is not None:
-            fields.setdefault(name, mac)
+        if mac is not None and fields.setdefault(name, mac) != mac:
+            raise _make_error(text, "has two MAC addresses at one end")
     port_pairs = list(_pair_ports(source.ports, destination.ports, text))
     if port_pairs[0] != (None, None):
         fields.setdefault("protocol", TCP)
+    _check_protocol_fields(fields, has_ports=port_pairs[0] != (None, None), whole=text)
     return [
         Flow(source.address, destination.address, source_port=first, destination_port=second, **fields)
         for first, second in port_pairs
     ]
+
+
+def _split_ends(text: str, whole: str) -> tuple[str, str]:
+    """Return both ends; dashes within MAC addresses separate no ends."""
+    parts = [part.strip() for part in text.split("-")]
+    if len(parts) == _MAC_BYTES * 2:
+        parts = ["-".join(parts[:_MAC_BYTES]), "-".join(parts[_MAC_BYTES:])]
+    if len(parts) != 2:
+        raise _make_error(whole, "is not a flow")
+    return parts[0], parts[1]
+
+
+def _check_protocol_fields(fields: dict[str, Any], *, has_ports: bool, whole: str) -> None:
+    """Refuse fields that packets of the flow's protocol do not have."""
+    protocol = fields.get("protocol")
+    if has_ports and protocol not in PROTOCOLS_WITH_PORT_FIELDS:
+        raise _make_error(whole, "has ports, and its protocol has none")
+    if protocol not in (ICMP, ICMPV6) and any(name.startswith("icmp_") for name in fields):
+        raise _make_error(whole, "has fields of ICMP without protocol=icmp or protocol=icmpv6")
+    if protocol not in (ESP, AH) and not fields.keys().isdisjoint(("spi", "answer_spi")):
+        raise _make_error(whole, "has an SPI without protocol=esp or protocol=ah")
 
 
 def _parse_end(text: str, whole: str) -> _End:

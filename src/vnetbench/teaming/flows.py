@@ -12,15 +12,27 @@ from vnetbench.errors import BenchError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN = 0x0800, 0x86DD, 0x8100
-ICMP, TCP, UDP, ICMPV6, SCTP = 1, 6, 17, 58, 132
-PROTOCOL_NUMBERS = {"icmp": ICMP, "tcp": TCP, "udp": UDP, "icmpv6": ICMPV6, "sctp": SCTP}
+ICMP, TCP, UDP, DCCP, ESP, AH, ICMPV6, SCTP, UDP_LITE = 1, 6, 17, 33, 50, 51, 58, 132, 136
+PROTOCOL_NUMBERS = {
+    "icmp": ICMP, "tcp": TCP, "udp": UDP, "icmpv6": ICMPV6, "sctp": SCTP, "esp": ESP, "ah": AH,
+}  # fmt: skip
 """IP protocol numbers that `--flow` accepts by name; others are given as a number from 0 to 255."""
 PROTOCOLS_WITH_PORTS = frozenset({TCP, UDP, SCTP})
+"""Protocols whose ports every policy with ports reads."""
+PROTOCOLS_WITH_PORT_FIELDS = PROTOCOLS_WITH_PORTS | {DCCP, UDP_LITE}
+"""Protocols whose headers start with ports. Linux bonding reads them, Open vSwitch does not."""
+ICMP_ERRORS = {ICMP: frozenset({3, 4, 5, 11, 12}), ICMPV6: frozenset({1, 2, 3, 4})}
+"""ICMP types that quote the packet which caused them (Linux: icmp_is_err, icmpv6_is_err)."""
 ECHO_TYPES = {ICMP: 8, ICMPV6: 128}
 """ICMP type of an echo request, by IP protocol."""
 _REPLY_OF_ICMP_TYPE = {8: 0, 0: 8, 13: 14, 14: 13, 128: 129, 129: 128}
 
-MAC_PATTERN = re.compile(r"[0-9A-Fa-f]{1,2}(?::[0-9A-Fa-f]{1,2}){5}")
+_LARGEST_PORT = 65535
+MAC_PATTERN = re.compile(
+    r"[0-9A-Fa-f]{1,2}(?::[0-9A-Fa-f]{1,2}){5}|[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}"
+    r"|[0-9A-Fa-f]{4}(?:\.[0-9A-Fa-f]{4}){2}"
+)
+"""A MAC address as Linux, Windows or Cisco write it."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,7 @@ class Flow:
         destination: IP address of the receiver, of the same version.
         source_mac: Source MAC address of the frames, 6 bytes.
         destination_mac: Destination MAC address of the frames, 6 bytes. It is the router's if one is between.
-        source_port: TCP, UDP or SCTP port.
+        source_port: Port of TCP, UDP, SCTP, DCCP or UDP-Lite.
         destination_port: As `source_port`.
         protocol: IP protocol number.
         vlan: VLAN ID; 0 or None for frames without a tag.
@@ -43,7 +55,9 @@ class Flow:
         icmp_code: Code of the ICMP messages.
         icmp_id: Identifier of ICMP echo messages.
         is_fragmented: Whether the packets are fragments of larger ones.
-        inner: The flow in a tunnel (IP in IP or GRE) that this flow carries.
+        inner: The flow in a tunnel (IP in IP or GRE) that this flow carries, or that an ICMP error quotes.
+        spi: Security parameters index of ESP or AH.
+        answer_spi: SPI of the answers, which have one of their own.
     """
 
     source: Address | None = None
@@ -62,10 +76,15 @@ class Flow:
     icmp_id: int | None = None
     is_fragmented: bool = False
     inner: Flow | None = None
+    spi: int | None = None
+    answer_spi: int | None = None
 
     def __post_init__(self) -> None:
         if self.source is not None and self.destination is not None:
             _check_same_version(self.source, self.destination)
+        for port in (self.source_port, self.destination_port):
+            if port is not None and not 0 <= port <= _LARGEST_PORT:
+                raise BenchError(f"the flow has the port {port}", fix="write ports from 1 to 65535")
 
     @cached_property
     def ethertype(self) -> int:
@@ -87,19 +106,23 @@ class Flow:
             icmp_type=None
             if self.icmp_type is None
             else _REPLY_OF_ICMP_TYPE.get(self.icmp_type, self.icmp_type),
+            spi=self.answer_spi,
+            answer_spi=self.spi,
             inner=None if self.inner is None else self.inner.reverse(),
         )
 
 
 def parse_mac(text: str) -> bytes:
-    """Return the 6 bytes of a MAC address such as 00:50:56:01:02:03.
+    """Return the 6 bytes of 00:50:56:01:02:03, 00-50-56-01-02-03 or 0050.5601.0203.
 
     Raises:
         BenchError: The text is not a MAC address.
     """
     if MAC_PATTERN.fullmatch(text) is None:
         raise BenchError(f'"{text}" is not a MAC address', fix="write six bytes, such as 00:50:56:01:02:03")
-    return bytes(int(part, 16) for part in text.split(":"))
+    if ":" in text:
+        return bytes(int(part, 16) for part in text.split(":"))
+    return bytes.fromhex(text.replace("-", "").replace(".", ""))
 
 
 def format_mac(mac: bytes) -> str:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from vnetbench.errors import BenchError
 
-MAX_UPLINKS = 256
-"""More uplinks than any team has: Linux bonding has no fixed limit, a switch has at most 64."""
+MAX_UPLINKS = 64
+"""It bounds time, and the JSON, which names the candidates of each flow. Linux bonding has no limit."""
 
 
 @dataclass(frozen=True)

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from vnetbench.deferred_module import DeferredModule
 from vnetbench.errors import BenchError
 from vnetbench.teaming.flow_syntax import MAX_FLOWS
-from vnetbench.teaming.flows import PROTOCOLS_WITH_PORTS, Flow
+from vnetbench.teaming.flows import AH, ESP, ICMP_ERRORS, PROTOCOLS_WITH_PORT_FIELDS, Flow
+from vnetbench.teaming.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     import dpkt
 else:
     dpkt = DeferredModule("dpkt")
 
-MAX_PACKETS = 1_000_000
-"""Packets that are read; more would take minutes."""
+MAX_PACKETS = 200_000
+"""Packets that are read: 5 to 10 s. Most conversations of a longer capture are among them."""
+MAX_CAPTURE_BYTES = 256 * 2**20
 MAX_BLOCK_BYTES = 2**20
 """Longest packet or block; tcpdump writes at most 256 KiB."""
+_MAX_READS = 4 * MAX_PACKETS
+"""Blocks of pcapng that are no packets cost time as well. A packet takes two reads."""
 _PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 _ETHERNET, _COOKED, _COOKED_2 = 1, 113, 276
 _RAW_IP = frozenset({12, 14, 101, 228, 229})
+_SPI_OFFSETS = {ESP: 0, AH: 4}
+"""Where the headers of IPsec have the SPI (RFC 4303, RFC 4302)."""
 _IP_IN_IP, _GRE, _IPV6_IN_IP, _IPV6_FRAGMENT = 4, 47, 41, 44
 
 
@@ -36,27 +41,52 @@ class CapturedFlows:
         flows: Flows in the order of their first packets, without repetition.
         packets: Packets that were read.
         skipped: Packets without IP addresses, such as ARP, and damaged ones.
-        is_complete: False if the capture has more packets than are read.
+        is_complete: False if the capture is longer than what is read.
+        is_damaged: Whether the file is damaged or cut off behind these packets.
     """
 
     flows: tuple[Flow, ...]
     packets: int
     skipped: int
     is_complete: bool
+    is_damaged: bool = False
+
+
+class _LimitReached(Exception):
+    """The capture has more packets, bytes or blocks than are read."""
 
 
 class _BoundedReads:
-    """A file whose single reads are bounded, because a damaged capture can state any length."""
+    """A file whose reads are bounded, singly and together: a damaged capture can state any length.
 
-    def __init__(self, file: IO[bytes]) -> None:
+    Attributes:
+        name: dpkt requires a name and does not use it.
+    """
+
+    name = "capture"
+
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self.name = "capture"
+        self._bytes_left = MAX_CAPTURE_BYTES
+        self._reads_left = _MAX_READS
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes; raises ValueError for a length that no packet has."""
+        """Return exactly `size` bytes, or none at the end of the file.
+
+        Raises:
+            ValueError: No packet has this length, or the file ends before it.
+            _LimitReached: The capture is longer than what is read.
+        """
         if not 0 <= size <= MAX_BLOCK_BYTES:
             raise ValueError(f"a length of {size} bytes")
-        return self._file.read(size)
+        self._bytes_left -= size
+        self._reads_left -= 1
+        if self._bytes_left < 0 or self._reads_left < 0:
+            raise _LimitReached
+        data = self._file.read(size)
+        if data and len(data) < size:
+            raise ValueError("the file is cut off")
+        return data
 
 
 def read_captured_flows(path: Path) -> CapturedFlows:
@@ -68,36 +98,45 @@ def read_captured_flows(path: Path) -> CapturedFlows:
     """
     flows: dict[Flow, None] = {}
     packets = skipped = 0
-    is_complete = True
-    with path.open("rb") as file:
-        for link_type, data in _read_packets(file, path):
-            if packets == MAX_PACKETS:
-                is_complete = False
-                break
-            packets += 1
-            flow = _dissect(link_type, data)
-            if flow is None:
-                skipped += 1
-            elif flow not in flows and flow.reverse() not in flows:
-                flows[flow] = None
-                if len(flows) > MAX_FLOWS:
-                    raise BenchError(
-                        f"the capture has more than {MAX_FLOWS} flows",
-                        where=str(path),
-                        fix="filter it, such as with tcpdump -r CAPTURE -w SMALLER host 10.0.0.1",
-                    )
-    return CapturedFlows(tuple(flows), packets, skipped, is_complete)
+    is_complete, is_damaged = True, False
+    with open_regular_file(path) as file:
+        link_type, reader = _open_reader(file, path)
+        try:
+            for _, data in reader:
+                if packets == MAX_PACKETS:
+                    raise _LimitReached
+                packets += 1
+                flow = _dissect(link_type, data)
+                if flow is None:
+                    skipped += 1
+                elif flow not in flows and flow.reverse() not in flows:
+                    flows[flow] = None
+                    _check_flow_count(len(flows), path)
+        except _LimitReached:
+            is_complete = False
+        except (ValueError, dpkt.UnpackError):
+            is_damaged = True
+    return CapturedFlows(tuple(flows), packets, skipped, is_complete, is_damaged)
 
 
-def _read_packets(file: IO[bytes], path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the link type and the bytes of each packet. A capture that was cut off ends at the cut."""
+def _check_flow_count(count: int, path: Path) -> None:
+    if count > MAX_FLOWS:
+        raise BenchError(
+            f"the capture has more than {MAX_FLOWS} flows",
+            where=str(path),
+            fix="filter it, such as with tcpdump -r CAPTURE -w SMALLER host 10.0.0.1",
+        )
+
+
+def _open_reader(file: BinaryIO, path: Path) -> tuple[int, Any]:
+    """Return the link type, and dpkt's reader, which yields the time and the bytes of each packet."""
     magic = file.read(4)
     file.seek(0)
     source = _BoundedReads(file)
     try:
         reader = dpkt.pcapng.Reader(source) if magic == _PCAPNG_MAGIC else dpkt.pcap.Reader(source)
         link_type = reader.datalink()
-    except (ValueError, dpkt.UnpackError):
+    except (ValueError, dpkt.UnpackError, _LimitReached):
         raise BenchError(
             "this is no packet capture in pcap or pcapng form",
             where=str(path),
@@ -109,11 +148,7 @@ def _read_packets(file: IO[bytes], path: Path) -> Iterator[tuple[int, bytes]]:
             where=str(path),
             fix="capture on an Ethernet interface",
         )
-    try:
-        for _, data in reader:
-            yield link_type, data
-    except (ValueError, dpkt.UnpackError):
-        return
+    return link_type, reader
 
 
 def _dissect(link_type: int, data: bytes) -> Flow | None:
@@ -149,6 +184,8 @@ def _dissect_ip(packet: Any) -> Flow | None:
     """Return the flow of an IP packet, with the flow in its tunnel."""
     if isinstance(packet, dpkt.ip.IP):
         is_fragmented, protocol = bool(packet.mf or packet.offset), packet.p
+    elif isinstance(packet, dpkt.ip6.IP6) and packet.nxt == AH:
+        return _dissect_ipv6_authentication(packet)
     elif isinstance(packet, dpkt.ip6.IP6):
         is_fragmented, protocol = _IPV6_FRAGMENT in packet.extension_hdrs, packet.p
     else:
@@ -162,8 +199,11 @@ def _dissect_ip(packet: Any) -> Flow | None:
     if is_fragmented:
         return flow
     payload = packet.data
-    if protocol in PROTOCOLS_WITH_PORTS:
+    if protocol in PROTOCOLS_WITH_PORT_FIELDS:
         return _add_ports(flow, payload)
+    if protocol in (ESP, AH):
+        start = _SPI_OFFSETS[protocol]
+        return replace(flow, spi=int.from_bytes(_read_head(payload, start + 4)[start:]))
     if protocol in (_IP_IN_IP, _IPV6_IN_IP):
         return replace(flow, inner=_dissect_ip(payload))
     if protocol == _GRE and isinstance(payload, dpkt.gre.GRE):
@@ -171,18 +211,34 @@ def _dissect_ip(packet: Any) -> Flow | None:
     return _add_icmp(flow, payload)
 
 
+def _dissect_ipv6_authentication(packet: Any) -> Flow:
+    """Return the flow of an IPv6 packet with AH, which dpkt takes for an extension header."""
+    source, destination = (ipaddress.ip_address(each) for each in (packet.src, packet.dst))
+    return Flow(source, destination, protocol=AH, spi=packet.extension_hdrs[AH].spi)
+
+
+def _read_head(payload: Any, length: int) -> bytes:
+    """Return the first bytes of a packet's payload, which a packet that was cut off may still have."""
+    head = bytes(payload)[:length]
+    if len(head) < length:
+        raise ValueError("the packet is cut off")
+    return head
+
+
 def _add_ports(flow: Flow, payload: Any) -> Flow:
-    """Return the flow with its ports, which a packet that was cut off may still have."""
-    head = bytes(payload)[:4]
-    if len(head) < 4:
-        raise ValueError("no ports")
+    head = _read_head(payload, 4)
     return replace(flow, source_port=int.from_bytes(head[:2]), destination_port=int.from_bytes(head[2:]))
 
 
 def _add_icmp(flow: Flow, payload: Any) -> Flow:
-    """Return the flow with type, code and ID of ICMP; other protocols have none."""
+    """Return the flow with type, code and ID of ICMP, and the packet that an error quotes.
+
+    Other protocols have none.
+    """
     if not isinstance(payload, dpkt.icmp.ICMP | dpkt.icmp6.ICMP6):
         return flow
     # The ID stands behind type, code and checksum (RFC 792, RFC 4443).
     icmp_id = int.from_bytes(bytes(payload)[4:6]) if payload.type in (0, 8, 128, 129) else None
-    return replace(flow, icmp_type=payload.type, icmp_code=payload.code, icmp_id=icmp_id)
+    is_error = flow.protocol is not None and payload.type in ICMP_ERRORS.get(flow.protocol, ())
+    inner = _dissect_ip(payload.data.data) if is_error else None
+    return replace(flow, icmp_type=payload.type, icmp_code=payload.code, icmp_id=icmp_id, inner=inner)

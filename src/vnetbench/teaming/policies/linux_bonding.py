@@ -6,13 +6,17 @@ names its counterpart there. `docs/team-predict.md` says where other versions di
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from operator import xor
 
 from vnetbench.teaming.flows import (
+    AH,
     ECHO_TYPES,
+    ESP,
     ETHERTYPE_VLAN,
-    PROTOCOLS_WITH_PORTS,
+    ICMP_ERRORS,
+    PROTOCOLS_WITH_PORT_FIELDS,
     Address,
     Flow,
 )
@@ -45,14 +49,18 @@ def hash_layer2_3(flow: Flow, team: Team) -> int:
     """Return __bond_xmit_hash() for layer2+3."""
     if flow.vlan and team.is_vlan_tag_in_frame:
         return hash_layer2(flow, team)  # bond_flow_ip() does not look behind a tag in the frame.
-    return hash_addresses(hash_layer2(flow, team), flow, team, has_ports=False)
+    return hash_addresses(hash_layer2(flow, team), _quoted(flow), team, has_ports=False)
 
 
 def hash_layer3_4(flow: Flow, team: Team) -> int:
     """Return __bond_xmit_hash() for layer3+4."""
     if flow.vlan and team.is_vlan_tag_in_frame:
         return hash_layer2(flow, team)
-    return hash_addresses(_ports_word(flow, team), flow, team, has_ports=True)
+    quoted = _quoted(flow)
+    # bond_flow_ip() alone reads the quoted packet, so a ping in it has no ID.
+    is_quoted_ping = quoted is not flow and quoted.protocol in ECHO_TYPES
+    word = 0 if is_quoted_ping else _ports_word(quoted, team)
+    return hash_addresses(word, quoted, team, has_ports=True)
 
 
 def hash_encap2_3(flow: Flow, team: Team) -> int:
@@ -100,21 +108,37 @@ def address_word(address: Address, team: Team) -> int:
 
 def innermost(flow: Flow) -> Flow:
     """Return the flow inside all tunnels, which __skb_flow_dissect() finds."""
-    while flow.inner is not None:
+    while flow.inner is not None and not _is_icmp_error(flow):
         flow = flow.inner
     return flow
+
+
+def _is_icmp_error(flow: Flow) -> bool:
+    """Return whether Linux sees an ICMP error: its first fragments do not count as ICMP."""
+    if flow.is_fragmented or flow.protocol is None:
+        return False
+    return flow.icmp_type in ICMP_ERRORS.get(flow.protocol, ())
+
+
+def _quoted(flow: Flow) -> Flow:
+    """Return the flow that an ICMP error quotes, whose addresses and ports bond_flow_dissect() uses."""
+    return flow.inner if flow.inner is not None and _is_icmp_error(flow) else flow
 
 
 def _ports_word(flow: Flow, team: Team) -> int:
     """Return the ports as bond_flow_dissect() finds them: 0 for fragments, type, code and ID for ping.
 
-    An IPv6 fragment has an extension header, behind which the kernel does not look.
+    An IPv6 fragment has an extension header, behind which the kernel does not look. The SPI of ESP and AH
+    counts as ports (proto_ports_offset).
     """
     if flow.is_fragmented:
         return 0
     if flow.protocol in ECHO_TYPES:
         return _icmp_word(flow, team)
-    if flow.protocol is not None and flow.protocol not in PROTOCOLS_WITH_PORTS:
+    if flow.protocol in (ESP, AH):
+        assert flow.spi is not None
+        return int.from_bytes(flow.spi.to_bytes(4), team.byte_order)
+    if flow.protocol is not None and flow.protocol not in PROTOCOLS_WITH_PORT_FIELDS:
         return 0
     assert flow.source_port is not None and flow.destination_port is not None
     ports = flow.source_port.to_bytes(2) + flow.destination_port.to_bytes(2)
@@ -132,8 +156,45 @@ def _icmp_word(flow: Flow, team: Team) -> int:
     return int.from_bytes(bytes((icmp_type, flow.icmp_code)) + stored_id, team.byte_order)
 
 
+def _missing_field(flow: Flow, *, has_ports: bool) -> str | None:
+    """Return what the packets have, the kernel reads and the flow does not state; None if nothing."""
+    if _is_icmp_error(flow):
+        if flow.inner is None:
+            return "the packet that the ICMP error quotes; --pcap reads it"
+        return _missing_field(flow.inner, has_ports=True) if has_ports else None
+    if flow.is_fragmented or not has_ports:
+        return None
+    if flow.protocol in (ESP, AH) and flow.spi is None:
+        return "the SPI of the packets, which Linux hashes like ports: add spi= and answer-spi="
+    has_port_fields = flow.protocol in PROTOCOLS_WITH_PORT_FIELDS
+    return "the ports of the packets" if has_port_fields and flow.source_port is None else None
+
+
+def _choose_if_known(
+    compute_hash: Callable[[Flow, Team], int], *, has_ports: bool
+) -> Callable[[Flow, Team], Prediction]:
+    """Return a chooser by hash, which is undecided where the flow lacks what the kernel reads."""
+
+    def choose(flow: Flow, team: Team) -> Prediction:
+        reads_addresses = not (flow.vlan and team.is_vlan_tag_in_frame)
+        missing = _missing_field(flow, has_ports=has_ports) if reads_addresses else None
+        if missing is not None and len(team.usable) > 1:
+            return undecided(team.usable, missing)
+        if missing is not None:
+            return certain(team.usable[0])
+        return choose_by_hash(compute_hash)(flow, team)
+
+    return choose
+
+
 def _choose_encap3_4(flow: Flow, team: Team) -> Prediction:
+    if len(team.usable) == 1:
+        return certain(team.usable[0])
     if not team.packets_carry_hash:
+        inner = innermost(flow)
+        missing = None if _is_icmp_error(inner) else _missing_field(inner, has_ports=True)
+        if missing is not None:
+            return undecided(team.usable, missing)
         return choose_by_hash(hash_encap3_4)(flow, team)
     return undecided(
         team.usable,
@@ -193,11 +254,13 @@ POLICIES = (
     ),
     Policy(
         "layer2+3", _FAMILY, "MAC addresses and IP addresses", "hash",
-        _MAIN + "bond_ip_hash", _MACS + _ADDRESSES, choose_by_hash(hash_layer2_3),
+        _MAIN + "bond_ip_hash", _MACS + _ADDRESSES,
+        _choose_if_known(hash_layer2_3, has_ports=False),
     ),
     Policy(
         "layer3+4", _FAMILY, "IP addresses and ports; the lowest bit does not count", "hash",
-        _MAIN + "bond_ip_hash", _ADDRESSES + _PORTS, choose_by_hash(hash_layer3_4),
+        _MAIN + "bond_ip_hash", _ADDRESSES + _PORTS,
+        _choose_if_known(hash_layer3_4, has_ports=True),
     ),
     Policy(
         "encap2+3", _FAMILY, "as layer2+3, with the IP addresses in a tunnel", "hash",

@@ -13,7 +13,12 @@ from collections.abc import Mapping, Sequence
 
 from vnetbench.teaming.flows import MAC_PATTERN, parse_mac
 from vnetbench.teaming.policies.esxi import ALIASES
-from vnetbench.teaming.state.team_state import TeamState, make_state_error, parse_number
+from vnetbench.teaming.state.team_state import (
+    TeamState,
+    make_state_error,
+    parse_number,
+    refuse_team_name,
+)
 from vnetbench.teaming.team import Team, Uplink
 
 DUMP_FORMAT = "esxcli network"
@@ -35,13 +40,14 @@ def is_esxcli_dump(text: str) -> bool:
     )
 
 
-def read_esxcli_dumps(text: str) -> TeamState:
-    """Return the state of the virtual switch's team.
+def read_esxcli_dumps(text: str, team_name: str | None = None) -> TeamState:
+    """Return the state of the virtual switch's team; `team_name` must be the switch that the dump names.
 
     Raises:
         BenchError: No dump names the uplinks, they belong to several switches, or the policy is unknown.
     """
     fields = _FIELD_PATTERN.findall(text)
+    _check_switch_name(_values(fields, "Name"), team_name)
     policy = _read_policy(_values(fields, "Load Balancing"))
     names = _read_uplink_names(fields)
     standby = [each for value in _values(fields, "Standby Adapters") for each in _split_names(value)]
@@ -87,6 +93,14 @@ def _values(fields: Sequence[tuple[str, str]], name: str) -> list[str]:
 
 def _split_names(value: str) -> list[str]:
     return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _check_switch_name(names: Sequence[str], team_name: str | None) -> None:
+    if team_name is None or team_name in names:
+        return
+    if not names:
+        refuse_team_name(DUMP_FORMAT, team_name)
+    raise make_state_error(DUMP_FORMAT, f"is of the switch {names[0]}, not {team_name}", "correct --team")
 
 
 def _read_policy(values: Sequence[str]) -> str | None:

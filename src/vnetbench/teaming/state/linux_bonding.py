@@ -6,7 +6,12 @@ import re
 from dataclasses import dataclass, field
 
 from vnetbench.teaming.policies.linux_bonding import XMIT_HASH_POLICIES
-from vnetbench.teaming.state.team_state import TeamState, make_state_error, parse_number
+from vnetbench.teaming.state.team_state import (
+    TeamState,
+    make_state_error,
+    parse_number,
+    refuse_team_name,
+)
 from vnetbench.teaming.team import Team, Uplink
 
 DUMP_FORMAT = "/proc/net/bonding"
@@ -40,12 +45,14 @@ def is_bonding_dump(text: str) -> bool:
     return _PATTERN.search(text) is not None
 
 
-def read_bonding_dump(text: str) -> TeamState:
-    """Return the state of the bond.
+def read_bonding_dump(text: str, team_name: str | None = None) -> TeamState:
+    """Return the state of the bond, which the dump does not name.
 
     Raises:
-        BenchError: The dump has an unknown mode or hash policy, or no members.
+        BenchError: The dump has several bonds, an unknown mode or hash policy, or no members.
     """
+    refuse_team_name(DUMP_FORMAT, team_name)
+    _check_one_bond(text)
     bond, members = _parse_sections(text)
     mode = next(
         (name for start, name in _POLICY_BY_MODE.items() if bond.fields["Bonding Mode"].startswith(start)),
@@ -79,6 +86,12 @@ def read_bonding_dump(text: str) -> TeamState:
         policy,
         tuple(notes),
     )
+
+
+def _check_one_bond(text: str) -> None:
+    bonds = len(_PATTERN.findall(text))
+    if bonds > 1:
+        raise make_state_error(DUMP_FORMAT, f"has {bonds} bonds", "give the file of one bond")
 
 
 def _parse_sections(text: str) -> tuple[_Section, dict[str, _Section]]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vnetbench.teaming.state.team_state import TeamState, make_state_error
+from vnetbench.teaming.state.team_state import TeamState, make_state_error, parse_json, refuse_team_name
 from vnetbench.teaming.team import Team, Uplink
 
 DUMP_FORMAT = "teamdctl state"
 _TEXT_PATTERN = re.compile(r"\A\s*setup:\s*\n\s+runner: ", re.MULTILINE)
+_SETUP_PATTERN = re.compile(r"^setup:", re.MULTILINE)
 _POLICY_BY_RUNNER = {
     "activebackup": "active-backup",
     "roundrobin": "balance-rr",
@@ -27,15 +27,19 @@ def is_teamd_state(text: str) -> bool:
     return _TEXT_PATTERN.match(text) is not None or (text.lstrip()[:1] == "{" and '"runner_name"' in text)
 
 
-def read_teamd_state(text: str) -> TeamState:
+def read_teamd_state(text: str, team_name: str | None = None) -> TeamState:
     """Return the state of the team.
 
     Raises:
-        BenchError: The dump is damaged, or has an unknown runner or no ports.
+        BenchError: The dump is damaged, has several teams, an unknown runner or no ports.
     """
+    refuse_team_name(DUMP_FORMAT, team_name)
+    teams = len(_SETUP_PATTERN.findall(text))
+    if teams > 1:
+        raise make_state_error(DUMP_FORMAT, f"has {teams} teams", "give the state of one team")
     is_text = _TEXT_PATTERN.match(text) is not None
     try:
-        runner, active, uplinks = _parse_text(text) if is_text else _parse_json(json.loads(text))
+        runner, active, uplinks = _parse_text(text) if is_text else _parse_json(parse_json(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise make_state_error(
             DUMP_FORMAT, "is damaged", "write it again with teamdctl team0 state dump > FILE"

@@ -7,13 +7,12 @@ Keys are read in any case, because PowerCLI and older versions of govc write the
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vnetbench.teaming.state.esxi import replace_failed
-from vnetbench.teaming.state.team_state import TeamState, make_state_error
+from vnetbench.teaming.state.team_state import TeamState, make_state_error, parse_json
 from vnetbench.teaming.team import Team, Uplink
 
 DUMP_FORMAT = "vSphere's HostNetworkInfo"
@@ -47,7 +46,7 @@ def read_vsphere_inventory(text: str, team_name: str | None) -> TeamState:
         BenchError: The inventory is damaged, has several hosts or switches, or an unknown policy.
     """
     try:
-        networks = list(_find_networks(_lower_keys(json.loads(text))))
+        networks = list(_find_networks(_lower_keys(parse_json(text))))
         if len(networks) != 1:
             raise make_state_error(DUMP_FORMAT, f"has {len(networks)} hosts", f"give one host: {_FIX}")
         return _read_network(networks[0], team_name)
