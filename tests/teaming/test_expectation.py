@@ -15,7 +15,7 @@ from vnetbench.teaming.expectation import (
     expect_random_flows,
     used_uplinks_distribution,
 )
-from vnetbench.teaming.loads import compute_load
+from vnetbench.teaming.loads import compute_load, smallest_cover
 from vnetbench.teaming.prediction import Prediction, certain, undecided
 from vnetbench.teaming.team import Team, Uplink, make_team
 
@@ -75,7 +75,9 @@ def test_open_flows_give_a_range_that_matching_bounds() -> None:
     load = compute_load(
         [certain(0), undecided((0, 1), "x"), undecided((0, 1), "x"), undecided((1, 2), "x")], team
     )
-    assert (load.least_used, load.most_used) == (1, 3)
+    # The flow of uplinks 1 and 2 takes neither of uplink 0.
+    assert (load.least_used, load.most_used) == (2, 3)
+    assert (load.least_bps, load.most_bps) == (2 * 10**9, 3 * 10**9)
     assert load.equal_flows_bps is None and not load.is_certain
     assert [each.expected_flows for each in load.uplinks] == [2.0, 1.5, 0.5, 0.0]
 
@@ -102,3 +104,34 @@ def test_copies_give_the_speed_of_the_slowest_uplink_and_turns_that_of_all() -> 
     assert compute_load([copies], team).most_bps == 10**8
     assert compute_load([turns, turns], team).most_bps == 11 * 10**8
     assert [each.expected_flows for each in compute_load([turns, turns], team).uplinks] == [1.0, 1.0]
+
+
+def test_flows_without_a_common_candidate_need_an_uplink_each() -> None:
+    team = Team((Uplink("a", 10), Uplink("b", 1), Uplink("c", 5), Uplink("d", 7)))
+    load = compute_load([undecided((0, 1), "x"), undecided((2, 3), "x")], team)
+    assert (load.least_used, load.most_used) == (2, 2)
+    assert (load.least_bps, load.most_bps) == (6, 17)
+    common = compute_load([undecided((0, 1), "x"), undecided((0, 2), "x"), undecided((0, 3), "x")], team)
+    assert (common.least_used, common.least_bps) == (1, 10)
+
+
+@given(
+    st.sets(st.frozensets(st.integers(0, 5), min_size=1, max_size=3), max_size=6),
+    st.lists(st.integers(0, 9), min_size=6, max_size=6),
+)
+def test_the_smallest_cover_is_that_of_all_selections(sets: set[frozenset[int]], weights: list[int]) -> None:
+    selections = (frozenset(i for i in range(6) if bits >> i & 1) for bits in range(64))
+    covers = [each for each in selections if all(each & group for group in sets)]
+    assert smallest_cover(sets, weights) == min(sum(weights[i] for i in each) for each in covers)
+
+
+def test_one_formula_holds_for_all_flows() -> None:
+    def ambiguous(*uplinks: int) -> Prediction:
+        return Prediction(None, tuple(sorted(uplinks)), True, "x", uplink_by_formula=uplinks)
+
+    team = make_team(4, 10**9)
+    load = compute_load([ambiguous(0, 1), ambiguous(0, 2), ambiguous(0, 3)], team)
+    assert (load.least_used, load.most_used, load.used_by_formula) == (1, 3, (1, 3))
+    assert (load.least_bps, load.most_bps) == (10**9, 3 * 10**9)
+    swapped = compute_load([ambiguous(0, 1), ambiguous(1, 0)], team)
+    assert (swapped.least_used, swapped.most_used) == (2, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.docs.pages import ROOT
 from tests.faults import bench_process as bench
 from vnetbench.cli import cli
 from vnetbench.errors import BenchError
+from vnetbench.teaming.flow_syntax import MAX_FLOWS
 
 pytestmark = pytest.mark.pure
 
@@ -206,3 +208,19 @@ def test_bad_input_exits_with_2_and_without_a_traceback(tmp_path: Path) -> None:
 def test_policies_are_listed_with_what_they_need() -> None:
     code, output = bench.run("team", "policies")
     assert code == 0 and "layer3+4" in output and "balance-slb" in output and "cisco-src-dst-mixed" in output
+
+
+def test_output_that_cannot_show_a_character_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    code, output = bench.run("team", "predict", "--policy", "ip-hash", "--links", "2", "--random", "2")
+    assert code == 0 and "2 random flows, seed 1" in output and "Traceback" not in output
+
+
+def test_many_flows_over_many_uplinks_take_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    started = time.process_time()
+    fields = run_json(capsys, "--policy", "ip-hash", "--links", "63", "--random", str(MAX_FLOWS))
+    assert time.process_time() - started < 10
+    assert len(fields["flows"]) == MAX_FLOWS
+    assert sum(len(uplink["forward"]["flows"]) for uplink in fields["uplinks"]) == sum(
+        uplink is not None for uplink in uplinks(fields)
+    )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from vnetbench.teaming.advice import Advice
 from vnetbench.teaming.answer import answer_sentences
 from vnetbench.teaming.expectation import Expectation
 from vnetbench.teaming.flows import Flow, format_end, format_mac
-from vnetbench.teaming.loads import TeamLoad
+from vnetbench.teaming.loads import TeamLoad, UplinkLoad
 from vnetbench.teaming.predict import FlowPrediction, TeamPrediction
 from vnetbench.teaming.prediction import Prediction
 
@@ -19,6 +21,7 @@ TEAM_JSON_VERSION = 1
 JsonObject = dict[str, Any]
 _NUMBER_FIELDS = (
     "protocol", "vlan", "vlan_priority", "source_port_id", "destination_port_id", "icmp_type", "icmp_id",
+    "spi", "answer_spi",
 )  # fmt: skip
 
 
@@ -27,6 +30,8 @@ def prediction_json(
 ) -> str:
     """Return the prediction as JSON; uplinks are counted from 0."""
     forward, reverse = prediction.forward_load, prediction.reverse_load
+    forward_flows = _list_flows(each.forward for each in prediction.flows)
+    reverse_flows = _list_flows(each.reverse for each in prediction.flows)
     fields = {
         "version": TEAM_JSON_VERSION,
         "answer": answer_sentences(prediction),
@@ -41,8 +46,8 @@ def prediction_json(
                 "name": uplink.name,
                 "speed_bps": uplink.speed_bps,
                 "up": uplink.is_up,
-                "forward": _uplink_fields(forward, i, [each.forward for each in prediction.flows]),
-                "reverse": _uplink_fields(reverse, i, [each.reverse for each in prediction.flows]),
+                "forward": _uplink_fields(forward.uplinks[i], forward_flows[i]),
+                "reverse": _uplink_fields(reverse.uplinks[i], reverse_flows[i]),
             }
             for i, uplink in enumerate(prediction.team.uplinks)
         ],
@@ -51,7 +56,7 @@ def prediction_json(
         "random_flows": None if expectation is None else _expectation_fields(expectation),
         "advice": _advice_fields(advice),
     }
-    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(fields, indent=2, allow_nan=False)
 
 
 def _flow_fields(each: FlowPrediction) -> JsonObject:
@@ -98,11 +103,20 @@ def _prediction_fields(prediction: Prediction) -> JsonObject:
     return fields
 
 
-def _uplink_fields(load: TeamLoad, index: int, predictions: list[Prediction]) -> JsonObject:
+def _list_flows(predictions: Iterable[Prediction]) -> defaultdict[int, list[int]]:
+    """Return the indices of the flows of each uplink."""
+    flows: defaultdict[int, list[int]] = defaultdict(list)
+    for i, each in enumerate(predictions):
+        if each.uplink is not None:
+            flows[each.uplink].append(i)
+    return flows
+
+
+def _uplink_fields(load: UplinkLoad, flows: list[int]) -> JsonObject:
     return {
-        "flows": [i for i, each in enumerate(predictions) if each.uplink == index],
-        "certain_flows": load.uplinks[index].certain_flows,
-        "expected_flows": load.uplinks[index].expected_flows,
+        "flows": flows,
+        "certain_flows": load.certain_flows,
+        "expected_flows": load.expected_flows,
     }
 
 
@@ -112,6 +126,7 @@ def _load_fields(load: TeamLoad) -> JsonObject:
         "sum_bps": load.sum_bps,
         "most_bps": None if load.most_bps is None else [load.least_bps, load.most_bps],
         "equal_flows_bps": load.equal_flows_bps,
+        "uplinks_used_by_formula": list(load.used_by_formula),
     }
 
 

@@ -22,6 +22,8 @@ class Prediction:
         group: Flows whose `uplink` is None share it if their `group` is the same; None if nothing is known.
         spread: Whether one uplink carries the whole flow, each of `candidates` carries its packets in turn,
             or each of `candidates` carries a copy.
+        uplink_by_formula: Uplink that each published formula gives, in a fixed order, if they differ. One of
+            them holds for all flows.
     """
 
     uplink: int | None
@@ -31,6 +33,7 @@ class Prediction:
     assumption: str | None = None
     group: str | None = None
     spread: Spread = "one"
+    uplink_by_formula: tuple[int, ...] = ()
 
 
 def certain(uplink: int, assumption: str | None = None) -> Prediction:

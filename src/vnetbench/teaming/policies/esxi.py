@@ -15,6 +15,10 @@ _GUIDE = "VMware vSphere Networking, "
 _PORT_LIST = "`esxcli network vm port list -w WORLD` prints it"
 
 
+FORMULA_NAMES = ("the last octets", "the whole addresses")
+"""What the two formulas of IP hash read, in the order of `Prediction.uplink_by_formula`."""
+
+
 def hash_last_octets(flow: Flow) -> int:
     """Return the XOR of the last octets of both addresses (vSphere Networking, Route Based on IP Hash)."""
     assert flow.source is not None and flow.destination is not None
@@ -38,6 +42,7 @@ def _choose_ip_hash(flow: Flow, team: Team) -> Prediction:
             is_ambiguous=True,
             depends_on=f"the description that holds: the last octets give uplink {uplinks[0]},"
             f" the whole addresses give uplink {uplinks[1]}",
+            uplink_by_formula=uplinks,
         )
     is_ipv6 = flow.source.version == 6
     return certain(
