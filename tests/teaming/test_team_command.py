@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import dpkt
 import pytest
 
 from tests.docs.pages import ROOT
@@ -179,7 +180,10 @@ def test_what_no_file_shows_can_be_assumed(capsys: pytest.CaptureFixture[str]) -
         (("--policy", "ip-hash", "--links", "2"), "there is no flow to predict"),
         (("--links", "2", *PUBLISHED), "the policy is unknown"),
         (("--policy", "ip-hash", *PUBLISHED), "the uplinks are unknown"),
-        (("--policy", "ip-hash", "--links", "2", "--random", "0"), "--random 0"),
+        (("--policy", "ip-hash", "--links", "2", "--random", "0"), "--random draws 1 to 20000 flows, not 0"),
+        (("--policy", "ip-hash", "--links", "2", "--speed", "-1G", *PUBLISHED), "a speed is not negative"),
+        (("--policy", "lacp", "--links", "2", *PUBLISHED), "has no policy of its own"),
+        (("--policy", "ip-hash", "--links", "2", "--speed", "11000G", *PUBLISHED), "more than 10 Tbit/s"),
         (("--policy", "ip-hash", "--links", "2", "--speed", "fast", *PUBLISHED), "--speed"),
         (("--policy", "ip-hash", "--links", "2", "--speed", "0G", *PUBLISHED), "0 bit/s carries nothing"),
         (("--policy", "ip-hash", "--links", "2", "--speed", "1G,1G,1G", *PUBLISHED), "3 rates for 2 uplinks"),
@@ -224,3 +228,93 @@ def test_many_flows_over_many_uplinks_take_seconds(capsys: pytest.CaptureFixture
     assert sum(len(uplink["forward"]["flows"]) for uplink in fields["uplinks"]) == sum(
         uplink is not None for uplink in uplinks(fields)
     )
+
+
+def test_each_formula_of_ip_hash_is_counted_for_all_flows(capsys: pytest.CaptureFixture[str]) -> None:
+    flows = [
+        f"--flow={ends}" for ends in ("10.0.0.10-10.0.0.20", "10.0.1.10-10.0.0.21", "10.0.2.10-10.0.7.22")
+    ]
+    output = run(capsys, "--policy", "ip-hash", "--links", "5", "--speed", "1G", *flows)
+    assert output.startswith("3 flows use 3 of 5 uplinks: at most 3 Gbit/s of 5 Gbit/s.\n")
+    assert (
+        "1 flow depends on which of ESXi's two formulas holds: 3 uplinks by the last octets, 3"
+        in " ".join(output.split())
+    )
+    assert "Use 2, 4 or 8 uplinks (a power of two)" in " ".join(output.split())
+
+
+def test_one_flow_and_one_packet_have_no_plural(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    output = run(capsys, "--policy", "ip-hash", "--links", "2", "--random", "1")
+    assert "1 random flow, seed 1" in output and "random flow use" not in output
+    frame = bytes(12) + b"\x08\x00" + bytes(
+        dpkt.ip.IP(src=b"\x0a\0\0\1", dst=b"\x0a\0\0\2", p=17, data=dpkt.udp.UDP(sport=7, dport=8))
+    )  # fmt: skip
+    with (tmp_path / "one.pcap").open("wb") as file:
+        dpkt.pcap.Writer(file).writepkt(frame, ts=1.0)
+    output = run(capsys, "--policy", "ip-hash", "--links", "2", "--pcap", tmp_path / "one.pcap")
+    assert "one.pcap: 1 flow in 1 packet." in " ".join(output.split())
+    (tmp_path / "one.pcap").write_bytes((tmp_path / "one.pcap").read_bytes()[:-9])
+    with pytest.raises(BenchError, match="no flow with IP addresses in 0 packets, and is damaged"):
+        run(capsys, "--policy", "ip-hash", "--links", "2", "--pcap", tmp_path / "one.pcap")
+
+
+def test_a_damaged_capture_is_named_in_the_notes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    frame = bytes(12) + b"\x08\x00" + bytes(
+        dpkt.ip.IP(src=b"\x0a\0\0\1", dst=b"\x0a\0\0\2", p=17, data=dpkt.udp.UDP(sport=7, dport=8))
+    )  # fmt: skip
+    with path.open("wb") as file:
+        writer = dpkt.pcap.Writer(file)
+        for _ in range(3):
+            writer.writepkt(frame, ts=1.0)
+    path.write_bytes(path.read_bytes()[:-9])
+    fields = run_json(capsys, "--policy", "ip-hash", "--links", "2", "--pcap", path)
+    assert "The capture is damaged or cut off after packet 2; nothing after it was read." in fields["notes"]
+
+
+def test_flows_with_the_same_fields_count_once_among_random_flows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ports = "--flow=10.0.0.1:50000..50099-10.0.0.2:5201"
+    fields = run_json(capsys, "--policy", "ip-hash", "--links", "4", ports)
+    assert fields["random_flows"]["flows"] == 1
+    output = run(capsys, "--policy", "ip-hash", "--links", "4", ports, "--flow=10.0.0.1-10.0.0.3")
+    assert "ip-hash reads only 2 different flows in these 101" in " ".join(output.split())
+    assert "2 random flows use 1.75 uplinks" in output
+    fields = run_json(capsys, "--policy", "layer3+4", "--links", "4", ports)
+    assert fields["random_flows"]["flows"] == 100
+
+
+def test_conditions_name_the_flows(capsys: pytest.CaptureFixture[str]) -> None:
+    flows = ("--flow=10.0.0.1:1-10.0.0.2:2", "--flow=10.0.0.1-10.0.0.2,protocol=esp")
+    fields = run_json(capsys, "--policy", "layer3+4", "--links", "2", *flows)
+    assert any(s.startswith("The uplink of flow 1 depends on the SPI") for s in fields["answer"])
+    known = "10.0.0.1-10.0.0.2,protocol=esp,spi=1"
+    fields = run_json(capsys, "--policy", "layer3+4", "--links", "2", f"--flow={known}")
+    assert uplinks(fields) != [None] and uplinks(fields, "reverse") == [None]
+    assert any(s.startswith("The uplink of the answers depends on the SPI") for s in fields["answer"])
+    fields = run_json(capsys, "--policy", "layer3+4", "--links", "2", f"--flow={known},answer-spi=2")
+    assert uplinks(fields, "reverse") != [None]
+
+
+def test_notes_say_what_the_policy_option_replaces_or_leaves_open(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    state = ("--state", DUMPS / "bonding-802.3ad.txt")
+    fields = run_json(capsys, *state, "--policy", "ip-hash", *PUBLISHED)
+    assert "The dump states layer3+4; --policy replaces it." in fields["notes"]
+    fields = run_json(capsys, *state, "--policy", "layer3+4", "--random", "2")
+    assert not any("replaces it" in note for note in fields["notes"])
+    fields = run_json(capsys, "--policy", "balance-xor", "--links", "2", "--random", "2")
+    assert any("balance-xor hashes by layer2 unless" in note for note in fields["notes"])
+
+
+@pytest.mark.parametrize(("text", "speed_bps"), [("1g", 10**9), ("400M", 4 * 10**8)])
+def test_speeds_have_any_case(capsys: pytest.CaptureFixture[str], text: str, speed_bps: int) -> None:
+    fields = run_json(capsys, "--policy", "ip-hash", "--links", "2", "--speed", text, *PUBLISHED)
+    assert fields["uplinks"][0]["speed_bps"] == speed_bps
+
+
+def test_a_quarter_of_a_flow_is_not_rounded(capsys: pytest.CaptureFixture[str]) -> None:
+    output = run(capsys, "--policy", "balance-rr", "--links", "4", "--random", "1")
+    assert "0.25" in output and "0.2 " not in output

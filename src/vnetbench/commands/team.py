@@ -46,7 +46,9 @@ def team_group() -> None:
 @click.option("--ss", "socket_list", type=FILE_TYPE, help="Take the connections in the output of ss -tin.")
 @click.option("--random", "random_count", type=int, metavar="N", help="Draw N flows between random hosts.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of --random.")
-@click.option("--speed", metavar="RATE", help="Speed of each uplink: 1G, or one for each: 10G,10G,1G.")
+@click.option(
+    "--speed", metavar="RATE", help="Speed of each uplink, such as 1G or 400M, or one for each: 10G,10G,1G."
+)
 @click.option(
     "--reverse-policy",
     metavar="NAME",
@@ -91,7 +93,10 @@ def predict(
 
 @team_group.command("policies")
 def list_policies() -> None:
-    """List the policies with what they need of a flow, what decides, and the source of the rule."""
+    """List the policies with what they need of a flow, and what decides.
+
+    docs/team-predict.md names the source of each rule.
+    """
     from vnetbench.commands.team_output import print_policies
 
     print_policies()

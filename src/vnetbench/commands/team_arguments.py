@@ -26,7 +26,8 @@ ASSUMPTIONS: dict[str, dict[str, Any]] = {
     "kernel-datapath": {"has_random_datapath_hash": True},
 }
 """Fields of a team that `--assume` sets, by its choice."""
-_SHORT_RATE_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([GMk])")
+_SHORT_RATE_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([GMk])", re.IGNORECASE)
+_MAX_SPEED_BPS = 10**13
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def resolve_arguments(arguments: TeamArguments) -> TeamQuestion:
     Raises:
         BenchError: An option is missing, contradicts another or has a wrong value.
     """
+    from vnetbench.teaming.policies.linux_bonding import MODES_WITH_HASH
     from vnetbench.teaming.policies.registry import find_policy
     from vnetbench.teaming.predict import REVERSE_RULES
 
@@ -86,6 +88,10 @@ def resolve_arguments(arguments: TeamArguments) -> TeamQuestion:
     flows, notes = _collect_flows(arguments)
     if state is not None:
         notes = [f"State from {state.dump_format}.", *state.notes, *notes]
+        if state.policy_name is not None and find_policy(state.policy_name) is not policy:
+            notes.append(f"The dump states {state.policy_name}; --policy replaces it.")
+    if name.strip().lower() in MODES_WITH_HASH:
+        notes.append(f"{name} hashes by layer2 unless xmit_hash_policy is set: name it as {name}/layer3+4.")
     return TeamQuestion(
         policy, reverse_name if is_rule else find_policy(str(reverse_name)), team, tuple(flows), tuple(notes)
     )
@@ -134,20 +140,28 @@ def _set_speeds(team: Team, text: str) -> Team:
 def _parse_speed(text: str) -> int:
     from vnetbench.quantity import parse_bit_rate
 
+    if text.strip().startswith("-"):
+        raise BenchError("a speed is not negative", where="--speed", fix="write a rate such as 1G")
     short = _SHORT_RATE_PATTERN.fullmatch(text.strip())
+    prefix = {"g": "G", "m": "M", "k": "k"}[short[2].lower()] if short else ""
     try:
-        speed = parse_bit_rate(f"{short[1]} {short[2]}bit/s" if short else text)
+        speed = parse_bit_rate(f"{short[1]} {prefix}bit/s" if short else text)
     except BenchError as error:
         raise BenchError(error.what, where="--speed", fix=error.fix) from None
     if speed == 0:
         raise BenchError(
             "an uplink of 0 bit/s carries nothing", where="--speed", fix="write a rate such as 1G"
         )
+    if speed > _MAX_SPEED_BPS:
+        raise BenchError(
+            "no uplink has more than 10 Tbit/s", where="--speed", fix="write a rate such as 400G"
+        )
     return speed
 
 
 def _collect_flows(arguments: TeamArguments) -> tuple[list[Flow], list[str]]:
     """Return the flows of all options in the order --flow, --pcap, --ss, --random, and notes about them."""
+    from vnetbench.teaming.answer import count_noun
     from vnetbench.teaming.flow_syntax import MAX_FLOWS, parse_flow_option
 
     flows = [flow for text in arguments.flow_texts for flow in parse_flow_option(text)]
@@ -158,27 +172,39 @@ def _collect_flows(arguments: TeamArguments) -> tuple[list[Flow], list[str]]:
         flows += _read_socket_list(arguments.socket_list, notes)
     if arguments.random_count is not None:
         if not 1 <= arguments.random_count <= MAX_FLOWS:
-            raise BenchError(f"--random {arguments.random_count}", fix=f"draw 1 to {MAX_FLOWS} flows")
+            raise BenchError(
+                f"--random draws 1 to {MAX_FLOWS} flows, not {arguments.random_count}",
+                fix="correct the number",
+            )
         from vnetbench.teaming.random_flows import draw_flows
 
         flows += draw_flows(arguments.random_count, arguments.seed)
         notes.append(
-            f"{arguments.random_count} random flows, seed {arguments.seed}: TCP to port 5201, with the even"
-            " source ports that Linux tries first."
+            f"{count_noun(arguments.random_count, 'random flow')}, seed {arguments.seed}: TCP to port 5201,"
+            " with the even source ports that Linux tries first."
         )
     if not flows:
         fix = "add --flow 10.0.0.1:50000-10.0.0.2:5201, --pcap FILE, --ss FILE or --random N"
-        raise BenchError("there is no flow to predict", where="; ".join(notes) or None, fix=fix)
+        raise BenchError("there is no flow to predict", fix=fix)
     if len(flows) > MAX_FLOWS:
         raise BenchError(f"{len(flows)} flows are too many", fix=f"give at most {MAX_FLOWS}")
     return flows, notes
 
 
 def _read_pcap(path: Path, notes: list[str]) -> list[Flow]:
+    from vnetbench.teaming.answer import count_noun
     from vnetbench.teaming.flow_sources.pcap import read_captured_flows
 
     captured = read_captured_flows(path)
-    text = f"{path}: {len(captured.flows)} flows in {captured.packets} packets"
+    packets = count_noun(captured.packets, "packet")
+    if not captured.flows:
+        damage = ", and is damaged or cut off behind them" if captured.is_damaged else ""
+        raise BenchError(
+            f"the capture has no flow with IP addresses in {packets}{damage}",
+            where=str(path),
+            fix="capture the flows on an interface that carries them",
+        )
+    text = f"{path}: {count_noun(len(captured.flows), 'flow')} in {packets}"
     notes.append(
         text + (f"; {captured.skipped} without IP addresses or damaged" if captured.skipped else "") + "."
     )
@@ -199,6 +225,12 @@ def _read_socket_list(path: Path, notes: list[str]) -> list[Flow]:
         listed = parse_socket_list(read_bounded(path, MAX_LIST_BYTES).decode(errors="replace"))
     except BenchError as error:
         raise BenchError(error.what, where=str(path), fix=error.fix) from None
+    if not listed.flows:
+        raise BenchError(
+            "the list has no connection to another host",
+            where=str(path),
+            fix="write it with ss -tin > FILE while the flows run",
+        )
     if listed.skipped_loopback:
         notes.append(
             f"{path}: connections within the host use no uplink ({listed.skipped_loopback} left out)."

@@ -15,13 +15,13 @@ from vnetbench.printable import make_printable
 from vnetbench.quantity import format_exact_bit_rate, format_share
 from vnetbench.report.tables.text_table import TrimmedLines, bullet_list
 from vnetbench.teaming.advice import Advice, advise
-from vnetbench.teaming.answer import answer_sentences
+from vnetbench.teaming.answer import answer_sentences, count_noun
 from vnetbench.teaming.expectation import Expectation, expect_random_flows
 from vnetbench.teaming.flows import format_end
 from vnetbench.teaming.json_form import prediction_json
 from vnetbench.teaming.policies.registry import POLICIES
 from vnetbench.teaming.policies.switch import count_buckets
-from vnetbench.teaming.predict import TeamPrediction
+from vnetbench.teaming.predict import TeamPrediction, count_independent_flows
 from vnetbench.teaming.prediction import Prediction
 
 _MAX_SHOWN_FLOWS = 40
@@ -57,8 +57,8 @@ def print_prediction(arguments: TeamArguments, *, as_json: bool) -> None:
         console.print()
         console.print(TrimmedLines(table))
     hidden = len(prediction.flows) - _MAX_SHOWN_FLOWS
-    lines = [f"{hidden} more flows are in --json."] if hidden > 0 else []
-    lines += [*question.notes, *_expectation_lines(expectation), *_advice_lines(advice)]
+    lines = [f"{count_noun(hidden, 'more flow')}: see --json."] if hidden > 0 else []
+    lines += [*question.notes, *_expectation_lines(expectation, prediction), *_advice_lines(advice)]
     console.print()
     console.print(TrimmedLines(bullet_list(lines)))
 
@@ -92,7 +92,7 @@ def _expect(prediction: TeamPrediction) -> Expectation | None:
         else [1 / count] * count
     )
     return expect_random_flows(
-        len(prediction.flows), shares, [team.uplinks[i].speed_bps for i in team.usable]
+        count_independent_flows(prediction), shares, [team.uplinks[i].speed_bps for i in team.usable]
     )
 
 
@@ -156,12 +156,21 @@ def _uplink_table(prediction: TeamPrediction) -> Table:
 
 
 def _count_text(count: float) -> str:
-    """Return a number of flows; an expected number that is not whole has one decimal."""
-    return f"{count:.0f}" if abs(count - round(count)) < 1e-9 else f"{count:.1f}"
+    """Return a number of flows; an expected number that is not whole has a decimal, or two below 1."""
+    if abs(count - round(count)) < 1e-9:
+        return f"{count:.0f}"
+    return f"{count:.1f}" if count >= 1 else f"{count:.2f}"
 
 
-def _expectation_lines(expectation: Expectation | None) -> Iterator[str]:
+def _expectation_lines(expectation: Expectation | None, prediction: TeamPrediction) -> Iterator[str]:
     if expectation is None or len(expectation.used_probabilities) < 3:
+        return
+    if expectation.flows < len(prediction.flows):
+        yield (
+            f"{prediction.policy.name} reads only {count_noun(expectation.flows, 'different flow')} in these"
+            f" {len(prediction.flows)}; flows with the same fields share an uplink."
+        )
+    if expectation.flows == 1:
         return
     shown = [
         f"{used}: {format_share(probability)}"
@@ -171,16 +180,14 @@ def _expectation_lines(expectation: Expectation | None) -> Iterator[str]:
     total = (
         "" if expectation.mean_total_bps is None else f", {_mean_rate(expectation.mean_total_bps)} together"
     )
-    flows = "flow" if expectation.flows == 1 else "flows"
     yield (
-        f"{expectation.flows} random {flows} use {expectation.mean_used:.2f} uplinks on average{total}"
+        f"{expectation.flows} random flows use {expectation.mean_used:.2f} uplinks on average{total}"
         f" ({', '.join(shown)})."
     )
-    if expectation.flows > 1:
-        yield (
-            f"The busiest uplink then carries {format_share(expectation.mean_busiest_share)} of them on"
-            f" average, and at most {format_share(expectation.busiest_share_90)} with a probability of 90 %."
-        )
+    yield (
+        f"The busiest uplink then carries {format_share(expectation.mean_busiest_share)} of them on"
+        f" average, and at most {format_share(expectation.busiest_share_90)} with a probability of 90 %."
+    )
 
 
 def _mean_rate(rate_bps: float) -> str:
@@ -193,4 +200,5 @@ def _advice_lines(advice: Advice) -> Iterator[str]:
         value = f"{change.field} {change.after} instead of {change.before}"
         yield f"Flow {change.index}: {value}, for uplink {change.uplink}."
     if len(advice.changes) > _MAX_SHOWN_CHANGES:
-        yield f"{len(advice.changes) - _MAX_SHOWN_CHANGES} more changes are in --json."
+        hidden = len(advice.changes) - _MAX_SHOWN_CHANGES
+        yield f"{count_noun(hidden, 'more change')}: see --json."

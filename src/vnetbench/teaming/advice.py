@@ -231,7 +231,7 @@ def _general_advice(policy: Policy, team: Team) -> Iterator[str]:
 def _open_advice(prediction: TeamPrediction) -> str:
     policy = prediction.policy
     if any(each.forward.is_ambiguous for each in prediction.flows):
-        return "With a power of two of uplinks, both published descriptions name the same uplink."
+        return "Use 2, 4 or 8 uplinks (a power of two): then both published formulas name the same uplink."
     if policy.family == "ESXi":
         return (
             "A port uses one uplink whatever its flows are: give the VM more network adapters, or use ip-hash"
@@ -239,4 +239,8 @@ def _open_advice(prediction: TeamPrediction) -> str:
         )
     if prediction.team.uplink_by_bucket:
         return "A bucket gets its uplink when it is first used: send the flows, then give the state again."
-    return "Give the state of the team with --state, or --assume, so that changes can be verified."
+    if policy.name == "encap3+4" and prediction.team.packets_carry_hash:
+        return "If the packets carry no hash, as frames of a raw socket do not, add --assume no-packet-hash."
+    if policy.family == "Open vSwitch" and not prediction.team.has_random_datapath_hash:
+        return "Give the table of the bond with --state, so that changes can be verified."
+    return "No change can be verified, because what the uplink depends on is not known."

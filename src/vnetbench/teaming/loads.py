@@ -136,7 +136,8 @@ def smallest_cover(sets: Collection[frozenset[int]], weights: Sequence[int]) -> 
         if not left:
             best = weight
             return
-        for uplink in sorted(min(left, key=lambda each: len(each)), key=weights.__getitem__):
+        first: frozenset[int] = min(left, key=len)
+        for uplink in sorted(first, key=weights.__getitem__):
             search([each for each in left if uplink not in each], weight + weights[uplink])
 
     search(smallest, 0)

@@ -90,6 +90,17 @@ def predict_flows(
     return TeamPrediction(policy, name, team, other_side, tuple(predictions))
 
 
+def count_independent_flows(prediction: TeamPrediction) -> int:
+    """Return how many flows differ in a field that the policy reads; others surely share their uplink."""
+    policy = prediction.policy
+    names = [*policy.needs, "inner"]
+    if "source_port" in policy.needs:
+        names += ["spi", "icmp_type", "icmp_code", "icmp_id"]
+    elif policy.name in ("balance-slb", "vlan+srcmac"):
+        names += ["vlan", "vlan_priority"]
+    return len({tuple(getattr(each.flow, name) for name in names) for each in prediction.flows})
+
+
 def _predict_reverse(flow: Flow, forward: Prediction, policy: Policy | str, team: Team) -> Prediction:
     if isinstance(policy, Policy):
         return policy.predict(flow.reverse(), team)

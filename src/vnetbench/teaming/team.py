@@ -85,6 +85,6 @@ def make_team(count: int, speed_bps: int | None = None) -> Team:
 def _check_uplink_count(count: int) -> None:
     if not 1 <= count <= MAX_UPLINKS:
         raise BenchError(
-            f"a team of {count} uplinks cannot be predicted",
+            f"a team of {count} uplinks is outside 1 to {MAX_UPLINKS}",
             fix=f"give a team with 1 to {MAX_UPLINKS} uplinks",
         )

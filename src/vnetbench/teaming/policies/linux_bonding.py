@@ -29,7 +29,8 @@ _LOAD_NOTE = (
     "the load of the uplinks when the hash bucket was first used, and at each rebalance; the kernel shows no"
     " table of it"
 )
-_MODES_WITH_HASH = ("balance-xor", "802.3ad")
+MODES_WITH_HASH = ("balance-xor", "802.3ad")
+"""Modes of bonding that hash; without another setting by layer2."""
 XMIT_HASH_POLICIES = ("layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac")
 """Hash policies of bonding, by the names of `xmit_hash_policy`."""
 
@@ -300,6 +301,6 @@ _POLICY_BY_NAME = {policy.name: policy for policy in POLICIES}
 
 ALIASES = {
     # The kernel's default hash policy is layer2 (bond_check_params).
-    **dict.fromkeys(_MODES_WITH_HASH, "layer2"),
-    **{f"{mode}/{name}": name for mode in _MODES_WITH_HASH for name in XMIT_HASH_POLICIES},
+    **dict.fromkeys(MODES_WITH_HASH, "layer2"),
+    **{f"{mode}/{name}": name for mode in MODES_WITH_HASH for name in XMIT_HASH_POLICIES},
 }

@@ -15,6 +15,8 @@ POLICIES: dict[str, Policy] = {policy.name: policy for family in _FAMILIES for p
 ALIASES: dict[str, str] = {alias: name for family in _FAMILIES for alias, name in family.ALIASES.items()}
 """Other names of policies, such as those in a product's settings."""
 
+_LACP_NAMES = ("lacp", "802.1ax", "link-aggregation")
+
 
 def find_policy(name: str) -> Policy:
     """Return the policy of this name or alias.
@@ -23,6 +25,11 @@ def find_policy(name: str) -> Policy:
         BenchError: There is no such policy.
     """
     key = name.strip().lower()
+    if key in _LACP_NAMES:
+        raise BenchError(
+            "LACP finds the links of a bundle, and has no policy of its own",
+            fix="name the hash: 802.3ad/layer2, 802.3ad/layer3+4, balance-tcp or team-hash",
+        )
     policy = POLICIES.get(ALIASES.get(key, key))
     if policy is None:
         near = difflib.get_close_matches(key, (*POLICIES, *ALIASES), n=3)
