@@ -121,10 +121,11 @@ fn check_option_name(option: &str) -> Result<()> {
     Ok(())
 }
 
+/// The name and the value of an option.
+type BondOption<'a> = (&'a String, &'a String);
+
 /// Returns the options to set before the members join, and those to set afterwards.
-fn order_options(
-    options: &BTreeMap<String, String>,
-) -> (Vec<(&String, &String)>, Vec<(&String, &String)>) {
+fn order_options(options: &BTreeMap<String, String>) -> (Vec<BondOption<'_>>, Vec<BondOption<'_>>) {
     let (after, mut before): (Vec<_>, Vec<_>) = options
         .iter()
         .partition(|(option, _)| OPTIONS_OF_MEMBERS.contains(&option.as_str()));
@@ -132,7 +133,7 @@ fn order_options(
     (before, after)
 }
 
-fn set_options(team: &str, options: &[(&String, &String)]) -> Result<()> {
+fn set_options(team: &str, options: &[BondOption<'_>]) -> Result<()> {
     for (option, value) in options {
         write_option(team, option, value).map_err(|error| {
             RequestError::system(format!("set {option} of {team} to {value}"), error)
