@@ -80,10 +80,12 @@ POLICIES = (
     Policy(
         "port-id", _FAMILY, "one uplink for each port of the virtual switch", "table",
         _GUIDE + "Route Based on Originating Virtual Port", (), _choose_port_id,
+        answers="learned",
     ),
     Policy(
         "source-mac", _FAMILY, "one uplink for each MAC address", "table",
         _GUIDE + "Route Based on Source MAC Hash", ("source_mac",), _choose_source_mac,
+        answers="learned",
     ),
     Policy(
         "ip-hash", _FAMILY, "XOR of both IP addresses", "hash",
@@ -92,6 +94,7 @@ POLICIES = (
     Policy(
         "physical-load", _FAMILY, "one uplink for each port, moved by load", "load",
         _GUIDE + "Route Based on Physical NIC Load", (), _choose_physical_load,
+        answers="learned",
     ),
 )  # fmt: skip
 

@@ -209,7 +209,7 @@ POLICIES = (
     ),
     Policy(
         "active-backup", "Linux bonding, Open vSwitch and team driver", "the active member carries all flows",
-        "active member", _MAIN + "bond_xmit_activebackup_slave_get", (), _choose_active,
+        "active member", _MAIN + "bond_xmit_activebackup_slave_get", (), _choose_active, answers="learned",
     ),
     Policy(
         "balance-rr", _FAMILY, "packets take turns", "every packet",
@@ -221,11 +221,11 @@ POLICIES = (
     ),
     Policy(
         "balance-tlb", _FAMILY, "256 buckets, by load", "load",
-        _ALB + "bond_xmit_tlb_slave_get", (), _choose_tlb,
+        _ALB + "bond_xmit_tlb_slave_get", (), _choose_tlb, answers="active member",
     ),
     Policy(
         "balance-alb", _FAMILY, "256 buckets of destination addresses, by load", "load",
-        _ALB + "bond_xmit_alb_slave_get", (), _choose_tlb,
+        _ALB + "bond_xmit_alb_slave_get", (), _choose_tlb, answers="unknown",
     ),
 )  # fmt: skip
 

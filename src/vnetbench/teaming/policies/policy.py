@@ -14,6 +14,8 @@ from vnetbench.teaming.team import Team
 Decider = Literal["hash", "table", "load", "active member", "every packet"]
 """What decides the uplink: a function of the flow, a table, the load, or nothing of the flow."""
 
+Answers = Literal["same policy", "learned", "active member", "unknown"]
+
 _FIXES = {
     "source": "write IP addresses, such as --flow 10.0.0.1-10.0.0.2",
     "destination": "write IP addresses, such as --flow 10.0.0.1-10.0.0.2",
@@ -39,6 +41,9 @@ class Policy:
         needs: Fields of a flow that must be known. Ports are not needed of a protocol without ports.
         choose: Returns the prediction for a flow that has these fields.
         most_uplinks: Largest team of the product; None without a limit.
+        answers: Uplink of the answers if nobody names the other side's policy: by the same policy (the switch
+            bundles the links), where the switch learned the sender's address, on the active member, or
+            nobody knows.
     """
 
     name: str
@@ -49,6 +54,7 @@ class Policy:
     needs: tuple[str, ...]
     choose: Callable[[Flow, Team], Prediction]
     most_uplinks: int | None = None
+    answers: Answers = "same policy"
 
     def predict(self, flow: Flow, team: Team) -> Prediction:
         """Return the uplink of a flow, or what it depends on.
