@@ -7,7 +7,7 @@ hash; Debian's do not.
 
 from __future__ import annotations
 
-from vnetbench.teaming.flows import ECHO_TYPES, PROTOCOLS_WITH_PORTS, Flow
+from vnetbench.teaming.flows import ECHO_TYPES, ETHERTYPE_IPV6, PROTOCOLS_WITH_PORTS, TCP, UDP, Flow
 from vnetbench.teaming.policies.policy import Policy
 from vnetbench.teaming.prediction import Prediction, certain, undecided
 from vnetbench.teaming.team import Team
@@ -15,6 +15,7 @@ from vnetbench.teaming.team import Team
 BUCKETS = 256
 """BOND_BUCKETS of ofproto/bond.c."""
 _FAMILY = "Open vSwitch"
+_IPV6_FRAGMENT_HEADER = 44
 _MASK = 0xFFFFFFFF
 
 
@@ -45,8 +46,11 @@ def hash_mac(mac: bytes, vlan: int, basis: int) -> int:
     return murmur_finish(murmur_add_64(basis, vlan << 48 | int.from_bytes(mac)), 8)
 
 
-def hash_5_tuple(flow: Flow, basis: int, byte_order: str = "little") -> int:
-    """Return flow_hash_5tuple() of lib/flow.c: addresses, protocol and ports as the host reads them."""
+def hash_5_tuple(flow: Flow, basis: int, byte_order: str = "little", protocol: int | None = None) -> int:
+    """Return flow_hash_5tuple() of lib/flow.c: addresses, protocol and ports as the host reads them.
+
+    `protocol` replaces the flow's number in the hash.
+    """
     assert flow.source is not None and flow.destination is not None and flow.protocol is not None
     value = basis
     is_ipv6 = flow.source.version == 6
@@ -55,7 +59,7 @@ def hash_5_tuple(flow: Flow, basis: int, byte_order: str = "little") -> int:
         for i in range(0, len(packed), size):
             word = int.from_bytes(packed[i : i + size], "little" if byte_order == "little" else "big")
             value = murmur_add_64(value, word) if is_ipv6 else murmur_add(value, word)
-    value = murmur_add(value, flow.protocol)
+    value = murmur_add(value, flow.protocol if protocol is None else protocol)
     if flow.protocol in PROTOCOLS_WITH_PORTS or flow.protocol in ECHO_TYPES:
         word = int.from_bytes(_port_bytes(flow), "little" if byte_order == "little" else "big")
         value = murmur_add(value, word)
@@ -66,9 +70,12 @@ def hash_of_userspace_datapath(flow: Flow, team: Team) -> int:
     """Return the hash of OVS_ACTION_ATTR_HASH in lib/odp-execute.c.
 
     The datapath has already stored the packet's 5-tuple hash without a basis
-    (dpif_netdev_packet_get_rss_hash_orig_pkt), so the action hashes that with the basis.
+    (dpif_netdev_packet_get_rss_hash_orig_pkt), so the action hashes that with the basis. For TCP and UDP, the
+    protocol is the next header of the fixed IPv6 header (dp_packet_update_rss_hash_ipv6_tcp_udp): in a
+    fragment, that is the fragment header.
     """
-    stored = hash_5_tuple(flow, 0, team.byte_order)
+    is_fragment = flow.is_fragmented and flow.ethertype == ETHERTYPE_IPV6 and flow.protocol in (TCP, UDP)
+    stored = hash_5_tuple(flow, 0, team.byte_order, _IPV6_FRAGMENT_HEADER if is_fragment else None)
     return murmur_finish(murmur_add(murmur_add(stored, 0), team.hash_basis), 8)
 
 
