@@ -33,7 +33,8 @@ VIRTUAL_FUNCTION_DRIVERS = ("igbvf", "ixgbevf", "iavf", "mlx5_core")
 """Drivers of virtual functions. Only the guest finds out which one its `vf` needs."""
 
 OPTIONAL_MODULES = (
-    "bridge", "bonding", "af_packet", "vmw_vsock_virtio_transport", "vsock_loopback", "sch_fq", "sch_fq_codel",
+    "bridge", "bonding", "af_packet", "vmw_vsock_virtio_transport", "vsock_loopback", "sch_fq",
+    "sch_fq_codel",
     "tcp_bbr", "tcp_dctcp", "tcp_htcp", "tcp_vegas", "tcp_westwood", "tcp_illinois", "tcp_bic", "tcp_cdg",
     "tcp_scalable", "tcp_hybla", "tcp_highspeed", "tcp_lp", "tcp_nv", "tcp_veno", "tcp_yeah",
 )  # fmt: skip

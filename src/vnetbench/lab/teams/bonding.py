@@ -1,0 +1,135 @@
+"""How the bonding driver runs each team policy: the options of the guest's team, and what its state says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vnetbench.errors import BenchError
+from vnetbench.lab.teams.agreement import (
+    Agreement,
+    carry_flows,
+    compare_with_prediction,
+    wait_until_forwarding,
+)
+from vnetbench.lab.teams.guest_team import GuestTeam
+from vnetbench.lab.teams.members import WINDOW_FRAMES
+from vnetbench.lab.teams.open_vswitch import LACP_TIMEOUT_S, OpenVswitch, is_ready
+from vnetbench.teaming.flows import Flow
+from vnetbench.teaming.policies.linux_bonding import XMIT_HASH_POLICIES
+from vnetbench.teaming.policies.registry import find_policy
+from vnetbench.teaming.team import make_team
+
+_LINK_MONITOR = {"miimon": "100"}
+LACP_OPTIONS = {"mode": "802.3ad", "lacp_rate": "fast", **_LINK_MONITOR}
+
+NO_PARTNER = "00:00:00:00:00:00"
+
+
+@dataclass(frozen=True)
+class BondingCase:
+    """A mode of the bonding driver with its options, and the policy that predicts it."""
+
+    policy: str
+    options: Mapping[str, str]
+    team_fields: Mapping[str, object] = field(default_factory=dict)
+    """Fields of `Team` that the options determine."""
+
+    @property
+    def has_lacp(self) -> bool:
+        """Whether the members need a partner that negotiates LACP."""
+        return self.options["mode"] == "802.3ad"
+
+    @property
+    def name(self) -> str:
+        """Mode and hash policy, such as `balance-xor layer2+3`."""
+        dynamic = " tlb_dynamic_lb=0" if self.options.get("tlb_dynamic_lb") == "0" else ""
+        return " ".join((self.options["mode"], self.options.get("xmit_hash_policy", ""))).strip() + dynamic
+
+
+def bonding_cases() -> list[BondingCase]:
+    """Return every mode of the driver with each hash policy that it has."""
+    # The guest forwards frames, and its adapter gives them no hash.
+    forwards = {"packets_carry_hash": False}
+    hashed = [
+        BondingCase(name, {**options, "xmit_hash_policy": name}, forwards)
+        for options in ({"mode": "balance-xor", **_LINK_MONITOR}, LACP_OPTIONS)
+        for name in XMIT_HASH_POLICIES
+    ]
+    by_load = [
+        BondingCase(
+            mode,
+            {"mode": mode, **_LINK_MONITOR, "tlb_dynamic_lb": "0", "xmit_hash_policy": name},
+            {**forwards, "has_dynamic_load_balancing": False, "xmit_hash_policy": name},
+        )
+        for mode, name in (("balance-tlb", "layer2+3"), ("balance-tlb", "layer3+4"))
+    ]
+    others = [
+        BondingCase(mode, {"mode": mode, **_LINK_MONITOR})
+        for mode in ("balance-rr", "broadcast", "balance-tlb", "balance-alb")
+    ]
+    return [
+        *hashed,
+        BondingCase("active-backup", {"mode": "active-backup", **_LINK_MONITOR}),
+        *by_load,
+        *others,
+    ]
+
+
+def measure_case(
+    guest_team: GuestTeam, case: BondingCase, flows: Sequence[Flow], partner: OpenVswitch | None = None
+) -> Agreement:
+    """Run a policy in the guest and return how many flows the predicted members carried.
+
+    Args:
+        guest_team: The guest.
+        case: The policy and its options.
+        flows: One frame is sent for each.
+        partner: The switch at the other end of the members, which LACP needs.
+
+    Raises:
+        BenchError: if the guest's kernel refuses an option, LACP is not negotiated, or nothing is forwarded.
+    """
+    options = dict(case.options)
+    if case.options["mode"] == "active-backup":
+        # The last one, so that "the first member" is no right answer.
+        options["active_slave"] = guest_team.member_names[-1]
+    effective = guest_team.configure(options)
+    _check_effective(options, effective)
+    if case.has_lacp:
+        _negotiate_lacp(guest_team, partner)
+    wait_until_forwarding(guest_team.source, guest_team.members)
+    team = replace(make_team(len(guest_team.members)), **case.team_fields)  # type: ignore[arg-type]
+    if "active_slave" in effective:
+        team = replace(team, active=guest_team.member_names.index(effective["active_slave"]))
+    # Several frames at once may change their order before they reach the team (GRO).
+    window = 1 if case.policy == "balance-rr" else WINDOW_FRAMES
+    carried = carry_flows(guest_team.source, guest_team.members, flows, window_frames=window)
+    return compare_with_prediction(find_policy(case.policy), team, flows, carried)
+
+
+def has_negotiated_lacp(state: str, member_count: int) -> bool:
+    """Return whether all members are in one aggregator with a partner, by the file in /proc/net/bonding."""
+    ports = re.search(r"^\tNumber of ports: (\d+)$", state, re.MULTILINE)
+    partner = re.search(r"^\tPartner Mac Address: (\S+)$", state, re.MULTILINE)
+    has_partner = partner is not None and partner[1] != NO_PARTNER
+    return has_partner and ports is not None and int(ports[1]) == member_count
+
+
+def _negotiate_lacp(guest_team: GuestTeam, partner: OpenVswitch | None) -> None:
+    """Make a bond of the members' other ends, and wait until both have negotiated; raises BenchError."""
+    if partner is None:
+        raise BenchError("LACP needs a partner", fix="start Open vSwitch at the other end of the members")
+    far_ends = [member.interface for member in guest_team.members]
+    partner.add_bond("far", far_ends, ("bond_mode=balance-slb", "lacp=active", "other_config:lacp-time=fast"))
+    count = len(far_ends)
+    partner.wait_for_bond("far", lambda text: is_ready(text, count, has_lacp=True))
+    guest_team.wait_for_state(lambda text: has_negotiated_lacp(text, count), LACP_TIMEOUT_S)
+
+
+def _check_effective(requested: Mapping[str, str], effective: Mapping[str, str]) -> None:
+    """Raise BenchError if the kernel reads back another value; it adds a number to most names."""
+    for name, value in requested.items():
+        if effective[name].split()[0] != value:
+            raise BenchError(f"the guest's team has {name} {effective[name]}, not {value}", where=name)

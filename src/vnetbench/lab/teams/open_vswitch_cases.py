@@ -1,0 +1,104 @@
+"""Measures which member of a bond of Open vSwitch carries each flow, by mode of the bond."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vnetbench.lab.teams.agreement import (
+    Agreement,
+    carry_flows,
+    compare_with_prediction,
+    wait_until_forwarding,
+)
+from vnetbench.lab.teams.open_vswitch import STATE_POLL_INTERVAL_S, OpenVswitchTeam
+from vnetbench.teaming.flows import Flow
+from vnetbench.teaming.policies.registry import find_policy
+from vnetbench.teaming.team import Team, make_team
+
+TABLE_PADDING_BYTES = 1300
+"""Size of the frames that fill the table: `bond/show` omits buckets that carried less than 1 kB."""
+TABLE_ROUNDS, LOADS_PER_ROUND = 4, 2
+"""How often to fill the table. The switch halves all loads at each rebalance."""
+TABLE_WAIT_S = 1.5
+"""Wait for a whole table. The switch counts the loads of balance-tcp at each rebalance, once a second."""
+
+
+@dataclass(frozen=True)
+class OpenVswitchCase:
+    """A mode of a bond, with LACP or without."""
+
+    policy: str
+    has_lacp: bool
+
+    @property
+    def name(self) -> str:
+        """The mode, such as `balance-tcp, LACP`."""
+        return f"{self.policy}, LACP" if self.has_lacp else self.policy
+
+
+CASES = (
+    OpenVswitchCase("balance-slb", False),
+    OpenVswitchCase("balance-slb", True),
+    OpenVswitchCase("balance-tcp", True),
+    OpenVswitchCase("active-backup", False),
+)
+"""Open vSwitch refuses balance-tcp without LACP."""
+
+
+def measure_case(bond: OpenVswitchTeam, case: OpenVswitchCase, flows: Sequence[Flow]) -> Agreement:
+    """Run a mode and return how many flows the predicted members carried; raises BenchError.
+
+    The prediction uses the table that the switch shows just before the flows.
+    """
+    bond.configure(case.policy, has_lacp=case.has_lacp)
+    wait_until_forwarding(bond.source, bond.members)
+    if case.policy == "active-backup":
+        # The last one, so that "the first member" is no right answer.
+        bond.set_active_member(len(bond.members) - 1)
+        team = read_team(bond)
+    else:
+        team = _fill_table(bond, case, flows)
+    carried = carry_flows(bond.source, bond.members, flows)
+    return compare_with_prediction(find_policy(case.policy), team, flows, carried)
+
+
+def read_team(bond: OpenVswitchTeam) -> Team:
+    """Return the bond's state for predictions: active member, hash basis and table of buckets."""
+    text, names = bond.read_bond(), bond.member_names
+    basis = re.search(r"^bond-hash-basis: (\d+)$", text, re.MULTILINE)
+    active, current = None, -1
+    buckets: dict[int, int] = {}
+    for line in text.splitlines():
+        if match := re.match(r"(?:member|slave) (\S+): ", line):
+            current = names.index(match[1])
+        elif line.strip() in ("active member", "active slave"):
+            active = current
+        elif match := re.match(r"  hash (\d+): ", line):
+            buckets[int(match[1])] = current
+    return replace(
+        make_team(len(names)),
+        active=active,
+        uplink_by_bucket=buckets,
+        hash_basis=int(basis[1]) if basis else 0,
+    )
+
+
+def _fill_table(bond: OpenVswitchTeam, case: OpenVswitchCase, flows: Sequence[Flow]) -> Team:
+    """Send the flows until one reading of the table has all their buckets; return the last reading.
+
+    A flow whose bucket stays unknown counts as undecided.
+    """
+    policy, team = find_policy(case.policy), read_team(bond)
+    for _ in range(TABLE_ROUNDS):
+        for _ in range(LOADS_PER_ROUND):
+            carry_flows(bond.source, bond.members, flows, padding_bytes=TABLE_PADDING_BYTES)
+        deadline = time.monotonic() + TABLE_WAIT_S
+        while time.monotonic() < deadline:
+            team = read_team(bond)
+            if all(policy.predict(flow, team).uplink is not None for flow in flows):
+                return team
+            time.sleep(STATE_POLL_INTERVAL_S)
+    return team
