@@ -56,6 +56,7 @@ def compute_load(predictions: Sequence[Prediction], team: Team) -> TeamLoad:
     """Return the load that the predictions give, with speeds where every usable uplink has one."""
     certain, expected = [0] * len(team.uplinks), [0.0] * len(team.uplinks)
     open_flows: Counter[tuple[int, ...]] = Counter()
+    groups: set[tuple[str, tuple[int, ...]]] = set()
     has_copies = False
     for each in predictions:
         weight = 1.0 if each.spread == "copy on each" else 1 / len(each.candidates)
@@ -64,7 +65,10 @@ def compute_load(predictions: Sequence[Prediction], team: Team) -> TeamLoad:
         for uplink in each.candidates:
             expected[uplink] += weight
             certain[uplink] += is_fixed
-        if not is_fixed:
+        if is_fixed:
+            continue
+        if each.group is None or (each.group, each.candidates) not in groups:
+            groups.add((each.group or "", each.candidates))
             open_flows[each.candidates] += 1
     used = {i for i, count in enumerate(certain) if count}
     least = used or (_best_cover(open_flows, team) if open_flows else set())

@@ -100,4 +100,4 @@ def _predict_reverse(flow: Flow, forward: Prediction, policy: Policy | str, team
     if forward.uplink is not None:
         return certain(forward.uplink, "the switch has no channel, and learned the sender's address there")
     text = "the uplink of the forward direction, where the switch learned the sender's address"
-    return undecided(forward.candidates, text)
+    return undecided(forward.candidates, text, forward.group)

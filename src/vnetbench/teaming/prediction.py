@@ -19,6 +19,7 @@ class Prediction:
         is_ambiguous: Whether published descriptions of the policy name different uplinks.
         depends_on: What decides if `uplink` is None; None otherwise.
         assumption: What has to hold for `uplink`; None if nothing beyond the policy itself.
+        group: Flows whose `uplink` is None share it if their `group` is the same; None if nothing is known.
         spread: Whether one uplink carries the whole flow, each of `candidates` carries its packets in turn,
             or each of `candidates` carries a copy.
     """
@@ -28,6 +29,7 @@ class Prediction:
     is_ambiguous: bool = False
     depends_on: str | None = None
     assumption: str | None = None
+    group: str | None = None
     spread: Spread = "one"
 
 
@@ -36,6 +38,6 @@ def certain(uplink: int, assumption: str | None = None) -> Prediction:
     return Prediction(uplink, (uplink,), assumption=assumption)
 
 
-def undecided(candidates: Iterable[int], depends_on: str) -> Prediction:
+def undecided(candidates: Iterable[int], depends_on: str, group: str | None = None) -> Prediction:
     """Return a prediction without an uplink; `depends_on` names what decides."""
-    return Prediction(None, tuple(sorted(set(candidates))), depends_on=depends_on)
+    return Prediction(None, tuple(sorted(set(candidates))), depends_on=depends_on, group=group)

@@ -53,7 +53,11 @@ def _choose_port_id(flow: Flow, team: Team) -> Prediction:
         known = team.uplink_by_mac.get(flow.source_mac)
     if known is not None and team.uplinks[known].is_up:
         return certain(known)
-    return undecided(team.usable, f"the uplink that the virtual switch gave to the VM's port; {_PORT_LIST}")
+    return undecided(
+        team.usable,
+        f"the uplink that the virtual switch gave to the VM's port; {_PORT_LIST}",
+        _port_group(flow),
+    )
 
 
 def _choose_source_mac(flow: Flow, team: Team) -> Prediction:
@@ -63,7 +67,11 @@ def _choose_source_mac(flow: Flow, team: Team) -> Prediction:
     known = team.uplink_by_mac.get(flow.source_mac)
     if known is not None and team.uplinks[known].is_up:
         return certain(known)
-    return undecided(team.usable, f"a hash of the MAC address that VMware does not publish; {_PORT_LIST}")
+    return undecided(
+        team.usable,
+        f"a hash of the MAC address that VMware does not publish; {_PORT_LIST}",
+        flow.source_mac.hex(),
+    )
 
 
 def _choose_physical_load(flow: Flow, team: Team) -> Prediction:
@@ -73,7 +81,15 @@ def _choose_physical_load(flow: Flow, team: Team) -> Prediction:
     known = None if flow.source_port_id is None else team.uplink_by_port_id.get(flow.source_port_id)
     if known is not None and team.uplinks[known].is_up:
         return certain(known, "no port moved since the dump was written")
-    return undecided(team.usable, f"{text}; {_PORT_LIST}")
+    return undecided(team.usable, f"{text}; {_PORT_LIST}", _port_group(flow))
+
+
+def _port_group(flow: Flow) -> str | None:
+    """Return what identifies the sender's port: its ID, else the adapter's MAC address, else its IP address."""
+    for value in (flow.source_port_id, flow.source_mac, flow.source):
+        if value is not None:
+            return str(value)
+    return None
 
 
 POLICIES = (

@@ -143,7 +143,7 @@ def _choose_active(flow: Flow, team: Team) -> Prediction:
         return certain(team.active)
     if len(team.usable) == 1:
         return certain(team.usable[0])
-    return undecided(team.usable, "which member is active")
+    return undecided(team.usable, "which member is active", "active member")
 
 
 def _choose_in_turn(flow: Flow, team: Team) -> Prediction:

@@ -113,6 +113,7 @@ def _choose_bucket(bucket: int, team: Team) -> Prediction:
     return undecided(
         team.usable,
         f"the member of bucket {bucket}; `ovs-appctl bond/show` prints it once the bucket carried 1 kB",
+        f"bucket {bucket}",
     )
 
 

@@ -6,10 +6,10 @@ import difflib
 
 from vnetbench.errors import BenchError
 from vnetbench.printable import make_printable
-from vnetbench.teaming.policies import esxi, linux_bonding, open_vswitch, switch
+from vnetbench.teaming.policies import esxi, linux_bonding, open_vswitch, switch, team_driver
 from vnetbench.teaming.policies.policy import Policy
 
-_FAMILIES = (linux_bonding, esxi, open_vswitch, switch)
+_FAMILIES = (linux_bonding, team_driver, esxi, open_vswitch, switch)
 POLICIES: dict[str, Policy] = {policy.name: policy for family in _FAMILIES for policy in family.POLICIES}
 """Policies by their name."""
 ALIASES: dict[str, str] = {alias: name for family in _FAMILIES for alias, name in family.ALIASES.items()}

@@ -1,0 +1,75 @@
+"""Read `ovs-appctl bond/show`, as bond_print_details() of ofproto/bond.c prints it (2.5 to 3.x)."""
+
+from __future__ import annotations
+
+import re
+
+from vnetbench.teaming.policies.open_vswitch import BUCKETS
+from vnetbench.teaming.state.team_state import TeamState, make_state_error
+from vnetbench.teaming.team import Team, Uplink
+
+DUMP_FORMAT = "ovs-appctl bond/show"
+_BOND_PATTERN = re.compile(r"^---- (.+) ----$", re.MULTILINE)
+_MEMBER_PATTERN = re.compile(r"^(?:member|slave) (.+): (enabled|disabled)$")
+_BUCKET_PATTERN = re.compile(r"^\s+hash (\d{1,9}): \d+ kB load$")
+_ACTIVE_PATTERN = re.compile(r"^\s+active (?:member|slave)$")
+_MODES = ("balance-slb", "balance-tcp", "active-backup")
+
+
+def is_bond_show(text: str) -> bool:
+    """Return whether the text is from `ovs-appctl bond/show`."""
+    return _BOND_PATTERN.search(text) is not None and "bond_mode:" in text
+
+
+def read_bond_show(text: str) -> TeamState:
+    """Return the state of the bond.
+
+    Raises:
+        BenchError: The dump has several bonds, an unknown mode, or LACP that lets nothing pass.
+    """
+    bonds = _BOND_PATTERN.findall(text)
+    if len(bonds) > 1:
+        raise make_state_error(DUMP_FORMAT, f"has {len(bonds)} bonds", f"run ovs-appctl bond/show {bonds[0]}")
+    fields = dict(re.findall(r"^([a-z][a-z_ -]*): (.*)$", text, re.MULTILINE))
+    mode = fields.get("bond_mode", "")
+    if mode not in _MODES:
+        raise make_state_error(DUMP_FORMAT, f'has the unknown bond_mode "{mode}"', f"use {', '.join(_MODES)}")
+    uplinks: list[Uplink] = []
+    table: dict[int, int] = {}
+    active = None
+    for line in text.splitlines():
+        if member := _MEMBER_PATTERN.match(line):
+            uplinks.append(Uplink(member[1], None, member[2] == "enabled"))
+        elif uplinks and (bucket := _BUCKET_PATTERN.match(line)) and int(bucket[1]) < BUCKETS:
+            table[int(bucket[1])] = len(uplinks) - 1
+        elif uplinks and _ACTIVE_PATTERN.match(line):
+            active = len(uplinks) - 1
+    if not uplinks:
+        raise make_state_error(
+            DUMP_FORMAT, "has no member", "run ovs-appctl bond/show with the name of a bond"
+        )
+    basis = fields.get("bond-hash-basis", "0")
+    policy, notes = _effective_policy(mode, fields)
+    team = Team(
+        tuple(uplinks),
+        active=active,
+        uplink_by_bucket=table,
+        hash_basis=int(basis) if basis.isdigit() else 0,
+    )
+    notes += [f"{uplink.name} is disabled." for uplink in uplinks if not uplink.is_up]
+    return TeamState(f"{DUMP_FORMAT}, {mode}", team, policy, tuple(notes))
+
+
+def _effective_policy(mode: str, fields: dict[str, str]) -> tuple[str, list[str]]:
+    """Return the policy that choose_output_member() applies, and why if it is another one."""
+    lacp = fields.get("lacp_status", "off")
+    falls_back = fields.get("lacp_fallback_ab") == "true"
+    if lacp == "configured" and falls_back:
+        return "active-backup", ["LACP is not negotiated, so the bond falls back to active-backup."]
+    if lacp == "configured" or (mode == "balance-tcp" and lacp != "negotiated"):
+        raise make_state_error(
+            DUMP_FORMAT,
+            f"has {mode} with lacp_status {lacp}, so the bond drops every packet",
+            "configure LACP on both sides, or set other_config:lacp-fallback-ab=true",
+        )
+    return mode, []

@@ -1,0 +1,31 @@
+"""The state of a team as a dump gives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vnetbench.errors import BenchError
+from vnetbench.printable import make_printable
+from vnetbench.teaming.team import Team
+
+
+@dataclass(frozen=True)
+class TeamState:
+    """What a dump says about a team.
+
+    Attributes:
+        dump_format: The command or file that the dump is from.
+        team: Members with speed, link state, active member and table.
+        policy_name: Name of the policy; None if the dump does not state it.
+        notes: Sentences about what the dump shows or lacks.
+    """
+
+    dump_format: str
+    team: Team
+    policy_name: str | None
+    notes: tuple[str, ...] = ()
+
+
+def make_state_error(dump_format: str, what: str, fix: str) -> BenchError:
+    """Return the error for a dump that is recognised and cannot be used."""
+    return BenchError(f"the dump of {dump_format} {make_printable(what)}", fix=fix)
