@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.teams.agreement import (
@@ -19,7 +19,7 @@ from vnetbench.lab.teams.open_vswitch import LACP_TIMEOUT_S, OpenVswitch, is_rea
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.linux_bonding import XMIT_HASH_POLICIES
 from vnetbench.teaming.policies.registry import find_policy
-from vnetbench.teaming.team import make_team
+from vnetbench.teaming.state.linux_bonding import read_bonding_dump
 
 _LINK_MONITOR = {"miimon": "100"}
 LACP_OPTIONS = {"mode": "802.3ad", "lacp_rate": "fast", **_LINK_MONITOR}
@@ -33,8 +33,6 @@ class BondingCase:
 
     policy: str
     options: Mapping[str, str]
-    team_fields: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `Team` that the options determine."""
 
     @property
     def has_lacp(self) -> bool:
@@ -50,20 +48,17 @@ class BondingCase:
 
 def bonding_cases() -> list[BondingCase]:
     """Return every mode of the driver with each hash policy that it has."""
-    # The guest forwards frames, and its adapter gives them no hash.
-    forwards = {"packets_carry_hash": False}
     hashed = [
-        BondingCase(name, {**options, "xmit_hash_policy": name}, forwards)
+        BondingCase(name, {**options, "xmit_hash_policy": name})
         for options in ({"mode": "balance-xor", **_LINK_MONITOR}, LACP_OPTIONS)
         for name in XMIT_HASH_POLICIES
     ]
     by_load = [
         BondingCase(
-            mode,
-            {"mode": mode, **_LINK_MONITOR, "tlb_dynamic_lb": "0", "xmit_hash_policy": name},
-            {**forwards, "has_dynamic_load_balancing": False, "xmit_hash_policy": name},
+            "balance-tlb",
+            {"mode": "balance-tlb", **_LINK_MONITOR, "tlb_dynamic_lb": "0", "xmit_hash_policy": name},
         )
-        for mode, name in (("balance-tlb", "layer2+3"), ("balance-tlb", "layer3+4"))
+        for name in ("layer2+3", "layer3+4")
     ]
     others = [
         BondingCase(mode, {"mode": mode, **_LINK_MONITOR})
@@ -100,9 +95,14 @@ def measure_case(
     if case.has_lacp:
         _negotiate_lacp(guest_team, partner)
     wait_until_forwarding(guest_team.source, guest_team.members)
-    team = replace(make_team(len(guest_team.members)), **case.team_fields)  # type: ignore[arg-type]
-    if "active_slave" in effective:
-        team = replace(team, active=guest_team.member_names.index(effective["active_slave"]))
+    state = read_bonding_dump(guest_team.read_state())
+    if state.policy_name != case.policy:
+        raise BenchError(f"the state of the team names the policy {state.policy_name}, not {case.policy}")
+    # The state does not show this option. The guest forwards frames, and its adapter gives them no hash.
+    has_dynamic_load_balancing = case.options.get("tlb_dynamic_lb") != "0"
+    team = replace(
+        state.team, packets_carry_hash=False, has_dynamic_load_balancing=has_dynamic_load_balancing
+    )
     # Several frames at once may change their order before they reach the team (GRO).
     window = 1 if case.policy == "balance-rr" else WINDOW_FRAMES
     carried = carry_flows(guest_team.source, guest_team.members, flows, window_frames=window)

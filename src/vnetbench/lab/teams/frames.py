@@ -133,7 +133,7 @@ def _missing_field_error(flow: Flow, what: str) -> BenchError:
 def _internet_checksum(content: bytes) -> int:
     """Return the checksum of RFC 1071."""
     content += bytes(len(content) % 2)
-    total = sum(struct.unpack(f">{len(content) // 2}H", content))
+    total: int = sum(struct.unpack(f">{len(content) // 2}H", content))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

@@ -54,7 +54,7 @@ def carry_frames(
         source: The interface whose frames go to the team.
         members: Where the frames of each member arrive.
         frames: Frames with `mark` and their number from 0.
-        mark: Tells these frames from all others.
+        mark: The mark of these frames, which no other frame has.
         window_frames: Frames on their way at the same time.
         timeout_s: Longest wait for the frames of a window.
     """

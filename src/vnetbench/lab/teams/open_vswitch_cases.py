@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vnetbench.lab.teams.agreement import (
     Agreement,
@@ -16,7 +15,8 @@ from vnetbench.lab.teams.agreement import (
 from vnetbench.lab.teams.open_vswitch import STATE_POLL_INTERVAL_S, OpenVswitchTeam
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.registry import find_policy
-from vnetbench.teaming.team import Team, make_team
+from vnetbench.teaming.state.open_vswitch import read_bond_show
+from vnetbench.teaming.team import Team
 
 TABLE_PADDING_BYTES = 1300
 """Size of the frames that fill the table: `bond/show` omits buckets that carried less than 1 kB."""
@@ -67,23 +67,7 @@ def measure_case(bond: OpenVswitchTeam, case: OpenVswitchCase, flows: Sequence[F
 
 def read_team(bond: OpenVswitchTeam) -> Team:
     """Return the bond's state for predictions: active member, hash basis and table of buckets."""
-    text, names = bond.read_bond(), bond.member_names
-    basis = re.search(r"^bond-hash-basis: (\d+)$", text, re.MULTILINE)
-    active, current = None, -1
-    buckets: dict[int, int] = {}
-    for line in text.splitlines():
-        if match := re.match(r"(?:member|slave) (\S+): ", line):
-            current = names.index(match[1])
-        elif line.strip() in ("active member", "active slave"):
-            active = current
-        elif match := re.match(r"  hash (\d+): ", line):
-            buckets[int(match[1])] = current
-    return replace(
-        make_team(len(names)),
-        active=active,
-        uplink_by_bucket=buckets,
-        hash_basis=int(basis[1]) if basis else 0,
-    )
+    return read_bond_show(bond.read_bond()).team
 
 
 def _fill_table(bond: OpenVswitchTeam, case: OpenVswitchCase, flows: Sequence[Flow]) -> Team:
