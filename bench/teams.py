@@ -45,9 +45,9 @@ def main(backends: tuple[str, ...], flow_count: int, link_counts: tuple[int, ...
 
     A flow counts as undecided if the prediction depends on what the team does not show.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=max(MIN_WIDTH, console.width))
+        console = Console(highlight=False, emoji=False, width=max(MIN_WIDTH, console.width))
     rows: list[ComparedPolicy] = []
     try:
         for link_count in link_counts:

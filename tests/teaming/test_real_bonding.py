@@ -7,17 +7,24 @@ from collections.abc import Iterator
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.teams.bonding import BondingCase, bonding_cases, has_negotiated_lacp, measure_case
+from vnetbench.lab.teams.bonding import (
+    BondingCase,
+    bonding_cases,
+    has_negotiated_lacp,
+    measure_case,
+    measure_running_team,
+)
 from vnetbench.lab.teams.flows import random_flows
 from vnetbench.lab.teams.guest_team import GuestTeam, prepare_team_guest, start_guest_team
 from vnetbench.lab.teams.open_vswitch import OpenVswitch, start_open_vswitch
+from vnetbench.teaming.state.linux_bonding import read_bonding_dump
 
 pytestmark = pytest.mark.lab
 
 MEMBER_COUNT = 3
 """Not a power of two, so that the byte order and each bit of a hash matter."""
 FLOWS = random_flows(500, seed=20)
-SPREADING_MODES = ("balance-rr", "balance-xor", "802.3ad")
+LINK_TIMEOUT_S = 10.0
 CASES_WITHOUT_TABLE = [case for case in bonding_cases() if case.policy not in ("balance-tlb", "balance-alb")]
 CASES_BY_LOAD = [case for case in bonding_cases() if case.policy in ("balance-tlb", "balance-alb")]
 
@@ -52,6 +59,24 @@ def test_a_flow_is_undecided_where_the_load_decides(guest_team: GuestTeam, case:
     is_hashed = case.options.get("tlb_dynamic_lb") == "0"
     assert found.lost_count == 0 and found.disagreements == ()
     assert found.undecided_count == (0 if is_hashed else len(FLOWS))
+
+
+@pytest.mark.parametrize("policy", ["layer2+3", "active-backup"])
+def test_the_state_of_a_team_whose_member_lost_its_link_predicts_the_others(
+    guest_team: GuestTeam, policy: str
+) -> None:
+    case = next(case for case in CASES_WITHOUT_TABLE if case.policy == policy and not case.has_lacp)
+    measure_case(guest_team, case, FLOWS[:1])
+    lost = MEMBER_COUNT - 1 if policy == "active-backup" else 1
+    guest_team.set_member_link(lost, is_up=False)
+    try:
+        guest_team.wait_for_state(lambda text: "MII Status: down" in text, LINK_TIMEOUT_S)
+        found = measure_running_team(guest_team, case, FLOWS)
+        assert not read_bonding_dump(guest_team.read_state()).team.uplinks[lost].is_up
+    finally:
+        guest_team.set_member_link(lost, is_up=True)
+    assert found.agreed_count == len(FLOWS), found.disagreements[:3]
+    assert found.used_member_count == (1 if policy == "active-backup" else MEMBER_COUNT - 1)
 
 
 def test_an_option_that_the_kernel_refuses_is_an_error(guest_team: GuestTeam) -> None:

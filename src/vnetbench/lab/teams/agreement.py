@@ -100,11 +100,10 @@ def compare_with_prediction(
     agreed = undecided = lost = 0
     disagreements: list[Disagreement] = []
     used: set[int] = set()
-    previous: int | None = None
     for number, flow in enumerate(flows):
         members = carried.members(number)
         used.update(members)
-        expected = _expected_members(policy.predict(flow, team), previous)
+        expected = _expected_members(policy.predict(flow, team), carried.previous_member_by_frame.get(number))
         if not members:
             lost += 1
         elif expected is None:
@@ -113,7 +112,6 @@ def compare_with_prediction(
             agreed += 1
         else:
             disagreements.append(Disagreement(flow, expected, tuple(members)))
-        previous = members[-1] if members else None
     foreign = carried.foreign_frame_count
     return Agreement(len(flows), agreed, undecided, lost, tuple(disagreements), len(used), foreign)
 

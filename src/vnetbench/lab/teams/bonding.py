@@ -94,6 +94,15 @@ def measure_case(
     _check_effective(options, effective)
     if case.has_lacp:
         _negotiate_lacp(guest_team, partner)
+    return measure_running_team(guest_team, case, flows)
+
+
+def measure_running_team(guest_team: GuestTeam, case: BondingCase, flows: Sequence[Flow]) -> Agreement:
+    """Return how many flows the members carried that the policy predicts of the team's state just before.
+
+    Raises:
+        BenchError: if nothing is forwarded, or the state names another policy.
+    """
     wait_until_forwarding(guest_team.source, guest_team.members)
     state = read_bonding_dump(guest_team.read_state())
     if state.policy_name != case.policy:

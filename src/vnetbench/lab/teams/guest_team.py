@@ -21,6 +21,7 @@ from vnetbench.lab.guest.hardware import Adapter, Hardware, check_memory, guest_
 from vnetbench.lab.guest.launcher import GuestLauncher, GuestSoftware, RunningGuest, close_guests
 from vnetbench.lab.guest.prerequisites import GuestPrerequisites, prepare_guests
 from vnetbench.lab.guest.qemu import VIRTIO_ADAPTERS
+from vnetbench.lab.guest.qmp import MonitorError
 from vnetbench.lab.guest.topology import GUEST_TO_HOST, TAPS, Guest, GuestShape, GuestTopology, Nic
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import NetDevice, namespace_name
@@ -85,6 +86,16 @@ class GuestTeam:
     def read_state(self) -> str:
         """Return the guest's /proc/net/bonding file of the team."""
         return str(self._running.agent.call("guest.team_state", name=TEAM_INTERFACE)["bonding"])
+
+    def set_member_link(self, number: int, *, is_up: bool) -> None:
+        """Give a member a link or take it, as if its cable were pulled; raises BenchError."""
+        try:
+            # QEMU numbers the network devices as the adapters: the source is the first.
+            self._running.process.monitor.execute("set_link", name=f"net{1 + number}", up=is_up)
+        except MonitorError as error:
+            raise BenchError(
+                f"QEMU refused to change a link ({error})", where=self.members[number].display_name
+            ) from error
 
     def wait_for_state(self, is_reached: Callable[[str], bool], timeout_s: float) -> str:
         """Return the first state that fulfils a condition; raises BenchError after the timeout."""

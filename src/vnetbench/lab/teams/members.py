@@ -31,12 +31,26 @@ class CarriedFrames:
 
     members_by_frame: dict[int, list[int]] = field(default_factory=dict)
     """Members in the order of arrival. A frame that no member carried is missing."""
+    previous_member_by_frame: dict[int, int] = field(default_factory=dict)
+    """The member that carried the frame before, of whatever origin, unless it was the first."""
     foreign_frame_count: int = 0
     """Frames without the mark that the members carried, such as those of LACP."""
+    last_member: int | None = None
+    """The member that carried the last frame, of whatever origin."""
 
     def members(self, frame: int) -> list[int]:
         """Return the members that carried a frame, in the order of arrival; empty for a lost frame."""
         return self.members_by_frame.get(frame, [])
+
+    def add(self, frame: int | None, member: int) -> None:
+        """Add the arrival of a frame on a member; None for a foreign frame."""
+        if frame is None:
+            self.foreign_frame_count += 1
+        else:
+            if frame not in self.members_by_frame and self.last_member is not None:
+                self.previous_member_by_frame[frame] = self.last_member
+            self.members_by_frame.setdefault(frame, []).append(member)
+        self.last_member = member
 
 
 def carry_frames(
@@ -98,16 +112,13 @@ def _receive_until(
     timeout_s: float,
 ) -> None:
     """Receive until each awaited frame has arrived on a member, or until the timeout."""
-    missing = {number for number in awaited or () if number not in carried.members_by_frame}
+    missing: set[int | None] = {number for number in awaited or () if number not in carried.members_by_frame}
     deadline = time.monotonic() + timeout_s
     while (awaited is None or missing) and (remaining_s := deadline - time.monotonic()) > 0:
         for key, _ in selector.select(remaining_s):
             for frame in _read_all(key.fileobj):  # type: ignore[arg-type]
                 number = mark.read_number(frame)
-                if number is None:
-                    carried.foreign_frame_count += 1
-                    continue
-                carried.members_by_frame.setdefault(number, []).append(key.data)
+                carried.add(number, key.data)
                 missing.discard(number)
 
 
