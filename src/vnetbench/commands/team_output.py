@@ -68,7 +68,7 @@ def print_policies() -> None:
 def _expect(prediction: TeamPrediction) -> Expectation | None:
     """Return what random flows would do; None for policies that do not spread single flows."""
     policy, team = prediction.policy, prediction.team
-    if policy.decider not in ("hash", "table"):
+    if policy.decider != "hash" and policy.family != "Open vSwitch":
         return None
     count = len(team.usable)
     is_by_buckets = policy.most_uplinks is not None

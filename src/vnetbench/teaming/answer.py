@@ -43,7 +43,7 @@ def _direction_sentence(
     verb = "use" if count != 1 else "uses"
     rate = _rate_text(load)
     if spreads == {"packets in turn"}:
-        return f"{subject} {verb} {load.most_used} {of} in turn, packet by packet{rate}."
+        return f"{subject} {verb} {load.most_used} {of} in turn, packet by packet and so out of order{rate}."
     if spreads == {"copy on each"}:
         return f"{subject} {verb} {load.most_used} {of} with a copy on each{rate}."
     if load.least_used == load.most_used:
@@ -70,7 +70,9 @@ def _equal_rate_sentences(load: TeamLoad) -> Iterator[str]:
 
 
 def _notes(predictions: list[Prediction], start: str) -> Iterator[str]:
-    reasons = dict.fromkeys(each.depends_on for each in predictions if each.depends_on)
+    reasons = dict.fromkeys(
+        each.depends_on for each in predictions if each.depends_on and each.spread == "one"
+    )
     for reason in list(reasons)[:3]:
         yield f"{start} {reason}."
     if len(reasons) > 3:

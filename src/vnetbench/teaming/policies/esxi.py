@@ -85,7 +85,7 @@ def _choose_physical_load(flow: Flow, team: Team) -> Prediction:
 
 
 def _port_group(flow: Flow) -> str | None:
-    """Return what identifies the sender's port: its ID, else the adapter's MAC address, else its IP address."""
+    """Return what identifies the sender's port: its ID, else its MAC address, else its IP address."""
     for value in (flow.source_port_id, flow.source_mac, flow.source):
         if value is not None:
             return str(value)

@@ -160,7 +160,7 @@ def _choose_in_turn(flow: Flow, team: Team) -> Prediction:
 def _choose_all(flow: Flow, team: Team) -> Prediction:
     if len(team.usable) == 1:
         return certain(team.usable[0])
-    text = "nothing: every uplink carries a copy of each packet"
+    text = "no field of the flow: every uplink carries a copy of each packet"
     return Prediction(None, team.usable, depends_on=text, spread="copy on each")
 
 
