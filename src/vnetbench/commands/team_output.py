@@ -43,7 +43,8 @@ def print_prediction(arguments: TeamArguments, *, as_json: bool) -> None:
     if as_json:
         click.echo(prediction_json(prediction, expectation, advice, question.notes))
         return
-    console = Console(highlight=False)
+    # Addresses such as [fd00:100:1::2]:80 are no markup, and have no emoji.
+    console = Console(highlight=False, markup=False, emoji=False)
     for sentence in answer_sentences(prediction):
         console.print(Text(make_printable(sentence)))
     for table in (_flow_table(prediction), _uplink_table(prediction)):
