@@ -30,7 +30,7 @@ class CarriedFrames:
     """Which members carried each frame, both counted from 0."""
 
     members_by_frame: dict[int, list[int]] = field(default_factory=dict)
-    """Members in the order of arrival. A frame that no member carried is missing."""
+    """Members in the order in which the arrivals were read. A frame that no member carried is missing."""
     previous_member_by_frame: dict[int, int] = field(default_factory=dict)
     """The member that carried the frame before, of whatever origin, unless it was the first."""
     foreign_frame_count: int = 0
@@ -39,7 +39,7 @@ class CarriedFrames:
     """The member that carried the last frame, of whatever origin."""
 
     def members(self, frame: int) -> list[int]:
-        """Return the members that carried a frame, in the order of arrival; empty for a lost frame."""
+        """Return the members that carried a frame; empty for a lost frame."""
         return self.members_by_frame.get(frame, [])
 
     def add(self, frame: int | None, member: int) -> None:
