@@ -27,6 +27,12 @@ from vnetbench.teaming.prediction import Prediction
 _MAX_SHOWN_FLOWS = 40
 """More flows than fit on a screen; --json has all of them."""
 _MAX_SHOWN_CHANGES = 20
+_FIELD_NAMES = {
+    "source": "source IP",
+    "destination": "destination IP",
+    "source_mac": "source MAC",
+    "destination_mac": "destination MAC",
+}
 _LEAST_SHOWN_PROBABILITY = 0.005
 
 
@@ -59,11 +65,18 @@ def print_prediction(arguments: TeamArguments, *, as_json: bool) -> None:
 
 def print_policies() -> None:
     """Print the table of all policies."""
-    table = _make_table("Policy", "Product", "Uplink by", "Decided by", "Needs of a flow")
-    for policy in POLICIES.values():
-        needs = ", ".join(name.replace("_", " ") for name in policy.needs) or "–"
-        table.add_row(policy.name, policy.family, policy.summary, policy.decider, needs)
-    Console(highlight=False).print(TrimmedLines(table))
+    console = Console(highlight=False)
+    for family in dict.fromkeys(policy.family for policy in POLICIES.values()):
+        table = _make_table(family, "Uplink by", "Decided by", "Needs of a flow")
+        table.columns[0].no_wrap = True
+        for policy in POLICIES.values():
+            if policy.family == family:
+                needs = (
+                    ", ".join(_FIELD_NAMES.get(each, each.replace("_", " ")) for each in policy.needs) or "–"
+                )
+                table.add_row(policy.name, policy.summary, policy.decider, needs)
+        console.print(TrimmedLines(table))
+        console.print()
 
 
 def _expect(prediction: TeamPrediction) -> Expectation | None:

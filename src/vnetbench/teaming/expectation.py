@@ -87,36 +87,37 @@ def used_uplinks_distribution(flows: int, uplinks: int) -> Floats:
 
 
 def busiest_uplink_distribution(flows: int, uplinks: int) -> Floats:
-    """Return the probabilities that the busiest of equally likely uplinks carries 0, 1, … `flows` flows."""
-    at_most = np.array([_probability_of_at_most(most, flows, uplinks) for most in range(flows + 1)])
+    """Return the probabilities that the busiest of equally likely uplinks carries 0, 1, … `flows` flows.
+
+    The uplinks take their flows in turn. Of r flows that are left for k uplinks, the next uplink takes a
+    binomial number with probability 1/k; "at most m" cuts that number at m.
+    """
+    counts = np.arange(flows + 1)
+    taken = counts[:, None] - counts[None, :]
+    steps = [_taking_matrix(flows, 1 / remaining) for remaining in range(uplinks, 0, -1)]
+    at_most = np.zeros(flows + 1)
+    for most in range(flows + 1):
+        left = (counts == flows).astype(float)
+        for step in steps:
+            left = left @ np.where(taken <= most, step, 0.0)
+        at_most[most] = left[0]
     return np.diff(at_most, prepend=0.0)
 
 
-def _probability_of_at_most(most: int, flows: int, uplinks: int) -> float:
-    """Return the probability that no uplink carries more than `most` flows.
-
-    `left[r]` is the probability that r flows are left for the uplinks that have not had their turn. An uplink
-    takes a binomial number of them.
-    """
-    left = np.zeros(flows + 1)
-    left[flows] = 1.0
-    for remaining_uplinks in range(uplinks, 0, -1):
-        after = np.zeros(flows + 1)
-        for count in np.flatnonzero(left):
-            taken = _binomial(int(count), 1 / remaining_uplinks)[: most + 1]
-            after[count - len(taken) + 1 : count + 1] += left[count] * taken[::-1]
-        left = after
-    return float(left[0])
+def _taking_matrix(flows: int, probability: float) -> Floats:
+    """Return the probability that of r flows (row), s (column) are left after one uplink took its own."""
+    matrix = np.zeros((flows + 1, flows + 1))
+    for count in range(flows + 1):
+        matrix[count, : count + 1] = _binomial(count, probability)[::-1]
+    return matrix
 
 
 def _binomial(count: int, probability: float) -> Floats:
     """Return the probabilities of 0, 1, … `count` successes."""
     if probability >= 1:
-        certain: Floats = np.zeros(count + 1)
-        certain[count] = 1.0
-        return certain
-    terms = np.empty(count + 1)
-    terms[0] = (1 - probability) ** count
-    for k in range(count):
-        terms[k + 1] = terms[k] * (count - k) / (k + 1) * probability / (1 - probability)
+        only: Floats = (np.arange(count + 1) == count).astype(np.float64)
+        return only
+    k = np.arange(count)
+    ratios = (count - k) / (k + 1) * probability / (1 - probability)
+    terms: Floats = (1 - probability) ** count * np.concatenate(([1.0], np.cumprod(ratios)))
     return terms

@@ -62,11 +62,7 @@ class Team:
     has_random_datapath_hash: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.uplinks) <= MAX_UPLINKS:
-            raise BenchError(
-                f"a team of {len(self.uplinks)} uplinks cannot be predicted",
-                fix=f"give a team with 1 to {MAX_UPLINKS} uplinks",
-            )
+        _check_uplink_count(len(self.uplinks))
 
     @cached_property
     def usable(self) -> tuple[int, ...]:
@@ -80,4 +76,13 @@ def make_team(count: int, speed_bps: int | None = None) -> Team:
     Raises:
         BenchError: The number of uplinks is out of range.
     """
+    _check_uplink_count(count)
     return Team(tuple(Uplink(str(i), speed_bps) for i in range(count)))
+
+
+def _check_uplink_count(count: int) -> None:
+    if not 1 <= count <= MAX_UPLINKS:
+        raise BenchError(
+            f"a team of {count} uplinks cannot be predicted",
+            fix=f"give a team with 1 to {MAX_UPLINKS} uplinks",
+        )

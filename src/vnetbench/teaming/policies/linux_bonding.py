@@ -208,7 +208,7 @@ POLICIES = (
         _MAIN + "bond_vlan_srcmac_hash", ("source_mac",), choose_by_hash(hash_vlan_source_mac),
     ),
     Policy(
-        "active-backup", "Linux bonding, Open vSwitch and team driver", "the active member carries all flows",
+        "active-backup", _FAMILY, "the active member; also Open vSwitch, teamd",
         "active member", _MAIN + "bond_xmit_activebackup_slave_get", (), _choose_active, answers="learned",
     ),
     Policy(

@@ -56,8 +56,17 @@ def read_bond_show(text: str) -> TeamState:
         uplink_by_bucket=table,
         hash_basis=int(basis) if basis.isdigit() else 0,
     )
+    if policy != "active-backup" and not table:
+        notes.append(_empty_table_note(fields))
     notes += [f"{uplink.name} is disabled." for uplink in uplinks if not uplink.is_up]
     return TeamState(f"{DUMP_FORMAT}, {mode}", team, policy, tuple(notes))
+
+
+def _empty_table_note(fields: dict[str, str]) -> str:
+    """Return why no bucket is listed: bond_print_details() omits those below 1 kB, and all if none moves."""
+    if "next rebalance" not in fields:
+        return "The dump lists no buckets, because bond-rebalance-interval is 0."
+    return "The dump lists no buckets, because none carried 1 kB yet."
 
 
 def _effective_policy(mode: str, fields: dict[str, str]) -> tuple[str, list[str]]:

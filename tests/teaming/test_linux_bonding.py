@@ -1,0 +1,132 @@
+"""The formulas of Linux bonding, by hand-computed values of the kernel's code, and what they depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import ip_address
+
+import pytest
+
+from vnetbench.teaming.flows import ICMP, TCP, Flow, parse_mac
+from vnetbench.teaming.policies.linux_bonding import (
+    hash_encap2_3,
+    hash_encap3_4,
+    hash_layer2,
+    hash_layer2_3,
+    hash_layer3_4,
+    hash_vlan_source_mac,
+)
+from vnetbench.teaming.policies.registry import find_policy
+from vnetbench.teaming.team import Team, Uplink, make_team
+
+pytestmark = pytest.mark.pure
+
+FLOW = Flow(
+    ip_address("10.0.0.1"),
+    ip_address("10.0.0.2"),
+    parse_mac("52:54:00:12:34:56"),
+    parse_mac("52:54:00:ab:cd:ef"),
+    50000,
+    5201,
+    TCP,
+)
+LITTLE, BIG = make_team(3), replace(make_team(3), byte_order="big")
+TAGGED = replace(make_team(3), is_vlan_tag_in_frame=True)
+
+
+def test_layer2_is_the_xor_of_the_last_bytes_and_the_ethertype() -> None:
+    assert hash_layer2(FLOW, LITTLE) == 0xEF ^ 0x56 ^ 0x0800
+    ipv6 = replace(FLOW, source=ip_address("2001:db8::1"), destination=ip_address("2001:db8::2"))
+    assert hash_layer2(ipv6, LITTLE) == 0xEF ^ 0x56 ^ 0x86DD
+    assert hash_layer2(replace(FLOW, vlan=5), TAGGED) == 0xEF ^ 0x56 ^ 0x8100
+    assert hash_layer2(replace(FLOW, vlan=5), LITTLE) == hash_layer2(FLOW, LITTLE)
+
+
+def test_layer2_3_reads_addresses_in_the_byte_order_of_the_host() -> None:
+    # Addresses differ in the last byte only: 3 << 24 on x86. 0x08B9 ^ 0x03000000, folded by 16 and by 8.
+    assert hash_layer2_3(FLOW, LITTLE) == 0x03000BB9 ^ (0x03000BB9 >> 8)
+    assert hash_layer2_3(FLOW, BIG) == (0x08B9 ^ 3) ^ ((0x08B9 ^ 3) >> 8)
+
+
+def test_layer3_4_drops_the_lowest_bit() -> None:
+    # 50000 = 0xC350, 5201 = 0x1451: in memory C3 50 14 51, as a number of x86 0x511450C3.
+    value = 0x511450C3 ^ 0x03000000
+    value ^= value >> 16
+    value ^= value >> 8
+    assert hash_layer3_4(FLOW, LITTLE) == value >> 1
+
+
+def test_ipv6_addresses_count_as_the_xor_of_their_words() -> None:
+    flow = replace(FLOW, source=ip_address("1:2:3:4:5:6:7:8"), destination=ip_address("::"))
+    word = 0x00010002 ^ 0x00030004 ^ 0x00050006 ^ 0x00070008
+    value = 0xC3501451 ^ word
+    value ^= value >> 16
+    value ^= value >> 8
+    assert hash_layer3_4(flow, BIG) == value >> 1
+
+
+def test_fragments_and_other_protocols_hash_no_ports() -> None:
+    no_ports = replace(FLOW, source_port=0, destination_port=0)
+    assert hash_layer3_4(replace(FLOW, is_fragmented=True), LITTLE) == hash_layer3_4(no_ports, LITTLE)
+    esp_like = replace(FLOW, protocol=89, source_port=None, destination_port=None)
+    assert hash_layer3_4(esp_like, LITTLE) == hash_layer3_4(no_ports, LITTLE)
+
+
+def test_pings_hash_type_code_and_id() -> None:
+    ping = replace(FLOW, protocol=ICMP, source_port=None, destination_port=None, icmp_type=8, icmp_id=0x1234)
+    value = 0x12340008 ^ 0x03000000
+    value ^= value >> 16
+    value ^= value >> 8
+    assert hash_layer3_4(ping, LITTLE) == value >> 1
+    # ID 0 counts as 1, and errors such as "time exceeded" have no ID.
+    assert hash_layer3_4(replace(ping, icmp_id=0), LITTLE) == hash_layer3_4(replace(ping, icmp_id=1), LITTLE)
+    without = hash_layer3_4(replace(ping, icmp_type=11), LITTLE)
+    assert without == hash_layer3_4(replace(FLOW, source_port=0, destination_port=0), LITTLE)
+
+
+def test_encap_policies_look_into_tunnels_and_the_others_do_not() -> None:
+    inner = Flow(ip_address("172.16.0.1"), ip_address("172.16.0.9"), None, None, 1000, 2000, TCP)
+    tunnel = replace(FLOW, protocol=4, source_port=None, destination_port=None, inner=inner)
+    other = replace(tunnel, inner=replace(inner, source_port=1002))
+    assert hash_encap3_4(tunnel, LITTLE) == hash_layer3_4(inner, LITTLE) != hash_encap3_4(other, LITTLE)
+    assert hash_layer3_4(tunnel, LITTLE) == hash_layer3_4(other, LITTLE)
+    assert hash_encap2_3(tunnel, LITTLE) != hash_layer2_3(tunnel, LITTLE)
+    assert hash_encap2_3(FLOW, LITTLE) == hash_layer2_3(FLOW, LITTLE)
+
+
+def test_a_tag_in_the_frame_hides_the_addresses_from_layer2_3_and_layer3_4() -> None:
+    tagged = replace(FLOW, vlan=7)
+    assert hash_layer2_3(tagged, TAGGED) == hash_layer3_4(tagged, TAGGED) == hash_layer2(tagged, TAGGED)
+    # encap2+3 finds them, and hashes them with the EtherType of the tag.
+    assert hash_encap2_3(tagged, TAGGED) != hash_layer2(tagged, TAGGED)
+
+
+def test_vlan_srcmac_hashes_the_whole_tag_and_both_halves_of_the_address() -> None:
+    value = 0x525400 ^ 0x123456
+    assert hash_vlan_source_mac(FLOW, LITTLE) == value
+    assert hash_vlan_source_mac(replace(FLOW, vlan=20, vlan_priority=3), LITTLE) == value ^ 20 ^ (3 << 13)
+    assert hash_vlan_source_mac(replace(FLOW, vlan=20), TAGGED) == value
+
+
+def test_encap3_4_is_open_as_long_as_packets_may_carry_a_hash() -> None:
+    prediction = find_policy("encap3+4").predict(FLOW, make_team(2))
+    assert prediction.uplink is None and "random hash of the sending socket" in (prediction.depends_on or "")
+    team = replace(make_team(2), packets_carry_hash=False)
+    assert find_policy("encap3+4").predict(FLOW, team).uplink == hash_layer3_4(FLOW, team) % 2
+
+
+def test_tlb_and_alb_are_open_unless_dynamic_balancing_is_off() -> None:
+    for name in ("balance-tlb", "balance-alb"):
+        assert find_policy(name).predict(FLOW, make_team(2)).uplink is None
+        team = replace(make_team(2), has_dynamic_load_balancing=False, xmit_hash_policy="layer3+4")
+        assert find_policy(name).predict(FLOW, team) == find_policy("layer3+4").predict(FLOW, team)
+
+
+def test_modes_without_a_hash_use_the_active_member_or_all() -> None:
+    team = Team((Uplink("a"), Uplink("b"), Uplink("c", None, False)), active=1)
+    assert find_policy("active-backup").predict(FLOW, team).uplink == 1
+    assert find_policy("active-backup").predict(FLOW, replace(team, active=2)).candidates == (0, 1)
+    in_turn = find_policy("balance-rr").predict(FLOW, team)
+    assert (in_turn.spread, in_turn.candidates) == ("packets in turn", (0, 1))
+    copies = find_policy("broadcast").predict(FLOW, team)
+    assert (copies.spread, copies.candidates) == ("copy on each", (0, 1))

@@ -1,0 +1,201 @@
+"""Readers of team dumps: each file in tests/data/teams with what a person reads off it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT
+from vnetbench.errors import BenchError
+from vnetbench.teaming.flows import parse_mac
+from vnetbench.teaming.policies.registry import POLICIES
+from vnetbench.teaming.state.reader import MAX_STATE_BYTES, parse_state, read_state_files
+from vnetbench.teaming.state.team_state import TeamState
+from vnetbench.teaming.team import Uplink
+
+pytestmark = pytest.mark.pure
+
+DUMPS = ROOT / "tests" / "data" / "teams"
+
+
+def read(*names: str) -> TeamState:
+    return read_state_files([DUMPS / name for name in names])
+
+
+def test_an_802_3ad_bond_uses_only_the_members_of_its_active_aggregator() -> None:
+    state = read("bonding-802.3ad.txt")
+    assert state.policy_name == "layer3+4"
+    assert state.team.uplinks == (
+        Uplink("eth0", 10**9),
+        Uplink("eth1", 10**9),
+        Uplink("eth2", 10**8, is_up=False),
+    )
+    assert state.notes == ("eth2 carries nothing: it is in aggregator 2, the active one is 1.",)
+
+
+def test_an_802_3ad_bond_without_a_partner_says_so() -> None:
+    state = read("bonding-802.3ad-not-negotiated.txt")
+    assert state.team.usable == (0,)
+    assert "LACP is not negotiated: the partner's MAC address is zero." in state.notes
+
+
+def test_an_802_3ad_bond_read_without_privilege_names_what_is_missing() -> None:
+    text = (DUMPS / "bonding-802.3ad.txt").read_text()
+    lines = [
+        line for line in text.splitlines() if not line.startswith(("\t", "    ", "details", "Active Agg"))
+    ]
+    state = parse_state("\n".join(lines))
+    assert state.team.usable == (0, 1, 2)
+    assert "names no active aggregator of 2" in state.notes[0]
+
+
+def test_a_port_that_does_not_distribute_carries_nothing() -> None:
+    text = (DUMPS / "bonding-802.3ad.txt").read_text().replace("port state: 61", "port state: 13", 1)
+    state = parse_state(text)
+    assert state.team.usable == (1,)
+    assert "eth0 carries nothing: its LACP port does not distribute." in state.notes
+
+
+def test_a_balance_xor_bond_gives_its_hash_policy_and_link_states() -> None:
+    state = read("bonding-xor.txt")
+    assert state.policy_name == "layer2+3"
+    assert [(u.name, u.speed_bps, u.is_up) for u in state.team.uplinks] == [
+        ("ens1f0", 10**10, True),
+        ("ens1f1", None, False),
+        ("ens2f0", 10**10, True),
+    ]
+
+
+def test_an_active_backup_bond_gives_its_active_member() -> None:
+    state = read("bonding-active-backup.txt")
+    assert (state.policy_name, state.team.active, state.team.usable) == ("active-backup", 1, (1,))
+    assert state.notes == ("eth0 is going back.",)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [
+        ("bonding-round-robin.txt", "balance-rr"),
+        ("bonding-broadcast.txt", "broadcast"),
+        ("bonding-tlb.txt", "balance-tlb"),
+        ("bonding-alb.txt", "balance-alb"),
+    ],
+)
+def test_every_mode_of_bonding_is_read(name: str, policy: str) -> None:
+    state = read(name)
+    assert state.policy_name == policy and len(state.team.usable) == 2
+    assert state.team.active == (0 if policy in ("balance-tlb", "balance-alb") else None)
+
+
+def test_an_older_active_backup_bond_of_open_vswitch_is_read() -> None:
+    state = read("ovs-active-backup.txt")
+    assert state.policy_name == "active-backup" and state.team.active == 1
+    assert state.team.usable == (1,) and state.notes == ("eth0 is disabled.",)
+
+
+def test_a_recorded_bond_of_open_vswitch_gives_buckets_and_basis() -> None:
+    state = read("ovs-balance-tcp.txt")
+    assert state.policy_name == "balance-tcp" and state.team.hash_basis == 777
+    assert [uplink.name for uplink in state.team.uplinks] == ["m0", "m1", "m2"]
+    assert len(state.team.uplink_by_bucket) == 126
+    assert set(state.team.uplink_by_bucket.values()) == {0, 1, 2}
+
+
+def test_lacp_that_is_not_negotiated_changes_the_policy_or_stops_everything() -> None:
+    text = (
+        (DUMPS / "ovs-balance-tcp.txt")
+        .read_text()
+        .replace("lacp_status: negotiated", "lacp_status: configured")
+    )
+    with pytest.raises(BenchError, match="drops every packet"):
+        parse_state(text)
+    state = parse_state(text.replace("lacp_fallback_ab: false", "lacp_fallback_ab: true"))
+    assert state.policy_name == "active-backup" and "falls back" in state.notes[0]
+
+
+def test_several_bonds_in_one_dump_are_refused_with_the_command_for_one() -> None:
+    text = (DUMPS / "ovs-balance-slb.txt").read_text()
+    with pytest.raises(BenchError, match="has 2 bonds") as error:
+        parse_state(text + text)
+    assert "ovs-appctl bond/show ba" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["teamd-activebackup.json", "teamd-activebackup.txt"])
+def test_teamd_gives_its_active_port(name: str) -> None:
+    state = read(name)
+    assert state.policy_name == "active-backup" and state.team.active == 1
+    assert [uplink.name for uplink in state.team.uplinks] == ["eth1", "eth2"]
+    assert state.team.uplinks[0] == (
+        Uplink("eth1", 10**9) if name.endswith("json") else Uplink("eth1", None, is_up=False)
+    )
+
+
+def test_a_port_that_teamd_did_not_select_carries_nothing() -> None:
+    state = read("teamd-lacp.txt")
+    assert state.policy_name == "team-hash" and state.team.usable == (0,)
+    assert "tx_hash" in state.notes[-1]
+
+
+def test_esxcli_dumps_together_give_order_speed_and_link_state() -> None:
+    state = read("esxcli-failover.txt", "esxcli-nics.txt")
+    assert state.policy_name == "ip-hash"
+    assert state.team.uplinks == (
+        Uplink("vmnic2", 10**10),
+        Uplink("vmnic3", 10**10),
+        Uplink("vmnic1", None, is_up=False),
+    )
+    assert state.notes == ("vmnic1 is down.", "On standby, used if an active adapter fails: vmnic0.")
+
+
+def test_esxcli_ports_give_the_uplink_of_each_port_and_mac_address() -> None:
+    state = read("esxcli-failover-srcport.txt", "esxcli-ports.txt")
+    assert state.policy_name == "port-id"
+    assert state.team.uplink_by_port_id == {67108877: 1, 67108878: 0}
+    assert state.team.uplink_by_mac[parse_mac("00:0c:29:aa:bb:02")] == 0
+
+
+def test_a_list_of_virtual_switches_gives_uplinks_without_a_policy() -> None:
+    state = read("esxcli-vswitch-list.txt")
+    assert state.policy_name is None
+    assert [uplink.name for uplink in state.team.uplinks] == ["vmnic1", "vmnic0"]
+
+
+@pytest.mark.parametrize("path", sorted(DUMPS.glob("[bote]*.txt")), ids=lambda path: path.name)
+def test_every_policy_that_a_dump_names_exists(path: Path) -> None:
+    if path.name in ("esxcli-nics.txt", "esxcli-ports.txt"):
+        with pytest.raises(BenchError, match="names no uplinks"):
+            read_state_files([path])
+        return
+    state = read_state_files([path])
+    assert state.policy_name is None or state.policy_name in POLICIES
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the dump is empty"),
+        ("port-channel load-balance src-ip", 'starts with "port-channel load-balance src-ip"'),
+        ("Bonding Mode: magic\n\nSlave Interface: eth0\n", 'unknown mode "magic"'),
+        ("Bonding Mode: load balancing (xor)\n", "has no member"),
+        ("Bonding Mode: load balancing (xor)\nTransmit Hash Policy: new (9)\nSlave Interface: e\n", '"new'),
+        ("---- b ----\nbond_mode: stable\n", 'unknown bond_mode "stable"'),
+        ('{"runner_name": "x"', "is damaged"),
+        ('{"setup": {"runner_name": "random"}, "ports": {"a": {}}}', 'the runner "random"'),
+        ("   Load Balancing: newest\n   Active Adapters: vmnic0\n", 'unknown Load Balancing "newest"'),
+        ("   Uplinks: vmnic0\n   Uplinks: vmnic1\n", "several virtual switches"),
+    ],
+)
+def test_a_dump_that_cannot_be_used_is_an_error_with_a_fix(text: str, message: str) -> None:
+    with pytest.raises(BenchError) as error:
+        parse_state(text)
+    assert message in str(error.value) and "fix: " in str(error.value)
+
+
+def test_a_file_that_is_too_large_or_no_file_is_refused(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.write_bytes(b"x" * (MAX_STATE_BYTES + 1))
+    with pytest.raises(BenchError, match="more than 4 MiB"):
+        read_state_files([large])
+    with pytest.raises(BenchError, match="no regular file"):
+        read_state_files([tmp_path])
