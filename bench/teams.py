@@ -17,9 +17,11 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.teams import bonding, open_vswitch_cases
 from vnetbench.lab.teams.agreement import Agreement
+from vnetbench.lab.teams.bonding import BondingCase
 from vnetbench.lab.teams.flows import random_flows
 from vnetbench.lab.teams.guest_team import prepare_team_guest, start_guest_team
 from vnetbench.lab.teams.open_vswitch import start_open_vswitch, start_open_vswitch_team
+from vnetbench.lab.teams.open_vswitch_cases import OpenVswitchCase
 from vnetbench.teaming.policies.registry import find_policy
 
 GUEST, OPEN_VSWITCH = "bonding", "openvswitch"
@@ -32,7 +34,7 @@ MIN_AGREEMENT, MIN_OTHER_AGREEMENT = 1.0, 0.99
 A switch may change its table between its reading and a flow. Where members take turns, a frame of the guest
 may take one at the same time.
 """
-MIN_WIDTH = 120
+MIN_WIDTH = 160
 """Width of the output in characters if it is not a terminal."""
 
 
@@ -44,13 +46,22 @@ class ComparedPolicy:
     policy: str
     link_count: int
     agreement: Agreement
-    aim: float
-    """Aim for the share of the predicted flows."""
+    decider: str
+    """What decides the link (`Policy.decider`)."""
+
+    @property
+    def aim(self) -> float:
+        """Aim for the share of the predicted flows."""
+        return MIN_AGREEMENT if self.decider in DETERMINISTIC_DECIDERS else MIN_OTHER_AGREEMENT
 
     @property
     def ratio(self) -> float | None:
-        """Share of the predicted flows that their predicted link carried; None if none is predicted."""
-        predicted = self.agreement.flow_count - self.agreement.undecided_count
+        """Share of flows that their predicted link carried; None if the load decides for all.
+
+        Only where the load decides, undecided flows do not count.
+        """
+        depends_on_load = self.decider not in (*DETERMINISTIC_DECIDERS, "table")
+        predicted = self.agreement.flow_count - (self.agreement.undecided_count if depends_on_load else 0)
         return self.agreement.agreed_count / predicted if predicted else None
 
     @property
@@ -109,7 +120,7 @@ def _compare_bonding(link_count: int, flow_count: int, seed: int, adapter: str) 
         partner = start_open_vswitch(team.testbed_name, team.source.namespace)
         for case in bonding.bonding_cases():
             agreement = bonding.measure_case(team, case, flows, partner)
-            yield ComparedPolicy(backend, case.name, link_count, agreement, _aim(case.policy))
+            yield ComparedPolicy(backend, case.name, link_count, agreement, _decider(case))
 
 
 def _compare_open_vswitch(link_count: int, flow_count: int, seed: int) -> Iterator[ComparedPolicy]:
@@ -118,13 +129,12 @@ def _compare_open_vswitch(link_count: int, flow_count: int, seed: int) -> Iterat
         backend = f"Open vSwitch {team.version}"
         for case in open_vswitch_cases.CASES:
             agreement = open_vswitch_cases.measure_case(team, case, flows)
-            yield ComparedPolicy(backend, case.name, link_count, agreement, _aim(case.policy))
+            yield ComparedPolicy(backend, case.name, link_count, agreement, _decider(case))
 
 
-def _aim(policy_name: str) -> float:
-    return (
-        MIN_AGREEMENT if find_policy(policy_name).decider in DETERMINISTIC_DECIDERS else MIN_OTHER_AGREEMENT
-    )
+def _decider(case: BondingCase | OpenVswitchCase) -> str:
+    is_hashed = isinstance(case, BondingCase) and not case.has_dynamic_load_balancing
+    return "hash" if is_hashed else find_policy(case.policy).decider
 
 
 def _print_disagreements(console: Console, row: ComparedPolicy) -> None:
@@ -142,7 +152,7 @@ def _make_table(rows: list[ComparedPolicy]) -> Table:
     for heading in ("team", "policy"):
         table.add_column(heading, no_wrap=True)
     for heading in ("links", "flows", "agreement", "aim", "disagree", "undecided", "lost", "links used"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         found, ratio = row.agreement, row.ratio
         table.add_row(

@@ -40,9 +40,14 @@ class BondingCase:
         return self.options["mode"] == "802.3ad"
 
     @property
+    def has_dynamic_load_balancing(self) -> bool:
+        """Whether the load decides in balance-tlb and balance-alb; else the hash policy does."""
+        return self.options.get("tlb_dynamic_lb") != "0"
+
+    @property
     def name(self) -> str:
         """Mode and hash policy, such as `balance-xor layer2+3`."""
-        dynamic = " tlb_dynamic_lb=0" if self.options.get("tlb_dynamic_lb") == "0" else ""
+        dynamic = "" if self.has_dynamic_load_balancing else " tlb_dynamic_lb=0"
         return " ".join((self.options["mode"], self.options.get("xmit_hash_policy", ""))).strip() + dynamic
 
 
@@ -108,9 +113,10 @@ def measure_running_team(guest_team: GuestTeam, case: BondingCase, flows: Sequen
     if state.policy_name != case.policy:
         raise BenchError(f"the state of the team names the policy {state.policy_name}, not {case.policy}")
     # The state does not show this option. The guest forwards frames, and its adapter gives them no hash.
-    has_dynamic_load_balancing = case.options.get("tlb_dynamic_lb") != "0"
     team = replace(
-        state.team, packets_carry_hash=False, has_dynamic_load_balancing=has_dynamic_load_balancing
+        state.team,
+        packets_carry_hash=False,
+        has_dynamic_load_balancing=case.has_dynamic_load_balancing,
     )
     # Several frames at once may change their order before they reach the team (GRO).
     window = 1 if case.policy == "balance-rr" else WINDOW_FRAMES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +23,11 @@ LACP_TIMEOUT_S = 20.0
 MIN_MEMBERS, MAX_MEMBERS = 2, 16
 """A bond has at least two interfaces (ovs-vswitchd.conf.db(5))."""
 STATE_POLL_INTERVAL_S = 0.1
-SHORTEST_REBALANCE_INTERVAL_MS = 1000
-"""Shortest interval (ovs-vswitchd.conf.db(5)). `bond/show` counts loads of balance-tcp at rebalances only."""
+REBALANCE_INTERVAL_MS = 4000
+"""Interval in which the switch moves buckets; its default is 10 s. A later change would reset the table.
+`bond/show` counts loads of balance-tcp at rebalances only."""
+REBALANCE_DURATION_S = 1.0
+"""Longest time until frames follow a new table: revalidators replace the datapath's flows every 500 ms."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,8 @@ class OpenVswitchTeam:
         """
         lacp = ("lacp=active", "other_config:lacp-time=fast") if has_lacp else ("lacp=off",)
         self.switch.change("--if-exists", "del-br", "far")
-        shortest = f"other_config:bond-rebalance-interval={SHORTEST_REBALANCE_INTERVAL_MS}"
-        self.switch.add_bond("near", self.member_names, (f"bond_mode={mode}", shortest, *lacp))
+        interval = f"other_config:bond-rebalance-interval={REBALANCE_INTERVAL_MS}"
+        self.switch.add_bond("near", self.member_names, (f"bond_mode={mode}", interval, *lacp))
         self.switch.change("add-port", "near", "in")
         if has_lacp:
             far_names = [member.interface for member in self.members]
@@ -116,6 +120,12 @@ class OpenVswitchTeam:
     def set_active_member(self, number: int) -> None:
         """Make a member the active one; raises BenchError."""
         self.switch.query("bond/set-active-member", _bond_name("near"), self.member_names[number])
+
+    def wait_for_rebalance(self) -> None:
+        """Wait until the switch has moved buckets, which it repeats an interval later."""
+        due = re.search(r"^next rebalance: (-?\d+) ms$", self.read_bond(), re.MULTILINE)
+        if due is not None:
+            time.sleep(max(0, int(due[1])) / 1000 + REBALANCE_DURATION_S)
 
     def read_bond(self) -> str:
         """Return `ovs-appctl bond/show`; raises BenchError."""

@@ -12,7 +12,7 @@ from vnetbench.lab.teams.agreement import (
     compare_with_prediction,
     wait_until_forwarding,
 )
-from vnetbench.lab.teams.open_vswitch import STATE_POLL_INTERVAL_S, OpenVswitchTeam
+from vnetbench.lab.teams.open_vswitch import OpenVswitchTeam
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.registry import find_policy
 from vnetbench.teaming.state.open_vswitch import read_bond_show
@@ -20,10 +20,10 @@ from vnetbench.teaming.team import Team
 
 TABLE_PADDING_BYTES = 1300
 """Size of the frames that fill the table: `bond/show` omits buckets that carried less than 1 kB."""
-TABLE_ROUNDS, LOADS_PER_ROUND = 4, 2
+TABLE_ROUNDS, LOADS_PER_ROUND = 4, 3
 """How often to fill the table. The switch halves all loads at each rebalance."""
-TABLE_WAIT_S = 1.5
-"""Wait for a whole table. The switch counts the loads of balance-tcp at each rebalance, once a second."""
+STATISTICS_DELAY_S = 0.6
+"""Time until the datapath's counts reach the switch: its revalidators run every 500 ms."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ def read_team(bond: OpenVswitchTeam) -> Team:
 def _fill_table(bond: OpenVswitchTeam, case: OpenVswitchCase, flows: Sequence[Flow]) -> Team:
     """Send the flows until one reading of the table has all their buckets; return the last reading.
 
-    A flow whose bucket stays unknown counts as undecided.
+    The reading follows a rebalance, so that the table stays for a whole interval. A flow whose bucket stays
+    unknown counts as undecided.
     """
     policy, team = find_policy(case.policy), read_team(bond)
     for _ in range(TABLE_ROUNDS):
         for _ in range(LOADS_PER_ROUND):
             carry_flows(bond.source, bond.members, flows, padding_bytes=TABLE_PADDING_BYTES)
-        deadline = time.monotonic() + TABLE_WAIT_S
-        while time.monotonic() < deadline:
-            team = read_team(bond)
-            if all(policy.predict(flow, team).uplink is not None for flow in flows):
-                return team
-            time.sleep(STATE_POLL_INTERVAL_S)
+        time.sleep(STATISTICS_DELAY_S)
+        bond.wait_for_rebalance()
+        team = read_team(bond)
+        if all(policy.predict(flow, team).uplink is not None for flow in flows):
+            break
     return team
