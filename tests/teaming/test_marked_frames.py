@@ -21,6 +21,7 @@ from vnetbench.teaming.team import make_team
 pytestmark = pytest.mark.pure
 
 FLOWS = random_flows(400, seed=3)
+MIN_ETHERNET_FRAME_BYTES = 60
 
 
 def test_a_capture_of_the_frames_has_the_flows(tmp_path: Path) -> None:
@@ -57,6 +58,10 @@ def test_a_mark_reads_its_own_frames_only() -> None:
     assert mark.read_number(frame) == 77
     assert other.read_number(frame) is None
     assert mark.read_number(frame[:-1]) is None
+
+
+def test_no_frame_needs_padding_by_an_adapter() -> None:
+    assert min(len(build_frame(flow, Mark().payload(0))) for flow in FLOWS) >= MIN_ETHERNET_FRAME_BYTES
 
 
 def test_the_same_seed_gives_the_same_flows() -> None:

@@ -17,6 +17,8 @@ WINDOW_FRAMES = 32
 """Frames on their way at the same time, fewer than the shortest queue on the path holds."""
 WINDOW_TIMEOUT_S = 3.0
 """Longest wait for the frames of a window. A frame that does not arrive by then counts as lost."""
+TIMEOUT_AFTER_LOSS_S = 0.3
+"""Longest wait for the frames of a window after one has been lost. Later arrivals still count."""
 COPIES_WAIT_S = 0.3
 """Wait for copies on further members after the last frame has arrived on its first."""
 _RECEIVE_BUFFER_BYTES = 8 << 20
@@ -83,7 +85,9 @@ def carry_frames(
             window = range(begin, min(begin + window_frames, len(frames)))
             for number in window:
                 sender.send(frames[number])
-            _receive_until(selector, carried, mark, window, timeout_s)
+            if not _receive_until(selector, carried, mark, window, timeout_s):
+                # A path that loses frames would else cost the whole timeout for each window.
+                timeout_s = min(timeout_s, TIMEOUT_AFTER_LOSS_S)
         _receive_until(selector, carried, mark, None, min(COPIES_WAIT_S, timeout_s))
     return carried
 
@@ -110,8 +114,8 @@ def _receive_until(
     mark: Mark,
     awaited: range | None,
     timeout_s: float,
-) -> None:
-    """Receive until each awaited frame has arrived on a member, or until the timeout."""
+) -> bool:
+    """Receive until each awaited frame has arrived on a member, or the timeout; return whether all have."""
     missing: set[int | None] = {number for number in awaited or () if number not in carried.members_by_frame}
     deadline = time.monotonic() + timeout_s
     while (awaited is None or missing) and (remaining_s := deadline - time.monotonic()) > 0:
@@ -120,6 +124,7 @@ def _receive_until(
                 number = mark.read_number(frame)
                 carried.add(number, key.data)
                 missing.discard(number)
+    return not missing
 
 
 def _read_all(receiver: socket.socket) -> Iterator[bytes]:
