@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dpkt
 import pytest
@@ -72,8 +73,9 @@ def test_the_same_seed_gives_the_same_flows() -> None:
 @pytest.mark.parametrize("field", ["source_mac", "source", "protocol"])
 def test_a_flow_without_a_field_has_no_frame(field: str) -> None:
     (flow,) = random_flows(1, seed=1, is_plain=True)
+    missing: dict[str, Any] = {field: None}
     with pytest.raises(BenchError, match="without"):
-        build_frame(replace(flow, **{field: None}), b"")
+        build_frame(replace(flow, **missing), b"")
 
 
 def test_a_comparison_counts_wrong_lost_copied_and_undecided_flows() -> None:

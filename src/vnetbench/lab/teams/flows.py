@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
+from vnetbench.lab.teams.frames import GRE, IPV4_IN_IP, IPV6_IN_IP
 from vnetbench.teaming.flows import ICMP, ICMPV6, SCTP, TCP, UDP, Address, Flow
 
 SOURCE_MAC_PREFIX, DESTINATION_MAC_PREFIX = b"\x02\xaa", b"\x02\xbb"
 """Prefixes of MAC addresses. They differ: a switch must not learn a destination where frames come from."""
-_IPV4_IN_IP, _IPV6_IN_IP, _GRE = 4, 41, 47
 _TUNNEL_SHARE, _VLAN_SHARE, _FRAGMENT_SHARE = 0.1, 0.3, 0.03
 _PROTOCOL_WEIGHTS = {TCP: 45, UDP: 40, SCTP: 5, ICMP: 10}
 
@@ -61,11 +61,11 @@ def _ip_flow(generator: random.Random, protocol: int) -> Flow:
 
 def _in_tunnel(generator: random.Random, inner: Flow) -> Flow:
     version = generator.choice((4, 6))
-    direct = _IPV6_IN_IP if isinstance(inner.source, IPv6Address) else _IPV4_IN_IP
+    direct = IPV6_IN_IP if isinstance(inner.source, IPv6Address) else IPV4_IN_IP
     return Flow(
         _address(generator, version),
         _address(generator, version),
-        protocol=generator.choice((_GRE, direct)),
+        protocol=generator.choice((GRE, direct)),
         inner=inner,
     )
 

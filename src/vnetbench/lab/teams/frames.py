@@ -11,7 +11,8 @@ from vnetbench.teaming.flows import ECHO_TYPES, ICMP, ICMPV6, SCTP, TCP, UDP, Fl
 
 _NUMBER = struct.Struct(">I")
 _ETHERTYPE_VLAN = b"\x81\x00"
-_IPV4_IN_IP, _IPV6_IN_IP, _GRE = 4, 41, 47  # IANA, "Protocol Numbers"
+IPV4_IN_IP, IPV6_IN_IP, GRE = 4, 41, 47
+"""IP protocol numbers of tunnels (IANA, "Protocol Numbers")."""
 _TCP_ACK = 0x10
 _DONT_FRAGMENT, _MORE_FRAGMENTS = 0x4000, 0x2000
 _TTL = 64
@@ -112,12 +113,12 @@ def _segment(flow: Flow, protocol: int, addresses: bytes, payload: bytes) -> byt
 
 def _tunnel_header(flow: Flow, protocol: int) -> bytes:
     assert flow.inner is not None
-    if protocol == _GRE:
+    if protocol == GRE:
         return struct.pack(">HH", 0, flow.inner.ethertype)
-    expected = _IPV6_IN_IP if flow.inner.ethertype == 0x86DD else _IPV4_IN_IP
+    expected = IPV6_IN_IP if flow.inner.ethertype == 0x86DD else IPV4_IN_IP
     if protocol != expected:
         raise BenchError(
-            f"the IP protocol {protocol} is no tunnel for this inner flow", fix=f"use {expected} or {_GRE}"
+            f"the IP protocol {protocol} is no tunnel for this inner flow", fix=f"use {expected} or {GRE}"
         )
     return b""
 
