@@ -56,6 +56,17 @@ def test_layer3_4_drops_the_lowest_bit() -> None:
     assert hash_layer3_4(FLOW, LITTLE) == value >> 1
 
 
+def test_other_kernels_drop_the_lowest_bit_of_all_hashes_or_of_none() -> None:
+    every = replace(LITTLE, dropped_hash_bit="all")
+    none = replace(LITTLE, dropped_hash_bit="none")
+    assert hash_layer2_3(FLOW, every) == hash_layer2_3(FLOW, LITTLE) >> 1
+    assert hash_layer3_4(FLOW, every) == hash_layer3_4(FLOW, LITTLE) == hash_layer3_4(FLOW, none) >> 1
+    # Without the drop, ports that are all even use one of two links.
+    flows = [replace(FLOW, source_port=port) for port in range(50000, 50064, 2)]
+    assert len({hash_layer3_4(flow, none) % 2 for flow in flows}) == 1
+    assert len({hash_layer3_4(flow, LITTLE) % 2 for flow in flows}) == 2
+
+
 def test_ipv6_addresses_count_as_the_xor_of_their_words() -> None:
     flow = replace(FLOW, source=ip_address("1:2:3:4:5:6:7:8"), destination=ip_address("::"))
     word = 0x00010002 ^ 0x00030004 ^ 0x00050006 ^ 0x00070008

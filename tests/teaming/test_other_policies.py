@@ -14,6 +14,7 @@ from vnetbench.teaming.flows import TCP, Flow, parse_mac
 from vnetbench.teaming.policies.open_vswitch import hash_mac
 from vnetbench.teaming.policies.registry import find_policy
 from vnetbench.teaming.policies.switch import count_buckets
+from vnetbench.teaming.policies.team_driver import hash_default_fields
 from vnetbench.teaming.state.reader import read_state_files
 from vnetbench.teaming.team import make_team
 
@@ -96,6 +97,16 @@ def test_recorded_flows_took_the_member_that_the_recorded_table_predicts(name: s
             else:
                 assert "bucket" in (prediction.depends_on or "")
     assert known > 200
+
+
+def test_the_team_driver_hashes_all_bytes_of_both_addresses() -> None:
+    flow = replace(
+        FLOW, source_mac=parse_mac("02:00:00:00:01:10"), destination_mac=parse_mac("02:00:00:00:00:21")
+    )
+    # 02 02 01 10 21, and 1 2 of 10.0.0.1 and 10.0.0.2.
+    assert hash_default_fields(flow) == 0x01 ^ 0x10 ^ 0x21 ^ 1 ^ 2
+    prediction = find_policy("team-hash").predict(flow, make_team(4))
+    assert prediction.uplink == 0x33 % 4 and "default tx_hash" in (prediction.assumption or "")
 
 
 def test_the_kernel_datapath_of_open_vswitch_cannot_be_predicted() -> None:

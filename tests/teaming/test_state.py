@@ -114,11 +114,15 @@ def test_lacp_that_is_not_negotiated_changes_the_policy_or_stops_everything() ->
     assert state.policy_name == "active-backup" and "falls back" in state.notes[0]
 
 
-def test_several_bonds_in_one_dump_are_refused_with_the_command_for_one() -> None:
-    text = (DUMPS / "ovs-balance-slb.txt").read_text()
-    with pytest.raises(BenchError, match="has 2 bonds") as error:
-        parse_state(text + text)
-    assert "ovs-appctl bond/show ba" in str(error.value)
+def test_one_of_several_bonds_in_a_dump_is_selected_by_its_name() -> None:
+    slb, tcp = ((DUMPS / f"ovs-balance-{name}.txt").read_text() for name in ("slb", "tcp"))
+    text = slb + tcp.replace("---- ba ----", "---- bb ----")
+    assert parse_state(text, "ba") == parse_state(slb)
+    assert parse_state(text, "bb") == parse_state(tcp)
+    for name in (None, "bc"):
+        with pytest.raises(BenchError, match="has the bonds ba, bb") as error:
+            parse_state(text, name)
+        assert "--team ba" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["teamd-activebackup.json", "teamd-activebackup.txt"])
@@ -148,6 +152,16 @@ def test_esxcli_dumps_together_give_order_speed_and_link_state() -> None:
     assert state.notes == ("vmnic1 is down.", "On standby, used if an active adapter fails: vmnic0.")
 
 
+def test_adapters_on_standby_replace_active_ones_that_are_down() -> None:
+    failover = (DUMPS / "esxcli-failover.txt").read_text().replace("iphash", "explicit")
+    down = (DUMPS / "esxcli-nics.txt").read_text().replace("Up           10000", "Down             0")
+    state = parse_state(failover + down)
+    assert [(u.name, u.is_up) for u in state.team.uplinks] == [
+        ("vmnic2", False), ("vmnic3", False), ("vmnic1", False), ("vmnic0", True),
+    ]  # fmt: skip
+    assert state.policy_name == "active-backup" and state.team.active == 3
+
+
 def test_esxcli_ports_give_the_uplink_of_each_port_and_mac_address() -> None:
     state = read("esxcli-failover-srcport.txt", "esxcli-ports.txt")
     assert state.policy_name == "port-id"
@@ -159,6 +173,38 @@ def test_a_list_of_virtual_switches_gives_uplinks_without_a_policy() -> None:
     state = read("esxcli-vswitch-list.txt")
     assert state.policy_name is None
     assert [uplink.name for uplink in state.team.uplinks] == ["vmnic1", "vmnic0"]
+
+
+def test_a_vsphere_inventory_gives_the_team_of_the_named_switch() -> None:
+    path = DUMPS / "vsphere-network.json"
+    state = read_state_files([path], "vSwitch1")
+    assert state.policy_name == "ip-hash"
+    assert state.team.uplinks == (
+        Uplink("vmnic2", 10**10),
+        Uplink("vmnic1", None, is_up=False),
+        Uplink("vmnic3", 10**10),
+    )
+    distributed = read_state_files([path], "DSwitch")
+    assert distributed.policy_name is None and distributed.team.uplinks == (Uplink("vmnic4", 25 * 10**9),)
+    assert "give --policy" in distributed.notes[0]
+    with pytest.raises(BenchError, match="has the switches vSwitch0, vSwitch1, DSwitch") as error:
+        read_state_files([path])
+    assert "--team vSwitch0" in str(error.value)
+
+
+def test_keys_of_a_vsphere_inventory_are_read_in_any_case_and_at_any_depth() -> None:
+    text = (DUMPS / "vsphere-network.json").read_text()
+    text = (
+        text.replace('"vswitch"', '"Vswitch"')
+        .replace('"nicTeaming"', '"NicTeaming"')
+        .replace('"pnic"', '"Pnic"')
+    )
+    nested = f'[{{"Name": "config.network", "Val": {text}}}]'
+    assert parse_state(nested, "vSwitch0").team.uplinks == (Uplink("vmnic0", 10**9),)
+    with pytest.raises(BenchError, match="has 2 hosts"):
+        parse_state(f"[{text}, {text}]", "vSwitch0")
+    with pytest.raises(BenchError, match="is damaged"):
+        parse_state(text[:-3], "vSwitch0")
 
 
 @pytest.mark.parametrize("path", sorted(DUMPS.glob("[bote]*.txt")), ids=lambda path: path.name)

@@ -63,6 +63,7 @@ def test_an_ambiguous_uplink_has_both_candidates(capsys: pytest.CaptureFixture[s
     fields = run_json(capsys, "--policy", "ip-hash", "--links", "3", "--flow", "10.0.0.1-11.0.0.2")
     forward = fields["flows"][0]["forward"]
     assert (forward["uplink"], forward["ambiguous"], forward["candidates"]) == (None, True, [0, 1])
+    assert "power of two" in fields["advice"]["sentences"][0]
 
 
 def test_one_vm_uses_one_uplink_of_port_id(capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,6 +182,7 @@ def test_what_no_file_shows_can_be_assumed(capsys: pytest.CaptureFixture[str]) -
         (("--policy", "ip-hash", "--links", "2", "--speed", "0G", *PUBLISHED), "0 bit/s carries nothing"),
         (("--policy", "ip-hash", "--links", "2", "--speed", "1G,1G,1G", *PUBLISHED), "3 rates for 2 uplinks"),
         (("--policy", "ip-hash", "--links", "2", "--state", DUMPS / "bonding-xor.txt"), "remove --links"),
+        (("--policy", "ip-hash", "--links", "2", "--team", "b", *PUBLISHED), "--team selects"),
         (("--policy", "ip-hash", "--state", DUMPS / "README.md", *PUBLISHED), "no known format"),
         (("--policy", "ip-hash", "--links", "2", "--reverse-policy", "x", *PUBLISHED), 'no policy "x"'),
     ],

@@ -28,7 +28,11 @@ def team_group() -> None:
     type=FILE_TYPE,
     multiple=True,
     help="File with the team's state: /proc/net/bonding/*, or the output of ovs-appctl bond/show, teamdctl"
-    " state, esxcli network. Repeat the option for several dumps of esxcli.",
+    " state, esxcli network, or vSphere's config.network as JSON. Repeat the option for several"
+    " dumps of esxcli.",
+)
+@click.option(
+    "--team", "team_name", metavar="NAME", help="Bond or virtual switch, if the dump of --state has several."
 )
 @click.option(
     "--flow",
@@ -61,6 +65,7 @@ def predict(
     policy: str | None,
     links: int | None,
     states: Sequence[Path],
+    team_name: str | None,
     flow_texts: Sequence[str],
     pcap: Path | None,
     socket_list: Path | None,
@@ -78,8 +83,8 @@ def predict(
     from vnetbench.commands.team_output import print_prediction
 
     arguments = TeamArguments(
-        policy, links, tuple(states), tuple(flow_texts), pcap, socket_list, random_count, seed, speed,
-        reverse_policy, tuple(assumptions),
+        policy, links, tuple(states), team_name, tuple(flow_texts), pcap, socket_list, random_count, seed,
+        speed, reverse_policy, tuple(assumptions),
     )  # fmt: skip
     print_prediction(arguments, as_json=as_json)
 

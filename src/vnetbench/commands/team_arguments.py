@@ -21,6 +21,8 @@ ASSUMPTIONS: dict[str, dict[str, Any]] = {
     "vlan-tag-in-frame": {"is_vlan_tag_in_frame": True},
     "big-endian": {"byte_order": "big"},
     "no-dynamic-lb": {"has_dynamic_load_balancing": False},
+    "drops-hash-bit-of-all": {"dropped_hash_bit": "all"},
+    "drops-no-hash-bit": {"dropped_hash_bit": "none"},
     "kernel-datapath": {"has_random_datapath_hash": True},
 }
 """Fields of a team that `--assume` sets, by its choice."""
@@ -34,6 +36,7 @@ class TeamArguments:
     policy: str | None
     links: int | None
     states: tuple[Path, ...]
+    team_name: str | None
     flow_texts: tuple[str, ...]
     pcap: Path | None
     socket_list: Path | None
@@ -90,12 +93,14 @@ def resolve_arguments(arguments: TeamArguments) -> TeamQuestion:
 
 def _read_state(arguments: TeamArguments) -> TeamState | None:
     if not arguments.states:
+        if arguments.team_name is not None:
+            raise BenchError("--team selects a team of a dump", fix="add --state FILE, or remove --team")
         return None
     if arguments.links is not None:
         raise BenchError("--links and --state both state the uplinks", fix="remove --links")
     from vnetbench.teaming.state.reader import read_state_files
 
-    return read_state_files(arguments.states)
+    return read_state_files(arguments.states, arguments.team_name)
 
 
 def _make_team(arguments: TeamArguments, state: TeamState | None) -> Team:
@@ -188,5 +193,7 @@ def _read_socket_list(path: Path, notes: list[str]) -> list[Flow]:
 
     listed = parse_socket_list(read_bounded(path, 16 * MAX_STATE_BYTES).decode(errors="replace"))
     if listed.skipped_loopback:
-        notes.append(f"{path}: {listed.skipped_loopback} connections within the host use no uplink.")
+        notes.append(
+            f"{path}: connections within the host use no uplink ({listed.skipped_loopback} left out)."
+        )
     return list(listed.flows)

@@ -67,7 +67,7 @@ def advise(prediction: TeamPrediction, reverse_policy: Policy | str | None) -> A
     if policy.decider not in ("hash", "table") or len(team.usable) == 1:
         return Advice(tuple(_general_advice(policy, team)))
     if any(each.forward.uplink is None for each in prediction.flows):
-        return Advice(tuple(_open_advice(policy)))
+        return Advice((_open_advice(prediction),))
     counts = [
         load.certain_flows for i, load in enumerate(prediction.forward_load.uplinks) if i in team.usable
     ]
@@ -78,7 +78,7 @@ def advise(prediction: TeamPrediction, reverse_policy: Policy | str | None) -> A
     flows = [each.flow for each in prediction.flows]
     changes = list(_find_changes(prediction))
     if not changes:
-        return Advice(tuple(_open_advice(policy)))
+        return Advice(("No other port or last octet spreads these flows better.",))
     for change, flow in changes:
         flows[change.index] = flow
     result = predict_flows(flows, policy, team, reverse_policy)
@@ -228,11 +228,15 @@ def _general_advice(policy: Policy, team: Team) -> Iterator[str]:
         yield "The policy moves traffic by load itself; one flow still uses one uplink at a time."
 
 
-def _open_advice(policy: Policy) -> Iterator[str]:
-    if policy.family == "ESXi" and policy.decider == "table":
-        yield (
+def _open_advice(prediction: TeamPrediction) -> str:
+    policy = prediction.policy
+    if any(each.forward.is_ambiguous for each in prediction.flows):
+        return "With a power of two of uplinks, both published descriptions name the same uplink."
+    if policy.family == "ESXi":
+        return (
             "A port uses one uplink whatever its flows are: give the VM more network adapters, or use ip-hash"
             " with a static channel on the switch."
         )
-    else:
-        yield "Give the state of the team with --state, so that changes can be verified."
+    if prediction.team.uplink_by_bucket:
+        return "A bucket gets its uplink when it is first used: send the flows, then give the state again."
+    return "Give the state of the team with --state, or --assume, so that changes can be verified."

@@ -45,6 +45,7 @@ class Team:
             not if a VLAN interface on the team adds them.
         has_dynamic_load_balancing: The option `tlb_dynamic_lb` of balance-tlb.
         xmit_hash_policy: Hash policy of balance-tlb without dynamic load balancing.
+        dropped_hash_bit: Policies of Linux bonding whose hash loses its lowest bit. It depends on the kernel.
         has_random_datapath_hash: Whether Open vSwitch's kernel datapath forwards; its hash has a random key.
     """
 
@@ -59,6 +60,7 @@ class Team:
     is_vlan_tag_in_frame: bool = False
     has_dynamic_load_balancing: bool = True
     xmit_hash_policy: str = "layer2"
+    dropped_hash_bit: Literal["ports", "all", "none"] = "ports"
     has_random_datapath_hash: bool = False
 
     def __post_init__(self) -> None:

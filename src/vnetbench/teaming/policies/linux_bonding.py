@@ -45,25 +45,25 @@ def hash_layer2_3(flow: Flow, team: Team) -> int:
     """Return __bond_xmit_hash() for layer2+3."""
     if flow.vlan and team.is_vlan_tag_in_frame:
         return hash_layer2(flow, team)  # bond_flow_ip() does not look behind a tag in the frame.
-    return fold_addresses(hash_layer2(flow, team), flow, team)
+    return hash_addresses(hash_layer2(flow, team), flow, team, has_ports=False)
 
 
 def hash_layer3_4(flow: Flow, team: Team) -> int:
-    """Return __bond_xmit_hash() for layer3+4; bond_ip_hash() drops the lowest bit."""
+    """Return __bond_xmit_hash() for layer3+4."""
     if flow.vlan and team.is_vlan_tag_in_frame:
         return hash_layer2(flow, team)
-    return fold_addresses(_ports_word(flow, team), flow, team) >> 1
+    return hash_addresses(_ports_word(flow, team), flow, team, has_ports=True)
 
 
 def hash_encap2_3(flow: Flow, team: Team) -> int:
     """Return __bond_xmit_hash() for encap2+3: the addresses in IP-in-IP and GRE tunnels."""
-    return fold_addresses(hash_layer2(flow, team), innermost(flow), team)
+    return hash_addresses(hash_layer2(flow, team), innermost(flow), team, has_ports=False)
 
 
 def hash_encap3_4(flow: Flow, team: Team) -> int:
     """Return __bond_xmit_hash() for encap3+4, for packets that carry no hash."""
     inner = innermost(flow)
-    return fold_addresses(_ports_word(inner, team), inner, team) >> 1
+    return hash_addresses(_ports_word(inner, team), inner, team, has_ports=True)
 
 
 def hash_vlan_source_mac(flow: Flow, team: Team) -> int:
@@ -76,16 +76,20 @@ def hash_vlan_source_mac(flow: Flow, team: Team) -> int:
     return tag ^ int.from_bytes(flow.source_mac[:3]) ^ int.from_bytes(flow.source_mac[3:])
 
 
-def fold_addresses(value: int, flow: Flow, team: Team) -> int:
-    """Return bond_ip_hash() without its last shift.
+def hash_addresses(value: int, flow: Flow, team: Team, *, has_ports: bool) -> int:
+    """Return bond_ip_hash(): the value XOR both addresses, folded.
 
-    The kernel reads addresses and ports as numbers of the host's byte order, so byte order matters where the
-    number of uplinks is no power of two.
+    Linux 6.1 drops the lowest bit of hashes with ports, because many clients use even ports only. Commit
+    b5f862180d70 dropped it for all IP policies, and 49aefd131739 (April 2022) limited that. The kernel reads
+    addresses and ports as numbers of the host's byte order, so byte order matters where the number of uplinks
+    is no power of two.
     """
     assert flow.source is not None and flow.destination is not None
     value ^= address_word(flow.destination, team) ^ address_word(flow.source, team)
     value ^= value >> 16
-    return value ^ value >> 8
+    value ^= value >> 8
+    drops_bit = team.dropped_hash_bit == "all" or (team.dropped_hash_bit == "ports" and has_ports)
+    return value >> drops_bit
 
 
 def address_word(address: Address, team: Team) -> int:

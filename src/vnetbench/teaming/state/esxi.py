@@ -9,18 +9,19 @@ esxcli network vm port list -w WORLD                               uplink of eac
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vnetbench.teaming.flows import MAC_PATTERN, parse_mac
 from vnetbench.teaming.policies.esxi import ALIASES
-from vnetbench.teaming.state.team_state import TeamState, make_state_error
+from vnetbench.teaming.state.team_state import TeamState, make_state_error, parse_number
 from vnetbench.teaming.team import Team, Uplink
 
 DUMP_FORMAT = "esxcli network"
 _FAILOVER_COMMAND = "esxcli network vswitch standard policy failover get -v vSwitch0"
 _FIELD_PATTERN = re.compile(r"^[ \t]+([A-Z][A-Za-z ]*):[ \t]*(.*)$", re.MULTILINE)
 _NIC_PATTERN = re.compile(
-    r"^(?P<name>vmnic\d+)\s+\S+\s+\S+\s+(?:(?P<admin>Up|Down)\s+)?(?P<link>Up|Down)\s+(?P<speed>\d+)\s",
+    r"^(?P<name>vmnic[0-9]+)[ \t]+\S+[ \t]+\S+[ \t]+(?:(?P<admin>Up|Down)[ \t]+)?(?P<link>Up|Down)"
+    r"[ \t]+(?P<speed>[0-9]{1,8})[ \t]",
     re.MULTILINE,
 )
 """A row of `nic list`. Older versions have no column for the administrative state."""
@@ -43,24 +44,41 @@ def read_esxcli_dumps(text: str) -> TeamState:
     fields = _FIELD_PATTERN.findall(text)
     policy = _read_policy(_values(fields, "Load Balancing"))
     names = _read_uplink_names(fields)
+    standby = [each for value in _values(fields, "Standby Adapters") for each in _split_names(value)]
     nics = {each["name"]: each for each in _NIC_PATTERN.finditer(text)}
     notes = [f"{name} is not in the list of adapters." for name in names if nics and name not in nics]
-    uplinks = tuple(
-        Uplink(
-            name,
-            int(nics[name]["speed"]) * 10**6 if name in nics and int(nics[name]["speed"]) else None,
-            name not in nics or nics[name]["link"] == "Up",
-        )
-        for name in names
-    )
+    uplinks = [_make_uplink(name, nics) for name in names]
     notes += [f"{uplink.name} is down." for uplink in uplinks if not uplink.is_up]
-    standby = [each for value in _values(fields, "Standby Adapters") for each in _split_names(value)]
-    if standby:
-        notes.append(f"On standby, used if an active adapter fails: {', '.join(standby)}.")
-    by_port, by_mac = _read_ports(fields, names)
+    uplinks, standby_notes = replace_failed(uplinks, [_make_uplink(name, nics) for name in standby], policy)
+    notes += standby_notes
+    by_port, by_mac = _read_ports(fields, [uplink.name for uplink in uplinks])
     first_up = next((i for i, uplink in enumerate(uplinks) if uplink.is_up), None)
-    team = Team(uplinks, active=first_up, uplink_by_port_id=by_port, uplink_by_mac=by_mac)
+    team = Team(tuple(uplinks), active=first_up, uplink_by_port_id=by_port, uplink_by_mac=by_mac)
     return TeamState(DUMP_FORMAT, team, policy, tuple(notes))
+
+
+def _make_uplink(name: str, nics: Mapping[str, re.Match[str]]) -> Uplink:
+    """Return an adapter with speed and link state of `nic list`; without that list it counts as up."""
+    nic = nics.get(name)
+    if nic is None:
+        return Uplink(name)
+    return Uplink(name, int(nic["speed"]) * 10**6 or None, nic["link"] == "Up")
+
+
+def replace_failed(
+    active: Sequence[Uplink], standby: Sequence[Uplink], policy: str | None
+) -> tuple[list[Uplink], list[str]]:
+    """Return the uplinks with the adapters on standby that take over, and a sentence about them.
+
+    The first that are up take over, one for each that is down; not with IP hash, which uses no standby.
+    """
+    failed = sum(not uplink.is_up for uplink in active)
+    taking_over = [uplink for uplink in standby if uplink.is_up][:failed] if policy != "ip-hash" else []
+    if taking_over:
+        names = ", ".join(uplink.name for uplink in taking_over)
+        return [*active, *taking_over], [f"Adapters on standby replace those that are down: {names}."]
+    names = ", ".join(uplink.name for uplink in standby)
+    return list(active), [f"On standby, used if an active adapter fails: {names}."] if names else []
 
 
 def _values(fields: Sequence[tuple[str, str]], name: str) -> list[str]:
@@ -110,8 +128,9 @@ def _read_ports(
             mac = value.strip()
         elif name == "Team Uplink" and value.strip() in names:
             uplink = names.index(value.strip())
-            if port_id.isdigit():
-                by_port[int(port_id)] = uplink
+            number = parse_number(port_id)
+            if number is not None:
+                by_port[number] = uplink
             if MAC_PATTERN.fullmatch(mac):
                 by_mac[parse_mac(mac)] = uplink
     return by_port, by_mac

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from vnetbench.teaming.policies.linux_bonding import XMIT_HASH_POLICIES
-from vnetbench.teaming.state.team_state import TeamState, make_state_error
+from vnetbench.teaming.state.team_state import TeamState, make_state_error, parse_number
 from vnetbench.teaming.team import Team, Uplink
 
 DUMP_FORMAT = "/proc/net/bonding"
@@ -101,7 +101,7 @@ def _parse_sections(text: str) -> tuple[_Section, dict[str, _Section]]:
 
 
 def _make_uplink(name: str, member: _Section, bond: _Section, mode: str, notes: list[str]) -> Uplink:
-    speed = re.match(r"(\d+) Mbps", member.fields.get("Speed", ""))
+    speed = re.match(r"([0-9]{1,8}) Mbps", member.fields.get("Speed", ""))
     is_up = member.fields.get("MII Status") == "up"
     if is_up and mode == "802.3ad":
         reason = _find_lacp_exclusion(member, bond)
@@ -119,8 +119,8 @@ def _find_lacp_exclusion(member: _Section, bond: _Section) -> str:
     own = member.fields.get("Aggregator ID", "N/A")
     if active is not None and own != active:
         return f"it is in aggregator {own}, the active one is {active}"
-    state = member.parts.get("details actor lacp pdu", {}).get("port state", "")
-    if state.isdigit() and not int(state) & _DISTRIBUTING:
+    state = parse_number(member.parts.get("details actor lacp pdu", {}).get("port state", ""))
+    if state is not None and not state & _DISTRIBUTING:
         return "its LACP port does not distribute"
     return ""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from vnetbench.teaming.policies.open_vswitch import BUCKETS
-from vnetbench.teaming.state.team_state import TeamState, make_state_error
+from vnetbench.teaming.state.team_state import TeamState, make_state_error, parse_number
 from vnetbench.teaming.team import Team, Uplink
 
 DUMP_FORMAT = "ovs-appctl bond/show"
 _BOND_PATTERN = re.compile(r"^---- (.+) ----$", re.MULTILINE)
 _MEMBER_PATTERN = re.compile(r"^(?:member|slave) (.+): (enabled|disabled)$")
-_BUCKET_PATTERN = re.compile(r"^\s+hash (\d{1,9}): \d+ kB load$")
+_BUCKET_PATTERN = re.compile(r"^\s+hash ([0-9]{1,9}): [0-9]+ kB load$")
 _ACTIVE_PATTERN = re.compile(r"^\s+active (?:member|slave)$")
 _MODES = ("balance-slb", "balance-tcp", "active-backup")
 
@@ -21,15 +21,13 @@ def is_bond_show(text: str) -> bool:
     return _BOND_PATTERN.search(text) is not None and "bond_mode:" in text
 
 
-def read_bond_show(text: str) -> TeamState:
-    """Return the state of the bond.
+def read_bond_show(text: str, team_name: str | None) -> TeamState:
+    """Return the state of the bond; `team_name` selects one of several.
 
     Raises:
         BenchError: The dump has several bonds, an unknown mode, or LACP that lets nothing pass.
     """
-    bonds = _BOND_PATTERN.findall(text)
-    if len(bonds) > 1:
-        raise make_state_error(DUMP_FORMAT, f"has {len(bonds)} bonds", f"run ovs-appctl bond/show {bonds[0]}")
+    text = _select_bond(text, team_name)
     fields = dict(re.findall(r"^([a-z][a-z_ -]*): (.*)$", text, re.MULTILINE))
     mode = fields.get("bond_mode", "")
     if mode not in _MODES:
@@ -48,18 +46,31 @@ def read_bond_show(text: str) -> TeamState:
         raise make_state_error(
             DUMP_FORMAT, "has no member", "run ovs-appctl bond/show with the name of a bond"
         )
-    basis = fields.get("bond-hash-basis", "0")
+    basis = parse_number(fields.get("bond-hash-basis", "0")) or 0
     policy, notes = _effective_policy(mode, fields)
     team = Team(
         tuple(uplinks),
         active=active,
         uplink_by_bucket=table,
-        hash_basis=int(basis) if basis.isdigit() else 0,
+        hash_basis=basis % 2**32,
     )
     if policy != "active-backup" and not table:
         notes.append(_empty_table_note(fields))
     notes += [f"{uplink.name} is disabled." for uplink in uplinks if not uplink.is_up]
     return TeamState(f"{DUMP_FORMAT}, {mode}", team, policy, tuple(notes))
+
+
+def _select_bond(text: str, team_name: str | None) -> str:
+    """Return the part of the dump that is about the named bond, or about the only one."""
+    heads = list(_BOND_PATTERN.finditer(text))
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    part_by_name = {head[1]: text[head.start() : end] for head, end in zip(heads, ends, strict=True)}
+    if team_name is None and len(heads) == 1:
+        return text
+    if team_name not in part_by_name:
+        what = f"has the bonds {', '.join(list(part_by_name)[:8])}"
+        raise make_state_error(DUMP_FORMAT, what, f"add --team {heads[0][1]}, or the name of another")
+    return part_by_name[team_name]
 
 
 def _empty_table_note(fields: dict[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
@@ -24,6 +25,11 @@ class TeamState:
     team: Team
     policy_name: str | None
     notes: tuple[str, ...] = ()
+
+
+def parse_number(text: str) -> int | None:
+    """Return a number of at most ten ASCII digits; None for anything else."""
+    return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
 
 
 def make_state_error(dump_format: str, what: str, fix: str) -> BenchError:

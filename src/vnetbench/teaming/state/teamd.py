@@ -19,7 +19,7 @@ _POLICY_BY_RUNNER = {
     "loadbalance": "team-hash",
     "lacp": "team-hash",
 }
-_HASH_NOTE = "teamd's state does not contain tx_hash, which decides with loadbalance and lacp."
+_HASH_NOTE = "The state of teamd does not contain tx_hash, which decides with loadbalance and lacp."
 
 
 def is_teamd_state(text: str) -> bool:
