@@ -67,7 +67,7 @@ def measure_case(bond: OpenVswitchTeam, case: OpenVswitchCase, flows: Sequence[F
 
 def read_team(bond: OpenVswitchTeam) -> Team:
     """Return the bond's state for predictions: active member, hash basis and table of buckets."""
-    return read_bond_show(bond.read_bond()).team
+    return read_bond_show(bond.read_bond(), None).team
 
 
 def _fill_table(bond: OpenVswitchTeam, case: OpenVswitchCase, flows: Sequence[Flow]) -> Team:
