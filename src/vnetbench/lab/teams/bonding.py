@@ -24,6 +24,7 @@ from vnetbench.teaming.state.linux_bonding import read_bonding_dump
 _LINK_MONITOR = {"miimon": "100"}
 LACP_OPTIONS = {"mode": "802.3ad", "lacp_rate": "fast", **_LINK_MONITOR}
 
+LINK_TIMEOUT_S = 15.0
 NO_PARTNER = "00:00:00:00:00:00"
 
 
@@ -94,12 +95,28 @@ def measure_case(
     options = dict(case.options)
     if case.options["mode"] == "active-backup":
         # The last one, so that "the first member" is no right answer.
-        options["active_slave"] = guest_team.member_names[-1]
+        options["primary"] = guest_team.member_names[-1]
     effective = guest_team.configure(options)
     _check_effective(options, effective)
     if case.has_lacp:
         _negotiate_lacp(guest_team, partner)
+    primary = options.get("primary")
+    guest_team.wait_for_state(
+        lambda text: has_all_links(text, len(guest_team.members), primary), LINK_TIMEOUT_S
+    )
     return measure_running_team(guest_team, case, flows)
+
+
+def has_all_links(state: str, member_count: int, primary: str | None) -> bool:
+    """Return whether all members carry frames, and the primary one, if there is one, is active.
+
+    An e1000e has its link some seconds after it joined.
+    """
+    team = read_bonding_dump(state).team
+    is_primary_active = primary is None or (
+        team.active is not None and team.uplinks[team.active].name == primary
+    )
+    return len(team.usable) == member_count and is_primary_active
 
 
 def measure_running_team(guest_team: GuestTeam, case: BondingCase, flows: Sequence[Flow]) -> Agreement:
