@@ -192,6 +192,12 @@ def test_a_vsphere_inventory_gives_the_team_of_the_named_switch() -> None:
     assert "--team vSwitch0" in str(error.value)
 
 
+def test_an_inventory_that_govc_wrote_is_read() -> None:
+    state = read("vsphere-network-simulated.json")
+    assert state.policy_name == "port-id" and state.team.uplinks == (Uplink("vmnic0", 10**10),)
+    assert state.dump_format.endswith("switch vSwitch0")
+
+
 def test_keys_of_a_vsphere_inventory_are_read_in_any_case_and_at_any_depth() -> None:
     text = (DUMPS / "vsphere-network.json").read_text()
     text = (
