@@ -311,3 +311,13 @@ def test_the_spi_of_ipsec_and_the_packet_that_an_icmp_error_quotes_are_read(tmp_
     assert error.icmp_type == 3 and other_error.icmp_type == 1
     assert (str(error.inner.destination), error.inner.source_port) == ("10.0.0.9", 5000)
     assert (str(other_error.inner.source), other_error.inner.destination_port) == ("2001:db8::2", 8)
+
+
+def test_extension_headers_of_ipv6_are_seen(tmp_path: Path) -> None:
+    ends = ip_address("2001:db8::1").packed + ip_address("2001:db8::2").packed
+    segment = bytes(dpkt.udp.UDP(sport=7, dport=8))
+    plain = struct.pack(">IHBB", 6 << 28, 8, UDP, 64) + ends + segment
+    hop_by_hop = struct.pack(">IHBB", 6 << 28, 16, 0, 64) + ends + bytes((UDP, 0, 1, 4, 0, 0, 0, 0)) + segment
+    frames = [ethernet(plain, 0x86DD), ethernet(hop_by_hop, 0x86DD)]
+    flows = read_captured_flows(capture(tmp_path, frames)).flows
+    assert [(flow.has_extension_headers, flow.source_port) for flow in flows] == [(False, 7), (True, 7)]

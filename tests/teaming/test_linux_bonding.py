@@ -189,3 +189,12 @@ def test_icmp_errors_hash_the_addresses_and_ports_that_they_quote() -> None:
         prediction = find_policy(name).predict(replace(error, inner=None), LITTLE)
         assert prediction.uplink is None and "quotes" in (prediction.depends_on or "")
     assert find_policy("layer2").predict(replace(error, inner=None), LITTLE).uplink is not None
+
+
+def test_layer3_4_reads_no_ports_behind_extension_headers_and_encap3_4_does() -> None:
+    flow = replace(FLOW, source=ip_address("2001:db8::1"), destination=ip_address("2001:db8::2"))
+    behind = replace(flow, has_extension_headers=True)
+    no_ports = replace(flow, source_port=0, destination_port=0)
+    assert hash_layer3_4(behind, LITTLE) == hash_layer3_4(no_ports, LITTLE) != hash_layer3_4(flow, LITTLE)
+    assert hash_encap3_4(behind, LITTLE) == hash_encap3_4(flow, LITTLE)
+    assert hash_layer2_3(behind, LITTLE) == hash_layer2_3(flow, LITTLE)

@@ -55,6 +55,7 @@ class Flow:
         icmp_code: Code of the ICMP messages.
         icmp_id: Identifier of ICMP echo messages.
         is_fragmented: Whether the packets are fragments of larger ones.
+        has_extension_headers: Whether IPv6 extension headers stand before the header of the protocol.
         inner: The flow in a tunnel (IP in IP or GRE) that this flow carries, or that an ICMP error quotes.
         spi: Security parameters index of ESP or AH.
         answer_spi: SPI of the answers, which have one of their own.
@@ -75,6 +76,7 @@ class Flow:
     icmp_code: int = 0
     icmp_id: int | None = None
     is_fragmented: bool = False
+    has_extension_headers: bool = False
     inner: Flow | None = None
     spi: int | None = None
     answer_spi: int | None = None

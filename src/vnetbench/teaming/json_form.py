@@ -72,6 +72,8 @@ def _flow_fields(each: FlowPrediction) -> JsonObject:
     fields |= {name: getattr(flow, name) for name in _NUMBER_FIELDS if getattr(flow, name)}
     if flow.is_fragmented:
         fields["fragmented"] = True
+    if flow.has_extension_headers:
+        fields["extension_headers"] = True
     if flow.inner is not None:
         fields["inner"] = _inner_fields(flow.inner)
     return {

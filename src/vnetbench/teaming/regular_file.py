@@ -1,4 +1,4 @@
-"""Open files that strangers may have made: a pipe or device must not make the bench wait for ever."""
+"""Open files that others made: a pipe or device must not make the bench wait for ever."""
 
 from __future__ import annotations
 

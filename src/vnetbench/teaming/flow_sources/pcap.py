@@ -195,6 +195,7 @@ def _dissect_ip(packet: Any) -> Flow | None:
         ipaddress.ip_address(packet.dst),
         protocol=protocol,
         is_fragmented=is_fragmented,
+        has_extension_headers=isinstance(packet, dpkt.ip6.IP6) and packet.nxt != protocol,
     )
     if is_fragmented:
         return flow

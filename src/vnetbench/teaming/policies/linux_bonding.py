@@ -7,6 +7,7 @@ names its counterpart there. `docs/team-predict.md` says where other versions di
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from operator import xor
 
@@ -50,13 +51,16 @@ def hash_layer2_3(flow: Flow, team: Team) -> int:
     """Return __bond_xmit_hash() for layer2+3."""
     if flow.vlan and team.is_vlan_tag_in_frame:
         return hash_layer2(flow, team)  # bond_flow_ip() does not look behind a tag in the frame.
-    return hash_addresses(hash_layer2(flow, team), _quoted(flow), team, has_ports=False)
+    return hash_addresses(
+        hash_layer2(flow, team), _quoted(_seen_by_bond_flow_ip(flow)), team, has_ports=False
+    )
 
 
 def hash_layer3_4(flow: Flow, team: Team) -> int:
     """Return __bond_xmit_hash() for layer3+4."""
     if flow.vlan and team.is_vlan_tag_in_frame:
         return hash_layer2(flow, team)
+    flow = _seen_by_bond_flow_ip(flow)
     quoted = _quoted(flow)
     # bond_flow_ip() alone reads the quoted packet, so a ping in it has no ID.
     is_quoted_ping = quoted is not flow and quoted.protocol in ECHO_TYPES
@@ -123,7 +127,17 @@ def _is_icmp_error(flow: Flow) -> bool:
 
 def _quoted(flow: Flow) -> Flow:
     """Return the flow that an ICMP error quotes, whose addresses and ports bond_flow_dissect() uses."""
-    return flow.inner if flow.inner is not None and _is_icmp_error(flow) else flow
+    if flow.inner is None or not _is_icmp_error(flow):
+        return flow
+    return _seen_by_bond_flow_ip(flow.inner)
+
+
+def _seen_by_bond_flow_ip(flow: Flow) -> Flow:
+    """Return the flow without what bond_flow_ip() does not see.
+
+    Behind extension headers of IPv6 it sees as little as in a fragment: no ports and no ICMP.
+    """
+    return replace(flow, is_fragmented=True) if flow.has_extension_headers else flow
 
 
 def _ports_word(flow: Flow, team: Team) -> int:
@@ -162,7 +176,7 @@ def _missing_field(flow: Flow, *, has_ports: bool) -> str | None:
     if _is_icmp_error(flow):
         if flow.inner is None:
             return "the packet that the ICMP error quotes; --pcap reads it"
-        return _missing_field(flow.inner, has_ports=True) if has_ports else None
+        return _missing_field(_seen_by_bond_flow_ip(flow.inner), has_ports=True) if has_ports else None
     if flow.is_fragmented or not has_ports:
         return None
     if flow.protocol in (ESP, AH) and flow.spi is None:
@@ -178,7 +192,8 @@ def _choose_if_known(
 
     def choose(flow: Flow, team: Team) -> Prediction:
         reads_addresses = not (flow.vlan and team.is_vlan_tag_in_frame)
-        missing = _missing_field(flow, has_ports=has_ports) if reads_addresses else None
+        seen = _seen_by_bond_flow_ip(flow)
+        missing = _missing_field(seen, has_ports=has_ports) if reads_addresses else None
         if missing is not None and len(team.usable) > 1:
             return undecided(team.usable, missing)
         if missing is not None:
