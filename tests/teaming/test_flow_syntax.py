@@ -8,6 +8,7 @@ import os
 import struct
 import tempfile
 from ipaddress import ip_address
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -214,9 +215,10 @@ def test_a_damaged_capture_raises_no_other_error(noise: bytes, cut: int) -> None
 
 
 def test_mac_addresses_of_cisco_and_windows_are_read() -> None:
-    for text in ("00:50:56:01:02:03", "00-50-56-01-02-03", "0050.5601.0203"):
-        assert parse_mac(text) == bytes.fromhex("005056010203")
-        (flow,) = parse_flow_option(f"{text}-{text.replace('3', '4')},vlan=7")
+    forms = ("00:50:56:01:02:03", "00-50-56-01-02-03", "0050.5601.0203")
+    for source, destination in product(forms, forms):
+        assert parse_mac(source) == bytes.fromhex("005056010203")
+        (flow,) = parse_flow_option(f"{source}-{destination.replace('3', '4')},vlan=7")
         assert (flow.source_mac or b"").hex() == "005056010203"
         assert (flow.destination_mac or b"").hex() == "005056010204"
 

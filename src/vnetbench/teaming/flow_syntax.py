@@ -31,7 +31,7 @@ _EXAMPLE = (
     "write SOURCE-DESTINATION, such as 10.0.0.1:50000-10.0.0.2:5201, [2001:db8::1]:50000-[2001:db8::2]:5201"
     " or 00:50:56:00:00:01-00:50:56:00:00:02"
 )
-_MAC_BYTES = 6
+_TWO_MACS_PATTERN = re.compile(rf"({MAC_PATTERN.pattern})\s*-\s*({MAC_PATTERN.pattern})")
 _PORTS = r"(?::(?P<first>[0-9]{1,5})(?:\.\.(?P<last>[0-9]{1,5}))?)?"
 _END_PATTERN = re.compile(rf"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[0-9.]+)){_PORTS}")
 _MAX_BY_NUMBER_KEY = {
@@ -85,9 +85,9 @@ def parse_flow_option(text: str) -> list[Flow]:
 
 def _split_ends(text: str, whole: str) -> tuple[str, str]:
     """Return both ends; dashes within MAC addresses separate no ends."""
+    if match := _TWO_MACS_PATTERN.fullmatch(text.strip()):
+        return match[1], match[2]
     parts = [part.strip() for part in text.split("-")]
-    if len(parts) == _MAC_BYTES * 2:
-        parts = ["-".join(parts[:_MAC_BYTES]), "-".join(parts[_MAC_BYTES:])]
     if len(parts) != 2:
         raise _make_error(whole, "is not a flow")
     return parts[0], parts[1]
