@@ -181,6 +181,12 @@ impl Agent {
             "guest.configure" if self.run_mode == RunMode::Guest => {
                 reply.parse_run_and_send(params, guest::configure)
             }
+            "guest.team" if self.run_mode == RunMode::Guest => {
+                reply.parse_run_and_send(params, guest::create_team)
+            }
+            "guest.team_state" if self.run_mode == RunMode::Guest => {
+                reply.parse_run_and_send(params, guest::read_team_state)
+            }
             "guest.power_off" if self.run_mode == RunMode::Guest => {
                 match rpc::parse_params::<NoParameters>(params) {
                     Ok(NoParameters {}) => {

@@ -36,6 +36,7 @@ _LAZY_COMMANDS = {
     "iperf3": "iperf3.iperf3_group",
     "lab": "lab.lab_group",
     "reference": "reference.reference_group",
+    "team": "team.team_group",
     "throughput": "throughput.throughput",
 }
 """Commands that are defined in a file of their own in `commands/`: module and function by command name."""

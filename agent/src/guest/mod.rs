@@ -9,6 +9,7 @@ mod modules;
 mod mounts;
 mod neighbours;
 mod port;
+mod team;
 
 use std::convert::Infallible;
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ use rustix::system::{RebootCommand, reboot};
 
 pub use self::configuration::configure;
 use self::port::HostPort;
+pub use self::team::{create_team, read_team_state};
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::error::{RequestError, Result};
 

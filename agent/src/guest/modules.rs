@@ -1,6 +1,6 @@
 //! Loads the kernel modules that the bench put into the guest, in the order that the bench listed.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use rustix::system::finit_module;
 use vnetbench_system::error::{RequestError, Result};
 
 const MODULES_FOLDER: &str = "/modules";
-/// One path per line, relative to the folder. Each module follows those that it depends on.
+/// One path per line, relative to the folder, and the module's parameters after a space. Each module follows those that
+/// it depends on.
 const LOAD_ORDER_FILE: &str = "/modules/order";
 /// MODULE_INIT_COMPRESSED_FILE (include/uapi/linux/module.h): the kernel decompresses the module (Linux 5.17).
 const MODULE_INIT_COMPRESSED_FILE: i32 = 4;
@@ -24,11 +25,17 @@ pub fn load_all_modules() -> Result<()> {
         }
     };
     let mut lines = order.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.try_for_each(|line| load_module(&Path::new(MODULES_FOLDER).join(line)))
+    lines.try_for_each(|line| {
+        let (path, parameters) = line.split_once(' ').unwrap_or((line, ""));
+        load_module(&Path::new(MODULES_FOLDER).join(path), parameters)
+    })
 }
 
-fn load_module(path: &Path) -> Result<()> {
+fn load_module(path: &Path, parameters: &str) -> Result<()> {
     let operation = || format!("load the module {}", path.display());
+    let parameters = CString::new(parameters).map_err(|_| {
+        RequestError::BadParameter(format!("parameters of the module {}", path.display()))
+    })?;
     let file = File::open(path).map_err(|error| RequestError::system(operation(), error))?;
     let is_compressed = path.extension() != Some(OsStr::new("ko"));
     let flags = if is_compressed {
@@ -36,7 +43,7 @@ fn load_module(path: &Path) -> Result<()> {
     } else {
         0
     };
-    match finit_module(&file, c"", flags) {
+    match finit_module(&file, &parameters, flags) {
         // The module is already loaded.
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(Errno::INVAL | Errno::OPNOTSUPP) if is_compressed => Err(RequestError::system(

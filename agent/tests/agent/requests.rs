@@ -81,7 +81,12 @@ fn facts_describe_the_interfaces() {
 #[test]
 fn methods_of_guests_are_rejected_on_a_host() {
     let mut agent = Agent::start();
-    for method in ["guest.configure", "guest.power_off"] {
+    for method in [
+        "guest.configure",
+        "guest.team",
+        "guest.team_state",
+        "guest.power_off",
+    ] {
         assert_eq!(
             agent.expect_error_code(method, json!({})),
             -32601,

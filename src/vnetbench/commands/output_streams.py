@@ -45,7 +45,8 @@ def _make_stream_ignoring_closed_pipe(stream: TextIO | None) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=stream.encoding,
-        errors=stream.errors,
+        # A terminal or pipe without the character gets a question mark; the command does not fail half-way.
+        errors="replace" if stream.errors == "strict" else stream.errors,
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )

@@ -34,6 +34,11 @@ def test_it_contains_the_agent_the_console_and_the_modules_in_order() -> None:
     assert all(stat.S_ISDIR(found[name][0]) for name in ("dev", "proc", "sys", "run", "tmp"))
 
 
+def test_the_order_states_the_parameters_of_a_module() -> None:
+    order = dict((name, content) for name, _, content in entries(build_archive(b"", {"bonding": b"1"})))
+    assert order["modules/order"] == b"/modules/bonding.ko max_bonds=0\n"
+
+
 def test_the_same_contents_give_the_same_bytes() -> None:
     assert build_archive(b"agent", {"a": b"1"}) == build_archive(b"agent", {"a": b"1"})
     assert build_archive(b"agent", {"a": b"1"}) != build_archive(b"agent", {"a": b"2"})

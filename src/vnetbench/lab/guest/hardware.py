@@ -39,6 +39,9 @@ class Adapter:
     virtio_rx_ring: int = DEFAULT_VIRTIO_RING_SIZE
     virtio_tx_ring: int = DEFAULT_VIRTIO_RING_SIZE
     """Descriptors of virtio rings only; other adapters have the rings that their drivers request."""
+    link_speed_mbps: int | None = None
+    """Speed that a virtio adapter reports, with full duplex; None for an unknown speed. If the duplex mode is
+    unknown, the bonding driver sends no LACP frames (bond_3ad.c, `ad_update_actor_keys`)."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,8 @@ def _adapter_arguments(number: int, adapter: Adapter, backend: AdapterBackend) -
     if adapter.factor_level in VIRTIO_ADAPTERS:
         device.append(f"rx_queue_size={adapter.virtio_rx_ring}")
         device.append(f"tx_queue_size={adapter.virtio_tx_ring}")
+        if adapter.link_speed_mbps is not None:
+            device += [f"speed={adapter.link_speed_mbps}", "duplex=full"]
         if adapter.queues > 1:
             # One interrupt for each queue, plus one for configuration changes and one for control.
             device += ["mq=on", f"vectors={2 * adapter.queues + 2}"]

@@ -13,13 +13,14 @@ from vnetbench.lab.guest.kernel import Kernel
 from vnetbench.lab.guest.modules import (
     ADAPTER_DRIVERS,
     OPTIONAL_MODULES,
+    PARAMETERS_BY_MODULE,
     REQUIRED_MODULES,
     VIRTUAL_FUNCTION_DRIVERS,
 )
 
 INIT_FILE_NAME = "vnetbench-agent"
 """Path of the agent in the guest's root."""
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Version of the layout; increment it when the same kernel, agent and modules give other contents."""
 MAX_CACHE_BYTES = 256 * 2**20
 """Size limit of all cached initramfs files."""
@@ -57,7 +58,9 @@ def build_archive(agent: bytes, modules: Mapping[str, bytes]) -> bytes:
 
     The format is cpio's "new ASCII" (Documentation/driver-api/early-userspace/buffer-format.rst).
     """
-    order = "".join(f"/modules/{name}.ko\n" for name in modules)
+    order = "".join(
+        f"/modules/{name}.ko {PARAMETERS_BY_MODULE.get(name, '')}".rstrip() + "\n" for name in modules
+    )
     return b"".join(
         (
             *(_cpio_entry(name, stat.S_IFDIR | 0o755) for name in _EMPTY_FOLDERS),

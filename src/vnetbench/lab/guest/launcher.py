@@ -15,7 +15,7 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import check_protocol_version
 from vnetbench.agents.transport import SocketTransport
 from vnetbench.lab import netlink, registry
-from vnetbench.lab.endpoint import SIDES, Side
+from vnetbench.lab.endpoint import SIDES
 from vnetbench.lab.guest import network, snapshot
 from vnetbench.lab.guest.hardware import BootImages, Hardware, QemuRuntimeFiles, qemu_command
 from vnetbench.lab.guest.qemu import Qemu
@@ -228,17 +228,18 @@ def _guest_configuration(topology: GuestTopology, guest: Guest) -> dict[str, obj
                 "mac": nic.mac or None,
                 "addresses": list(nic.addresses_with_prefix_length),
                 "up": True,
-                "neighbours": _static_neighbours(topology, guest, side),
+                "neighbours": _static_neighbours(topology, guest, number),
             }
-            for number, (side, nic) in enumerate(zip(SIDES, guest.nics, strict=False))
+            for number, nic in enumerate(guest.nics)
         ],
     }
 
 
-def _static_neighbours(topology: GuestTopology, guest: Guest, side: Side) -> list[dict[str, str]]:
+def _static_neighbours(topology: GuestTopology, guest: Guest, nic_number: int) -> list[dict[str, str]]:
     """Return the permanent neighbours of a router on one side, which may not answer during a trial."""
     if topology.shape.role != ROUTER:
         return []
+    side = SIDES[nic_number]
     (endpoint,) = (vm for vm in topology.vms if vm.pair == guest.pair and vm.side == side)
     mac = netlink.interface_mac(*endpoint.device.location)
     return [{"address": address, "mac": mac} for address in (endpoint.address, endpoint.ipv6_address)]

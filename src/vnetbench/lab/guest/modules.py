@@ -33,11 +33,15 @@ VIRTUAL_FUNCTION_DRIVERS = ("igbvf", "ixgbevf", "iavf", "mlx5_core")
 """Drivers of virtual functions. Only the guest finds out which one its `vf` needs."""
 
 OPTIONAL_MODULES = (
-    "bridge", "af_packet", "vmw_vsock_virtio_transport", "vsock_loopback", "sch_fq", "sch_fq_codel",
+    "bridge", "bonding", "af_packet", "vmw_vsock_virtio_transport", "vsock_loopback", "sch_fq",
+    "sch_fq_codel",
     "tcp_bbr", "tcp_dctcp", "tcp_htcp", "tcp_vegas", "tcp_westwood", "tcp_illinois", "tcp_bic", "tcp_cdg",
     "tcp_scalable", "tcp_hybla", "tcp_highspeed", "tcp_lp", "tcp_nv", "tcp_veno", "tcp_yeah",
 )  # fmt: skip
 """Modules that guests get if the kernel has them. The agent refuses a treatment that needs a missing one."""
+
+PARAMETERS_BY_MODULE: Mapping[str, str] = {"bonding": "max_bonds=0"}
+"""Parameters of modules. By default, bonding would add a bond to each guest (bonding.rst)."""
 
 DECOMPRESSION_TIMEOUT_S = 60.0
 _MODULE_SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")

@@ -58,10 +58,10 @@ def build_network(topology: GuestTopology, start_delay_lines: Callable[[], None]
                 builder.add_vm_port(switch, vm, bridges[_vswitch_for(topology, vm)])
         for nic in (nic for guest in topology.guests for nic in guest.nics):
             if nic.vswitch in bridges:
-                _add_tap(nic.host_device, topology.shape.queues)
+                add_tap(nic.host_device, topology.shape.queues)
                 builder.attach_port(switch, nic.host_device.interface, bridges[nic.vswitch])
             elif topology.shape.host_endpoint_device_type == TAPS:
-                _add_tap(nic.host_device, topology.shape.queues)
+                add_tap(nic.host_device, topology.shape.queues)
     for vm in topology.vms:
         builder.configure_vm_network(vm)
 
@@ -109,7 +109,7 @@ def _vswitch_for(topology: GuestTopology, vm: Vm) -> str:
     return topology.vswitches[-1]
 
 
-def _add_tap(device: NetDevice, queues: int) -> None:
+def add_tap(device: NetDevice, queues: int) -> None:
     """Create a tap that exists without a process, in the mode in which QEMU will open it."""
     netlink.run_in_namespace(device.namespace, partial(_create_persistent_tap, device, queues))
 

@@ -26,12 +26,12 @@ POLL_INTERVAL_S = 0.05
 def installed_version() -> str:
     """Return the installed version; raises BenchError if a part is missing or does not run."""
     for program in (DATABASE, SWITCH, TOOL, CONTROL):
-        _find_program(program)
+        find_program(program)
     if not SCHEMA_FILE.exists():
         raise BenchError(
             "the database schema of Open vSwitch is missing", where=str(SCHEMA_FILE), fix=INSTALL_COMMAND
         )
-    first = _run_tool([_find_program(SWITCH), "--version"]).splitlines()[0]
+    first = run_tool([find_program(SWITCH), "--version"]).splitlines()[0]
     return first.rpartition(" ")[2]
 
 
@@ -43,22 +43,35 @@ def start_switch(topology: NetnsTopology) -> None:
     Raises:
         BenchError: if a part is missing or does not start.
     """
-    installed_version()
-    folder = registry.ensure_testbed_folder(topology.testbed_name)
-    database, socket = folder / "ovs.db", folder / "ovs.sock"
-    _run_tool([_find_program(TOOL), "create", str(database), str(SCHEMA_FILE)])
-    _start_daemon(topology, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])
-    control = [_find_program(CONTROL), f"--db=unix:{socket}", f"--timeout={START_TIMEOUT_S:.0f}"]
-    _wait_for_socket(socket, folder / f"{DATABASE}.log")
-    _run_tool([*control, "--no-wait", "init"])
-    _start_daemon(topology, folder, [SWITCH, f"unix:{socket}"])
+    control, log = start_daemons(topology.testbed_name, topology.switch_namespace)
     changes: list[str] = []
     for vswitch in topology.vswitches:
         changes += ["--", "add-br", vswitch, "--", "set", "bridge", vswitch, "datapath_type=netdev"]
     for port, vswitch in _ports_with_vswitches(topology):
         changes += ["--", "add-port", vswitch, port]
     # ovs-vsctl waits until the switch has created them all.
-    _run_tool([*control, *changes], folder / f"{SWITCH}.log")
+    run_tool([*control, *changes], log)
+
+
+def start_daemons(testbed_name: str, namespace: str) -> tuple[list[str], Path]:
+    """Start a database and a switch without bridges in a namespace; they live until the testbed is removed.
+
+    Returns:
+        The start of each command line that changes the switch, and the switch's log.
+
+    Raises:
+        BenchError: if a part is missing or does not start.
+    """
+    installed_version()
+    folder = registry.ensure_testbed_folder(testbed_name)
+    database, socket = folder / "ovs.db", folder / "ovs.sock"
+    run_tool([find_program(TOOL), "create", str(database), str(SCHEMA_FILE)])
+    _start_daemon(testbed_name, namespace, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])
+    control = [find_program(CONTROL), f"--db=unix:{socket}", f"--timeout={START_TIMEOUT_S:.0f}"]
+    _wait_for_socket(socket, folder / f"{DATABASE}.log")
+    run_tool([*control, "--no-wait", "init"])
+    _start_daemon(testbed_name, namespace, folder, [SWITCH, f"unix:{socket}"])
+    return control, folder / f"{SWITCH}.log"
 
 
 def switch_threads(topology: NetnsTopology) -> dict[int, str]:
@@ -79,9 +92,9 @@ def _ports_with_vswitches(topology: NetnsTopology) -> list[tuple[str, str]]:
     return [*vms, *zip((d.interface for d in topology.uplink_ends), topology.vswitches, strict=False)]
 
 
-def _start_daemon(topology: NetnsTopology, folder: Path, command: Sequence[str]) -> None:
+def _start_daemon(testbed_name: str, namespace: str, folder: Path, command: Sequence[str]) -> None:
     program, *arguments = command
-    inside = ["ip", "netns", "exec", topology.switch_namespace, _find_program(program), *arguments]
+    inside = ["ip", "netns", "exec", namespace, find_program(program), *arguments]
     settings = {"OVS_RUNDIR": str(folder), "OVS_LOGDIR": str(folder), "OVS_DBDIR": str(folder)}
     with (folder / f"{program}.log").open("wb") as log:
         subprocess.Popen(
@@ -89,7 +102,7 @@ def _start_daemon(topology: NetnsTopology, folder: Path, command: Sequence[str])
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**os.environ, **settings, registry.PROCESS_LABEL: topology.testbed_name},
+            env={**os.environ, **settings, registry.PROCESS_LABEL: testbed_name},
             start_new_session=True,  # The bench handles Ctrl-C of the terminal.
         )
 
@@ -102,7 +115,8 @@ def _wait_for_socket(socket: Path, log: Path) -> None:
         time.sleep(POLL_INTERVAL_S)
 
 
-def _run_tool(command: Sequence[str], log: Path | None = None) -> str:
+def run_tool(command: Sequence[str], log: Path | None = None) -> str:
+    """Return the output of a program; raises BenchError with its error and the last line of `log`."""
     process = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if process.returncode != 0:
         last_line = process.stderr.strip().splitlines()[-1:] or ["it gave no reason"]
@@ -120,7 +134,8 @@ def _start_error(reason: str, log: Path | None) -> BenchError:
     )
 
 
-def _find_program(name: str) -> str:
+def find_program(name: str) -> str:
+    """Return the path of one of its programs; raises BenchError if it is not installed."""
     path = shutil.which(name, path=_SEARCH_PATH)
     if path is None:
         raise BenchError(

@@ -1,0 +1,1 @@
+"""Teams of real links: creates them, sends marked frames, and reads which member carried each."""

@@ -1,0 +1,1 @@
+"""Team policies: which uplink each flow takes, computed without privilege and without traffic."""

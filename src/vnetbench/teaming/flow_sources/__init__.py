@@ -1,0 +1,1 @@
+"""Flows that other programs saw: packet captures and the socket list of `ss`."""

@@ -1,0 +1,1 @@
+"""Team policies, one module a family; `registry` finds them by name."""
