@@ -67,6 +67,12 @@ pub fn start(agent: &mut Agent, duration_s: f64) {
     );
 }
 
+/// Starts a prepared trial and waits until its counters have been read, which may be after the answer.
+fn start_and_wait_for_sample(agent: &mut Agent) {
+    start(agent, FOREVER_S);
+    agent.wait_for_event("trial.sample", "t");
+}
+
 fn send_probes(agent: &mut Agent) {
     let probe = json!({
         "from": "10.0.0.1", "to": "10.0.0.9", "port": 9, "packet_bytes": 100, "attempts": PROBES, "timeout_s": 0.01,
@@ -76,7 +82,7 @@ fn send_probes(agent: &mut Agent) {
 
 /// Runs a prepared trial while probes leave through vnb0, and returns its `trial.end`.
 fn run_with_probes(agent: &mut Agent) -> Value {
-    start(agent, FOREVER_S);
+    start_and_wait_for_sample(agent);
     send_probes(agent);
     agent.expect_result("trial.stop", json!({"trial": "t"}));
     agent.wait_for_event("trial.end", "t")
@@ -165,7 +171,7 @@ fn interfaces_of_another_namespace_can_be_observed() {
         mine.expect_err("the interface is in another namespace")["code"],
         -32003
     );
-    start(&mut agent, FOREVER_S);
+    start_and_wait_for_sample(&mut agent);
     send_probes(&mut inside);
     agent.expect_result("trial.stop", json!({"trial": "t"}));
     let end = agent.wait_for_event("trial.end", "t");
@@ -195,7 +201,7 @@ fn a_link_that_fails_and_returns_is_counted() {
     let mut request = observe(json!({"interfaces": ["vnb0", "vnb1"]}));
     request["interface"] = "lo".into();
     agent.expect_result("trial.prepare", request);
-    start(&mut agent, FOREVER_S);
+    start_and_wait_for_sample(&mut agent);
     let mut changes = 0;
     agent.run_in_network("ip link set vnb0 down && ip link set vnb0 up");
     while changes < 2 {
@@ -220,7 +226,7 @@ fn a_connection_request_without_answer_is_counted() {
     }
     let mut agent = Agent::start_in_new_network(VETHS);
     agent.expect_result("trial.prepare", observe(json!({})));
-    start(&mut agent, FOREVER_S);
+    start_and_wait_for_sample(&mut agent);
     let silent = "10.0.0.9:80".parse().expect("an address");
     connect_in_vain(agent.pid(), silent).expect("nobody answers");
     agent.expect_result("trial.stop", json!({"trial": "t"}));
