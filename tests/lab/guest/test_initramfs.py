@@ -35,7 +35,7 @@ def test_it_contains_the_agent_the_console_and_the_modules_in_order() -> None:
 
 
 def test_the_order_states_the_parameters_of_a_module() -> None:
-    order = dict((name, content) for name, _, content in entries(build_archive(b"", {"bonding": b"1"})))
+    order = {name: content for name, _, content in entries(build_archive(b"", {"bonding": b"1"}))}
     assert order["modules/order"] == b"/modules/bonding.ko max_bonds=0\n"
 
 
