@@ -244,7 +244,8 @@ def measure_frames(vswitch: str, **levels: Level) -> FrameTotals:
     factors = complete_levels({"vswitch": vswitch, **levels}, "frames")
     spec = TestbedSpec()
     with closing(LabInstrument(NetnsLab(spec, "a test"), spec)) as instrument:
-        done = instrument.measure(TrialLoad(factors, 0.3, 0.05, "frames"), lambda: False)
+        # On a busy machine, a switch in user space may not run for some tenths of a second.
+        done = instrument.measure(TrialLoad(factors, 1.0, 0.05, "frames"), lambda: False)
     return sum_endpoint_counts(done.measurement.endpoints, factors)
 
 
@@ -255,10 +256,8 @@ def measure_frames(vswitch: str, **levels: Level) -> FrameTotals:
 def test_frames_pass_every_kind_of_vswitch(vswitch: str, levels: dict[str, Level]) -> None:
     counts = measure_frames(vswitch, frame_load=1000.0, **levels)
     # Their number depends on the CPUs that are free.
-    assert all(
-        counts.sent_by_direction[way] >= counts.received_by_direction[way] > 0
-        for way in counts.sent_by_direction
-    )
+    for way, sent in counts.sent_by_direction.items():
+        assert sent >= counts.received_by_direction[way] > 0, counts
     assert all(
         each.own_returned == each.from_other_trials == 0
         for each in counts.foreign_frames_by_endpoint.values()
