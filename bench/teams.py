@@ -66,7 +66,7 @@ class ComparedPolicy:
 
     @property
     def is_met(self) -> bool:
-        """Whether the aim is met, or the prediction says what the link depends on."""
+        """Whether the aim is met, or does not apply because the load decides for all flows."""
         return self.ratio is None or self.ratio >= self.aim
 
 
@@ -145,6 +145,12 @@ def _print_disagreements(console: Console, row: ComparedPolicy) -> None:
         )
 
 
+def _aim_text(row: ComparedPolicy) -> str:
+    if row.ratio is None:
+        return "none"
+    return "met" if row.is_met else "missed"
+
+
 def _make_table(rows: list[ComparedPolicy]) -> Table:
     table = Table(
         title="Predicted link = link that carried the flow", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
@@ -161,7 +167,7 @@ def _make_table(rows: list[ComparedPolicy]) -> Table:
             str(row.link_count),
             str(found.flow_count),
             "none predicted" if ratio is None else f"{100 * ratio:.2f} %",
-            "met" if row.is_met else "missed",
+            _aim_text(row),
             str(len(found.disagreements)),
             str(found.undecided_count),
             str(found.lost_count),

@@ -218,7 +218,11 @@ def _value(field: str, flow: Flow) -> str:
 
 def _general_advice(policy: Policy, team: Team) -> Iterator[str]:
     if len(team.usable) == 1:
-        yield "Only one uplink is up: add uplinks."
+        yield (
+            "The team has one uplink: add uplinks."
+            if len(team.uplinks) == 1
+            else "Only one uplink is up: bring up the others, or add uplinks."
+        )
     elif policy.decider == "active member":
         yield (
             "One uplink carries everything. To use more, bundle the links on the switch too and use a hash"

@@ -91,7 +91,7 @@ def _notes(predictions: list[Prediction], load: TeamLoad, of_what: str) -> Itera
         elif each.depends_on and each.spread == "one":
             flows_by_reason.setdefault(each.depends_on, []).append(i)
     if ambiguous:
-        yield _formula_sentence(ambiguous, load, of_what)
+        yield _ip_hash_ambiguity_sentence(ambiguous, load, of_what)
     for reason, flows in list(flows_by_reason.items())[:_MAX_REASONS]:
         if len(predictions) == 1:
             yield f"The uplink{of_what} depends on {reason}."
@@ -105,7 +105,7 @@ def _notes(predictions: list[Prediction], load: TeamLoad, of_what: str) -> Itera
         yield f"Assumed: {assumption}."
 
 
-def _formula_sentence(flows: int, load: TeamLoad, of_what: str) -> str:
+def _ip_hash_ambiguity_sentence(flows: int, load: TeamLoad, of_what: str) -> str:
     """Return what each of the two published formulas of IP hash gives for all flows together."""
     verb = "depends" if flows == 1 else "depend"
     text = f"{count_noun(flows, 'flow')}{of_what} {verb} on which of ESXi's two formulas holds"

@@ -10,7 +10,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.netns.topology import NetDevice
 from vnetbench.lab.teams.flows import random_flows
 from vnetbench.lab.teams.frames import Mark, build_frame
-from vnetbench.lab.teams.members import WINDOW_FRAMES, CarriedFrames, carry_frames
+from vnetbench.lab.teams.members import MAX_FRAMES_IN_FLIGHT, CarriedFrames, carry_frames
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.policy import Policy
 from vnetbench.teaming.prediction import Prediction
@@ -18,7 +18,7 @@ from vnetbench.teaming.team import Team
 
 PATH_TIMEOUT_S = 20.0
 """Longest wait until a new team forwards: bridge ports and LACP take some seconds."""
-_PATH_PROBE_WAIT_S = 0.2
+_PATH_PROBE_TIMEOUT_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def carry_flows(
     flows: Sequence[Flow],
     *,
     padding_bytes: int = 0,
-    window_frames: int = WINDOW_FRAMES,
+    max_frames_in_flight: int = MAX_FRAMES_IN_FLIGHT,
 ) -> CarriedFrames:
     """Send one frame for each flow and return which members carried it.
 
@@ -67,14 +67,14 @@ def carry_flows(
         members: Where the frames of each member arrive.
         flows: One frame is sent for each, in this order.
         padding_bytes: Zeroes in each payload, in addition to the mark.
-        window_frames: Frames on their way at the same time. With one, they reach the team in this order.
+        max_frames_in_flight: Most frames on their way at once. With one, they reach the team in this order.
 
     Raises:
         BenchError: if no frame can be built for a flow.
     """
     mark, padding = Mark(), bytes(padding_bytes)
     frames = [build_frame(flow, padding + mark.payload(number)) for number, flow in enumerate(flows)]
-    return carry_frames(source, members, frames, mark, window_frames=window_frames)
+    return carry_frames(source, members, frames, mark, max_frames_in_flight=max_frames_in_flight)
 
 
 def wait_until_forwarding(source: NetDevice, members: Sequence[NetDevice]) -> None:
@@ -84,7 +84,7 @@ def wait_until_forwarding(source: NetDevice, members: Sequence[NetDevice]) -> No
     while time.monotonic() < deadline:
         mark = Mark()
         frame = build_frame(flow, mark.payload(0))
-        if carry_frames(source, members, [frame], mark, timeout_s=_PATH_PROBE_WAIT_S).members_by_frame:
+        if carry_frames(source, members, [frame], mark, timeout_s=_PATH_PROBE_TIMEOUT_S).members_by_frame:
             return
     raise BenchError(
         f"no member of the team carried a frame within {PATH_TIMEOUT_S:g} s",
@@ -103,7 +103,7 @@ def compare_with_prediction(
     for number, flow in enumerate(flows):
         members = carried.members(number)
         used.update(members)
-        expected = _expected_members(policy.predict(flow, team), carried.previous_member_by_frame.get(number))
+        expected = _expected_members(policy.predict(flow, team), carried.member_before_frame.get(number))
         if not members:
             lost += 1
         elif expected is None:

@@ -14,7 +14,7 @@ from vnetbench.lab.teams.agreement import (
     wait_until_forwarding,
 )
 from vnetbench.lab.teams.guest_team import GuestTeam
-from vnetbench.lab.teams.members import WINDOW_FRAMES
+from vnetbench.lab.teams.members import MAX_FRAMES_IN_FLIGHT
 from vnetbench.lab.teams.open_vswitch import LACP_TIMEOUT_S, OpenVswitch, is_ready
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.linux_bonding import XMIT_HASH_POLICIES
@@ -136,8 +136,8 @@ def measure_running_team(guest_team: GuestTeam, case: BondingCase, flows: Sequen
         has_dynamic_load_balancing=case.has_dynamic_load_balancing,
     )
     # Several frames at once may change their order before they reach the team (GRO).
-    window = 1 if case.policy == "balance-rr" else WINDOW_FRAMES
-    carried = carry_flows(guest_team.source, guest_team.members, flows, window_frames=window)
+    window = 1 if case.policy == "balance-rr" else MAX_FRAMES_IN_FLIGHT
+    carried = carry_flows(guest_team.source, guest_team.members, flows, max_frames_in_flight=window)
     return compare_with_prediction(find_policy(case.policy), team, flows, carried)
 
 

@@ -52,7 +52,7 @@ class GuestTeam:
     @property
     def member_names(self) -> tuple[str, ...]:
         """The guest's names of the members, in their order in the team."""
-        return tuple(_member_interface(number) for number in range(len(self.members)))
+        return tuple(_member_interface_name(number) for number in range(len(self.members)))
 
     def configure(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """Create the team anew with these options of the bonding driver; return them as read back.
@@ -182,7 +182,7 @@ def _make_topology(testbed_name: str, member_count: int, adapter: str) -> TeamTo
     nics = [Nic("eth0", guest_mac(SOURCE_MAC_SIDE, 1, 0), (), _tap(namespace, "source"), "")]
     for number in range(member_count):
         mac = guest_mac(MEMBER_MAC_SIDE, 1, number)
-        nics.append(Nic(_member_interface(number), mac, (), _tap(namespace, f"member{number}"), ""))
+        nics.append(Nic(_member_interface_name(number), mac, (), _tap(namespace, f"member{number}"), ""))
     guest = Guest("g1", NO_SIDE, 1, tuple(nics))
     return TeamTopology(testbed_name, _shape(adapter), (guest,), (), namespace, (), (), ((),))
 
@@ -195,6 +195,6 @@ def _tap(namespace: str, interface: str) -> NetDevice:
     return NetDevice(f"tap {interface}", namespace, interface)
 
 
-def _member_interface(number: int) -> str:
+def _member_interface_name(number: int) -> str:
     """Return the guest's name of a member."""
     return f"eth{1 + number}"

@@ -13,9 +13,9 @@ from vnetbench.lab import netlink
 from vnetbench.lab.netns.topology import NetDevice
 from vnetbench.lab.teams.frames import Mark
 
-WINDOW_FRAMES = 32
+MAX_FRAMES_IN_FLIGHT = 32
 """Frames on their way at the same time, fewer than the shortest queue on the path holds."""
-WINDOW_TIMEOUT_S = 3.0
+IN_FLIGHT_TIMEOUT_S = 3.0
 """Longest wait for the frames of a window. A frame that does not arrive by then counts as lost."""
 TIMEOUT_AFTER_LOSS_S = 0.3
 """Longest wait for the frames of a window after one has been lost. Later arrivals still count."""
@@ -33,7 +33,7 @@ class CarriedFrames:
 
     members_by_frame: dict[int, list[int]] = field(default_factory=dict)
     """Members in the order in which the arrivals were read. A frame that no member carried is missing."""
-    previous_member_by_frame: dict[int, int] = field(default_factory=dict)
+    member_before_frame: dict[int, int] = field(default_factory=dict)
     """The member that carried the frame before, of whatever origin, unless it was the first."""
     foreign_frame_count: int = 0
     """Frames without the mark that the members carried, such as those of LACP."""
@@ -50,7 +50,7 @@ class CarriedFrames:
             self.foreign_frame_count += 1
         else:
             if frame not in self.members_by_frame and self.last_member is not None:
-                self.previous_member_by_frame[frame] = self.last_member
+                self.member_before_frame[frame] = self.last_member
             self.members_by_frame.setdefault(frame, []).append(member)
         self.last_member = member
 
@@ -61,8 +61,8 @@ def carry_frames(
     frames: Sequence[bytes],
     mark: Mark,
     *,
-    window_frames: int = WINDOW_FRAMES,
-    timeout_s: float = WINDOW_TIMEOUT_S,
+    max_frames_in_flight: int = MAX_FRAMES_IN_FLIGHT,
+    timeout_s: float = IN_FLIGHT_TIMEOUT_S,
 ) -> CarriedFrames:
     """Send the frames and return which members carried each.
 
@@ -71,7 +71,7 @@ def carry_frames(
         members: Where the frames of each member arrive.
         frames: Frames with `mark` and their number from 0.
         mark: The mark of these frames, which no other frame has.
-        window_frames: Frames on their way at the same time.
+        max_frames_in_flight: Frames on their way at the same time.
         timeout_s: Longest wait for the frames of a window.
     """
     carried = CarriedFrames()
@@ -81,8 +81,8 @@ def carry_frames(
             receiver = exit_stack.enter_context(open_packet_socket(member))
             selector.register(receiver, selectors.EVENT_READ, number)
         sender = exit_stack.enter_context(open_packet_socket(source))
-        for begin in range(0, len(frames), window_frames):
-            window = range(begin, min(begin + window_frames, len(frames)))
+        for begin in range(0, len(frames), max_frames_in_flight):
+            window = range(begin, min(begin + max_frames_in_flight, len(frames)))
             for number in window:
                 sender.send(frames[number])
             if not _receive_until(selector, carried, mark, window, timeout_s):

@@ -95,7 +95,7 @@ class OpenVswitchTeam:
     @property
     def member_names(self) -> tuple[str, ...]:
         """The switch's names of the members, in their order in the team."""
-        return tuple(_member_interface(number) for number in range(len(self.members)))
+        return tuple(_member_interface_name(number) for number in range(len(self.members)))
 
     def configure(self, mode: str, *, has_lacp: bool = False) -> None:
         """Create the bond anew, and wait until its members may send.
@@ -160,7 +160,7 @@ def start_open_vswitch_team(member_count: int) -> Iterator[OpenVswitchTeam]:
     name = f"team-{secrets.token_hex(4)}"
     namespace = namespace_name(name, "sw")
     pairs = [("in", "source")]
-    pairs += [(_member_interface(number), f"far{number}") for number in range(member_count)]
+    pairs += [(_member_interface_name(number), f"far{number}") for number in range(member_count)]
     registry.register_testbed(
         name, "team of Open vSwitch", {"name": name, "links": [far for _, far in pairs]}
     )
@@ -177,7 +177,7 @@ def start_open_vswitch_team(member_count: int) -> Iterator[OpenVswitchTeam]:
         registry.remove_testbed_and_list_remaining_groups(name)
 
 
-def _member_interface(number: int) -> str:
+def _member_interface_name(number: int) -> str:
     return f"member{number}"
 
 

@@ -115,7 +115,7 @@ def _parse_end(match: re.Match[str]) -> tuple[Address, int]:
     try:
         address = ipaddress.ip_address(match["v6"] or match["v4"])
     except ValueError:
-        raise BenchError(f'the socket list has the address "{match[0]}"', fix=_FIX) from None
+        raise BenchError(f'the socket list has the invalid address "{match[0]}"', fix=_FIX) from None
     if int(match["port"]) > 65535:
         raise BenchError(f'the socket list has the port "{match["port"]}"', fix=_FIX)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:

@@ -12,7 +12,7 @@ from vnetbench.teaming.team import Team
 
 _FAMILY = "ESXi"
 _GUIDE = "VMware vSphere Networking, "
-_PORT_LIST = "`esxcli network vm port list -w WORLD` prints it"
+_PORT_LIST = "`esxcli network vm port list -w WORLD` prints the port's uplink"
 
 
 FORMULA_NAMES = ("the last octets", "the whole addresses")

@@ -185,7 +185,7 @@ def _missing_field(flow: Flow, *, has_ports: bool) -> str | None:
     return "the ports of the packets" if has_port_fields and flow.source_port is None else None
 
 
-def _choose_if_known(
+def _make_hash_chooser(
     compute_hash: Callable[[Flow, Team], int], *, has_ports: bool
 ) -> Callable[[Flow, Team], Prediction]:
     """Return a chooser by hash, which is undecided where the flow lacks what the kernel reads."""
@@ -271,12 +271,12 @@ POLICIES = (
     Policy(
         "layer2+3", _FAMILY, "MAC addresses and IP addresses", "hash",
         _MAIN + "bond_ip_hash", _MACS + _ADDRESSES,
-        _choose_if_known(hash_layer2_3, has_ports=False),
+        _make_hash_chooser(hash_layer2_3, has_ports=False),
     ),
     Policy(
         "layer3+4", _FAMILY, "IP addresses and ports; the lowest bit does not count", "hash",
         _MAIN + "bond_ip_hash", _ADDRESSES + _PORTS,
-        _choose_if_known(hash_layer3_4, has_ports=True),
+        _make_hash_chooser(hash_layer3_4, has_ports=True),
     ),
     Policy(
         "encap2+3", _FAMILY, "as layer2+3, with the IP addresses in a tunnel", "hash",

@@ -32,7 +32,7 @@ _XOR_ASSUMPTION = "the switch XORs these fields; many newer switches use an unpu
 _BUCKET_ASSUMPTION = f"{_XOR_ASSUMPTION}; its links take the eight buckets in turn"
 
 
-def hash_fields(names: tuple[str, ...], flow: Flow) -> int:
+def hash_flow_fields(names: tuple[str, ...], flow: Flow) -> int:
     """Return the XOR of the named fields as numbers; a protocol without ports counts as port 0."""
     return reduce(xor, (_to_number(getattr(flow, name)) for name in names), 0)
 
@@ -49,11 +49,11 @@ def _to_number(value: object) -> int:
 
 
 def _choose_link(names: tuple[str, ...], flow: Flow, team: Team) -> Prediction:
-    return certain(team.usable[hash_fields(names, flow) % len(team.usable)], _XOR_ASSUMPTION)
+    return certain(team.usable[hash_flow_fields(names, flow) % len(team.usable)], _XOR_ASSUMPTION)
 
 
 def _choose_bucket(names: tuple[str, ...], flow: Flow, team: Team) -> Prediction:
-    bucket = hash_fields(names, flow) % BUCKETS
+    bucket = hash_flow_fields(names, flow) % BUCKETS
     return certain(team.usable[bucket % len(team.usable)], _BUCKET_ASSUMPTION)
 
 
