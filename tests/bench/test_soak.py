@@ -131,11 +131,17 @@ def test_what_is_new_on_the_machine_is_named() -> None:
 def test_a_process_with_the_label_and_a_temporary_file_are_found(tmp_path: Path) -> None:
     before = read_machine_state("SOAK=label", tmp_path)
     (tmp_path / "left").touch()
-    code = "import sys; sys.stdin.read()  # vnetbench"
+    code = "import sys; print('ready', flush=True); sys.stdin.read()  # vnetbench"
     process = subprocess.Popen(
-        [sys.executable, "-c", code], env={**os.environ, "SOAK": "label"}, stdin=subprocess.PIPE
+        [sys.executable, "-c", code],
+        env={**os.environ, "SOAK": "label"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     try:
+        # Popen returns when exec begins. Until it ends, the process has no environment in /proc.
+        assert process.stdout is not None
+        process.stdout.readline()
         added = read_machine_state("SOAK=label", tmp_path).added_since(before)
     finally:
         process.communicate()
