@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.redteam import groups
@@ -85,9 +85,10 @@ class OutsideMeter:
 
     def _read_times(self) -> tuple[float, float, float, float]:
         busy = steal = 0
+        names = {f"cpu{cpu}" for cpu in self._cpus}
         for line in Path("/proc/stat").read_text().splitlines():
             name, *words = line.split()
-            if name in {f"cpu{cpu}" for cpu in self._cpus}:
+            if name in names:
                 user, nice, system, _, _, irq, softirq, stolen = map(int, words[:8])
                 busy += user + nice + system + irq + softirq
                 steal += stolen
@@ -100,12 +101,12 @@ class OutsideMeter:
 
         Threads of the kernel that may use several CPUs count on the one on which they last ran.
         """
-        return [
-            _Process(process.name, process.is_kernel_thread, process.cpu, process.used_s - before)
-            for pid, process in self._read_processes().items()
-            if (process.cpu in self._cpus if process.is_kernel_thread else self._may_use_these_cpus(pid))
-            for before in [self._processes[pid].used_s if pid in self._processes else 0.0]
-        ]
+        used = []
+        for pid, process in self._read_processes().items():
+            if process.cpu in self._cpus if process.is_kernel_thread else self._may_use_these_cpus(pid):
+                before = self._processes.get(pid)
+                used.append(replace(process, used_s=process.used_s - (before.used_s if before else 0.0)))
+        return used
 
     def _may_use_these_cpus(self, pid: int) -> bool:
         with suppress(OSError):

@@ -232,9 +232,9 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
         share = None if fail_if_worse is None else parse_share(fail_if_worse)
     except BenchError as error:
         raise BenchError(error.what, where="--fail-if-worse", fix=error.fix) from error
+    from vnetbench.quantity import format_count_with_noun
     from vnetbench.report.comparison import compare_campaigns, find_worsened_metrics
     from vnetbench.report.tables.comparison_table import comparison_table
-    from vnetbench.wording.factor_text import format_count_with_noun
 
     comparison = compare_campaigns(_load_summary(before), _load_summary(after))
     _print_renderables(comparison_table(comparison))

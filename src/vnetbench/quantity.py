@@ -18,21 +18,12 @@ _NUMBER_PATTERN = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _TERM_PATTERN = re.compile(rf"\s*(?P<number>[+-]?{_NUMBER_PATTERN})\s*(?P<unit>[^\s0-9+.,-][^\s0-9+,-]*)?\s*")
 
 _TIME_UNITS = {
-    "µs": Decimal("1e-6"),
-    "ms": Decimal("1e-3"),
-    "s": Decimal(1),
-    "min": Decimal(60),
-    "h": Decimal(3600),
-}
+    "µs": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1), "min": Decimal(60), "h": Decimal(3600),
+}  # fmt: skip
 _SIZE_UNITS = {
-    "B": Decimal(1),
-    "kB": Decimal(10**3),
-    "KiB": Decimal(2**10),
-    "MB": Decimal(10**6),
-    "MiB": Decimal(2**20),
-    "GB": Decimal(10**9),
-    "GiB": Decimal(2**30),
-}
+    "B": Decimal(1), "kB": Decimal(10**3), "KiB": Decimal(2**10), "MB": Decimal(10**6),
+    "MiB": Decimal(2**20), "GB": Decimal(10**9), "GiB": Decimal(2**30),
+}  # fmt: skip
 _BIT_RATE_UNITS = {
     "bit/s": Decimal(1),
     "kbit/s": Decimal(10**3),
@@ -372,6 +363,11 @@ def format_share(share: float) -> str:
 def format_count(count: int) -> str:
     """Return a count with separated thousands: "57,600"."""
     return f"{count:,}"
+
+
+def format_count_with_noun(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 trial`, `4 trials`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _format_three_significant_digits(value: float) -> str:

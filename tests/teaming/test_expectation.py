@@ -78,7 +78,7 @@ def test_open_flows_give_a_range_that_matching_bounds() -> None:
     # The flow of uplinks 1 and 2 takes neither of uplink 0.
     assert (load.least_used, load.most_used) == (2, 3)
     assert (load.least_bps, load.most_bps) == (2 * 10**9, 3 * 10**9)
-    assert load.equal_flows_bps is None and not load.is_certain
+    assert load.equal_flows_bps is None
     assert [each.expected_flows for each in load.uplinks] == [2.0, 1.5, 0.5, 0.0]
 
 

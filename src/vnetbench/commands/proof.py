@@ -17,8 +17,9 @@ from vnetbench.explain.experiment_plan import ExperimentPlan, plan_first_possibl
 from vnetbench.explain.explain import explain
 from vnetbench.explain.interventions.series import MAX_SERIES_DURATION_S, SeriesPlan, plan_series
 from vnetbench.lab import privilege
+from vnetbench.quantity import format_count_with_noun
 from vnetbench.results.records import FINISHED, CampaignStatus
-from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
+from vnetbench.wording.factor_text import treatment_phrase
 
 
 def run_proof(

@@ -161,7 +161,7 @@ def _parse_speed(text: str) -> int:
 
 def _collect_flows(arguments: TeamArguments) -> tuple[list[Flow], list[str]]:
     """Return the flows of all options in the order --flow, --pcap, --ss, --random, and notes about them."""
-    from vnetbench.teaming.answer import count_noun
+    from vnetbench.quantity import format_count_with_noun
     from vnetbench.teaming.flow_syntax import MAX_FLOWS, parse_flow_option
 
     flows = [flow for text in arguments.flow_texts for flow in parse_flow_option(text)]
@@ -179,8 +179,9 @@ def _collect_flows(arguments: TeamArguments) -> tuple[list[Flow], list[str]]:
         from vnetbench.teaming.random_flows import draw_flows
 
         flows += draw_flows(arguments.random_count, arguments.seed)
+        count = format_count_with_noun(arguments.random_count, "random flow")
         notes.append(
-            f"{count_noun(arguments.random_count, 'random flow')}, seed {arguments.seed}: TCP to port 5201,"
+            f"{count}, seed {arguments.seed}: TCP to port 5201,"
             " with the even source ports that Linux tries first."
         )
     if not flows:
@@ -192,11 +193,11 @@ def _collect_flows(arguments: TeamArguments) -> tuple[list[Flow], list[str]]:
 
 
 def _read_pcap(path: Path, notes: list[str]) -> list[Flow]:
-    from vnetbench.teaming.answer import count_noun
+    from vnetbench.quantity import format_count_with_noun
     from vnetbench.teaming.flow_sources.pcap import read_captured_flows
 
     captured = read_captured_flows(path)
-    packets = count_noun(captured.packets, "packet")
+    packets = format_count_with_noun(captured.packets, "packet")
     if not captured.flows:
         damage = ", and is damaged or cut off behind them" if captured.is_damaged else ""
         raise BenchError(
@@ -204,7 +205,7 @@ def _read_pcap(path: Path, notes: list[str]) -> list[Flow]:
             where=str(path),
             fix="capture the flows on an interface that carries them",
         )
-    text = f"{path}: {count_noun(len(captured.flows), 'flow')} in {packets}"
+    text = f"{path}: {format_count_with_noun(len(captured.flows), 'flow')} in {packets}"
     notes.append(
         text + (f"; {captured.skipped} without IP addresses or damaged" if captured.skipped else "") + "."
     )

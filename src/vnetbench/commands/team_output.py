@@ -12,15 +12,15 @@ from rich.text import Text
 
 from vnetbench.commands.team_arguments import TeamArguments, resolve_arguments
 from vnetbench.printable import make_printable
-from vnetbench.quantity import format_exact_bit_rate, format_share
+from vnetbench.quantity import format_count_with_noun, format_exact_bit_rate, format_share
 from vnetbench.report.tables.text_table import TrimmedLines, bullet_list
 from vnetbench.teaming.advice import Advice, advise
-from vnetbench.teaming.answer import answer_sentences, count_noun
+from vnetbench.teaming.answer import answer_sentences
 from vnetbench.teaming.expectation import Expectation, expect_random_flows
 from vnetbench.teaming.flows import format_end
 from vnetbench.teaming.json_form import prediction_json
 from vnetbench.teaming.policies.registry import POLICIES
-from vnetbench.teaming.policies.switch import count_buckets
+from vnetbench.teaming.policies.switch import BUCKETS, count_buckets
 from vnetbench.teaming.predict import TeamPrediction, count_independent_flows
 from vnetbench.teaming.prediction import Prediction
 
@@ -57,7 +57,7 @@ def print_prediction(arguments: TeamArguments, *, as_json: bool) -> None:
         console.print()
         console.print(TrimmedLines(table))
     hidden = len(prediction.flows) - _MAX_SHOWN_FLOWS
-    lines = [f"{count_noun(hidden, 'more flow')}: see --json."] if hidden > 0 else []
+    lines = [f"{format_count_with_noun(hidden, 'more flow')}: see --json."] if hidden > 0 else []
     lines += [*question.notes, *_expectation_lines(expectation, prediction), *_advice_lines(advice)]
     console.print()
     console.print(TrimmedLines(bullet_list(lines)))
@@ -86,11 +86,7 @@ def _expect(prediction: TeamPrediction) -> Expectation | None:
         return None
     count = len(team.usable)
     is_by_buckets = policy.most_uplinks is not None
-    shares = (
-        [b / sum(count_buckets(count)) for b in count_buckets(count)]
-        if is_by_buckets
-        else [1 / count] * count
-    )
+    shares = [buckets / BUCKETS for buckets in count_buckets(count)] if is_by_buckets else [1 / count] * count
     return expect_random_flows(
         count_independent_flows(prediction), shares, [team.uplinks[i].speed_bps for i in team.usable]
     )
@@ -166,8 +162,9 @@ def _expectation_lines(expectation: Expectation | None, prediction: TeamPredicti
     if expectation is None or len(expectation.used_probabilities) < 3:
         return
     if expectation.flows < len(prediction.flows):
+        different = format_count_with_noun(expectation.flows, "different flow")
         yield (
-            f"{prediction.policy.name} reads only {count_noun(expectation.flows, 'different flow')} in these"
+            f"{prediction.policy.name} reads only {different} in these"
             f" {len(prediction.flows)}; flows with the same fields share an uplink."
         )
     if expectation.flows == 1:
@@ -201,4 +198,4 @@ def _advice_lines(advice: Advice) -> Iterator[str]:
         yield f"Flow {change.index}: {value}, for uplink {change.uplink}."
     if len(advice.changes) > _MAX_SHOWN_CHANGES:
         hidden = len(advice.changes) - _MAX_SHOWN_CHANGES
-        yield f"{count_noun(hidden, 'more change')}: see --json."
+        yield f"{format_count_with_noun(hidden, 'more change')}: see --json."

@@ -13,7 +13,7 @@ from statistics import median
 from vnetbench.estimate.summary import TreatmentSummary
 from vnetbench.explain.model import Cause
 from vnetbench.explain.phrases import format_metric
-from vnetbench.wording.factor_text import format_count_with_noun
+from vnetbench.quantity import format_count_with_noun
 
 _MIN_IDLE_CPUS_ELSEWHERE = 0.5
 """From this number of idle CPUs on, the load's CPUs are not all CPUs of the machine."""

@@ -10,8 +10,8 @@ from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import EvidenceChart, EvidenceItem
 from vnetbench.explain.phrases import is_plain_count, metric_label
-from vnetbench.quantity import choose_scale
-from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
+from vnetbench.quantity import choose_scale, format_count_with_noun
+from vnetbench.wording.factor_text import capitalize_sentence
 from vnetbench.wording.treatment_names import treatment_name
 
 _MAX_BARS_PER_CHART = 12

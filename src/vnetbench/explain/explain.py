@@ -42,7 +42,8 @@ from vnetbench.explain.model_check import find_model_agreement
 from vnetbench.explain.phrases import format_metric, supporting_evidence_phrase
 from vnetbench.explain.rules import get_cause
 from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS_KEY, missing_interval_findings
-from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
+from vnetbench.quantity import format_count_with_noun
+from vnetbench.wording.factor_text import capitalize_sentence
 from vnetbench.wording.treatment_names import treatment_name
 
 INSTRUMENT_FAMILY = "instrument"

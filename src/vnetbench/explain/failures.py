@@ -27,7 +27,8 @@ from vnetbench.failure_kinds import (
     TIMEOUT,
     WRONG_LISTENER,
 )
-from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
+from vnetbench.quantity import format_count_with_noun
+from vnetbench.wording.factor_text import capitalize_sentence
 
 FAILED_KIND = "failed"
 """Kind of a finding about failed trials."""

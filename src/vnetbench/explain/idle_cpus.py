@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.model import Finding
-from vnetbench.quantity import format_interval
-from vnetbench.wording.factor_text import format_count_with_noun
+from vnetbench.quantity import format_count_with_noun, format_interval
 from vnetbench.wording.treatment_names import treatment_name
 
 MIN_IDLE_PERCENT = 20.0

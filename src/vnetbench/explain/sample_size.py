@@ -9,8 +9,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialP
 from vnetbench.explain.model import CandidateCause, Finding
 from vnetbench.explain.rules import get_cause, load_rules
 from vnetbench.explain.scoring import rank_causes
-from vnetbench.quantity import format_exact_share
-from vnetbench.wording.factor_text import format_count_with_noun
+from vnetbench.quantity import format_count_with_noun, format_exact_share
 
 MAX_RATIO_OF_AGREEING_TRIALS = 1.3
 """Largest ratio of two trials at which they predict the next trial."""

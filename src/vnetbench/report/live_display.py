@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vnetbench.campaign.progress import OPEN_STATE, CampaignProgress, TreatmentProgress
-from vnetbench.quantity import format_duration, format_value
+from vnetbench.quantity import format_count_with_noun, format_duration, format_value
 from vnetbench.report.one_at_a_time import merge_varying_factors
 from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
 from vnetbench.report.tables.estimates_table import LiveTreatmentRow, live_table
@@ -24,7 +24,7 @@ from vnetbench.results.records import BURST_STEP, RUNNING
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import choose_deciding_metric
 from vnetbench.wording.estimate_text import find_metric
-from vnetbench.wording.factor_text import factor_names, format_count_with_noun, treatment_phrase
+from vnetbench.wording.factor_text import factor_names, treatment_phrase
 
 TERMINAL_REFRESHES_PER_S = 1
 """Each refresh takes CPU time, which the trials then lack."""

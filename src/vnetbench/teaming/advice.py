@@ -137,16 +137,16 @@ def _find_changes(prediction: TeamPrediction) -> Iterator[tuple[Change, Flow]]:
     for index in movable:
         flow = prediction.flows[index].flow
         targets = [i for i in counts if counts[i] < base] or [i for i in counts if counts[i] == base]
-        found = _find_alternative(flow, policy, team, targets, known)
+        found = _find_alternative(index, flow, policy, team, targets, known)
         if found is not None:
             change, changed = found
             counts[change.uplink] += 1
             known.add(changed)
-            yield replace(change, index=index), changed
+            yield found
 
 
 def _find_alternative(
-    flow: Flow, policy: Policy, team: Team, targets: Sequence[int], known: set[Flow]
+    index: int, flow: Flow, policy: Policy, team: Team, targets: Sequence[int], known: set[Flow]
 ) -> tuple[Change, Flow] | None:
     """Return the first flow that differs in one field and takes one of the target uplinks."""
     for field, alternatives in _alternatives(policy, flow):
@@ -154,7 +154,7 @@ def _find_alternative(
             uplink = policy.predict(changed, team).uplink
             if uplink in targets and changed not in known:
                 assert uplink is not None
-                return Change(0, field, _value(field, flow), _value(field, changed), uplink), changed
+                return Change(index, field, _value(field, flow), _value(field, changed), uplink), changed
     return None
 
 

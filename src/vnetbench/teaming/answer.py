@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vnetbench.quantity import format_exact_bit_rate, format_exact_share
+from vnetbench.quantity import format_count_with_noun, format_exact_bit_rate, format_exact_share
 from vnetbench.teaming.loads import TeamLoad
 from vnetbench.teaming.policies.esxi import FORMULA_NAMES
 from vnetbench.teaming.predict import TeamPrediction
@@ -18,17 +18,15 @@ def answer_sentences(prediction: TeamPrediction) -> list[str]:
     """Return the sentences: the direction of the flows first, then the answers, then what is open."""
     forward = [each.forward for each in prediction.flows]
     reverse = [each.reverse for each in prediction.flows]
-    subject = count_noun(len(forward), "flow")
+    subject = format_count_with_noun(len(forward), "flow")
     sentences = [
         _direction_sentence(subject, len(forward), forward, prediction.forward_load, prediction.team)
     ]
     sentences += _equal_rate_sentences(prediction.forward_load)
     answers = "Their answers" if len(forward) > 1 else "Its answers"
+    answer = _direction_sentence(answers, 2, reverse, prediction.reverse_load, prediction.reverse_team)
     sentences.append(
-        _direction_sentence(answers, 2, reverse, prediction.reverse_load, prediction.reverse_team)
-    )
-    sentences[-1] = (
-        sentences[-1].removesuffix(".") + f" (policy of the other side: {prediction.reverse_policy_name})."
+        f"{answer.removesuffix('.')} (policy of the other side: {prediction.reverse_policy_name})."
     )
     sentences += _notes(forward, prediction.forward_load, "")
     if prediction.reverse_policy_name != prediction.policy.name or not any(f.depends_on for f in forward):
@@ -41,7 +39,7 @@ def _direction_sentence(
 ) -> str:
     total = len(team.uplinks)
     down = total - len(team.usable)
-    of = f"of {count_noun(total, 'uplink')}" + (f" ({down} down)" if down else "")
+    of = f"of {format_count_with_noun(total, 'uplink')}" + (f" ({down} down)" if down else "")
     spreads = {each.spread for each in predictions}
     verb = "use" if count != 1 else "uses"
     rate = _rate_text(load)
@@ -100,7 +98,8 @@ def _notes(predictions: list[Prediction], load: TeamLoad, of_what: str) -> Itera
         else:
             yield f"The uplinks{of_what} of {len(flows)} flows depend on {reason}."
     if len(flows_by_reason) > _MAX_REASONS:
-        yield f"{count_noun(len(flows_by_reason) - _MAX_REASONS, 'more condition')}{of_what}: see --json."
+        more = format_count_with_noun(len(flows_by_reason) - _MAX_REASONS, "more condition")
+        yield f"{more}{of_what}: see --json."
     for assumption in dict.fromkeys(each.assumption for each in predictions if each.assumption):
         yield f"Assumed: {assumption}."
 
@@ -108,13 +107,12 @@ def _notes(predictions: list[Prediction], load: TeamLoad, of_what: str) -> Itera
 def _ip_hash_ambiguity_sentence(flows: int, load: TeamLoad, of_what: str) -> str:
     """Return what each of the two published formulas of IP hash gives for all flows together."""
     verb = "depends" if flows == 1 else "depend"
-    text = f"{count_noun(flows, 'flow')}{of_what} {verb} on which of ESXi's two formulas holds"
+    text = f"{format_count_with_noun(flows, 'flow')}{of_what} {verb} on which of ESXi's two formulas holds"
     if not load.used_by_formula:
         return f"{text}."
     parts = zip(FORMULA_NAMES, load.used_by_formula, strict=True)
-    return f"{text}: " + ", ".join(f"{count_noun(count, 'uplink')} by {name}" for name, count in parts) + "."
-
-
-def count_noun(count: int, noun: str) -> str:
-    """Return `1 flow`, `2 flows`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return (
+        f"{text}: "
+        + ", ".join(f"{format_count_with_noun(count, 'uplink')} by {name}" for name, count in parts)
+        + "."
+    )

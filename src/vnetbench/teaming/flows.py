@@ -13,6 +13,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN = 0x0800, 0x86DD, 0x8100
 ICMP, TCP, UDP, DCCP, ESP, AH, ICMPV6, SCTP, UDP_LITE = 1, 6, 17, 33, 50, 51, 58, 132, 136
+IPV4_IN_IP, IPV6_IN_IP, IPV6_FRAGMENT, GRE = 4, 41, 44, 47
+"""IP protocol numbers of tunnels and of IPv6's fragment header (IANA, "Protocol Numbers")."""
 PROTOCOL_NUMBERS = {
     "icmp": ICMP, "tcp": TCP, "udp": UDP, "icmpv6": ICMPV6, "sctp": SCTP, "esp": ESP, "ah": AH,
 }  # fmt: skip
@@ -92,6 +94,11 @@ class Flow:
     def ethertype(self) -> int:
         """EtherType of the packets without a VLAN tag; IPv4 if no address is known."""
         return ETHERTYPE_IPV6 if isinstance(self.source, ipaddress.IPv6Address) else ETHERTYPE_IPV4
+
+    def sent_icmp_type(self) -> int:
+        """Return the type of the ICMP messages: an echo request if none is stated."""
+        assert self.protocol is not None
+        return ECHO_TYPES[self.protocol] if self.icmp_type is None else self.icmp_type
 
     def reverse(self) -> Flow:
         """Return the flow of the answers; the reverse of the reverse is the flow itself."""

@@ -50,17 +50,12 @@ class TeamLoad:
     equal_flows_bps: float | None
     used_by_formula: tuple[int, ...] = ()
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether all predictions name their uplinks."""
-        return self.equal_flows_bps is not None or self.least_used == self.most_used
-
 
 def compute_load(predictions: Sequence[Prediction], team: Team) -> TeamLoad:
     """Return the load that the predictions give, with speeds where every usable uplink has one."""
     certain, expected = [0] * len(team.uplinks), [0.0] * len(team.uplinks)
-    for candidates, is_copied, is_fixed in (cases := Counter(map(_case, predictions))):
-        count = cases[candidates, is_copied, is_fixed]
+    cases = Counter(map(_case, predictions))
+    for (candidates, is_copied, is_fixed), count in cases.items():
         for uplink in candidates:
             expected[uplink] += count * (1.0 if is_copied else 1 / len(candidates))
             certain[uplink] += count * is_fixed

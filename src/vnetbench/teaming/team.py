@@ -9,6 +9,8 @@ from typing import Literal
 
 from vnetbench.errors import BenchError
 
+ByteOrder = Literal["little", "big"]
+
 MAX_UPLINKS = 64
 """It bounds time, and the JSON, which names the candidates of each flow. Linux bonding has no limit."""
 
@@ -55,7 +57,7 @@ class Team:
     uplink_by_port_id: Mapping[int, int] = field(default_factory=dict)
     uplink_by_mac: Mapping[bytes, int] = field(default_factory=dict)
     hash_basis: int = 0
-    byte_order: Literal["little", "big"] = "little"
+    byte_order: ByteOrder = "little"
     packets_carry_hash: bool = True
     is_vlan_tag_in_frame: bool = False
     has_dynamic_load_balancing: bool = True

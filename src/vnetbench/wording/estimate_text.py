@@ -9,8 +9,7 @@ from typing import Protocol
 from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Ratio
-from vnetbench.quantity import IntervalText, Scale, choose_scale, format_interval
-from vnetbench.wording.factor_text import format_count_with_noun
+from vnetbench.quantity import IntervalText, Scale, choose_scale, format_count_with_noun, format_interval
 
 
 class MetricOwner(Protocol):

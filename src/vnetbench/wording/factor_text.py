@@ -79,8 +79,3 @@ def factor_names(factors: Sequence[FactorLevels]) -> tuple[str, ...]:
 def stop_reason_text(stop_reason: str) -> str:
     """Return why the bench stopped repeating a treatment, as a phrase."""
     return _STOP_REASON_TEXTS.get(stop_reason, stop_reason)
-
-
-def format_count_with_noun(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 trial`, `4 trials`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -17,9 +17,9 @@ from vnetbench.estimate.model import BestTreatment
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import EvidenceChart, Finding
 from vnetbench.explain.phrases import list_treatment_names, ratio_interval_fields
-from vnetbench.quantity import format_exact_share, format_interval
+from vnetbench.quantity import format_count_with_noun, format_exact_share, format_interval
 from vnetbench.wording.estimate_text import find_metric, finite_or_none, metric_noun
-from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
+from vnetbench.wording.factor_text import capitalize_sentence
 from vnetbench.wording.treatment_names import treatment_name
 
 _LOAD_COST_METRIC_NAMES = (

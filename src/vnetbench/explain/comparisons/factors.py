@@ -19,14 +19,10 @@ from vnetbench.explain.phrases import (
     format_share_with_interval,
     ratio_interval_fields,
 )
+from vnetbench.quantity import format_count_with_noun
 from vnetbench.study.model import ONE_AT_A_TIME
 from vnetbench.wording.estimate_text import finite_or_none, metric_noun
-from vnetbench.wording.factor_text import (
-    capitalize_sentence,
-    factor_noun,
-    format_count_with_noun,
-    level_phrase,
-)
+from vnetbench.wording.factor_text import capitalize_sentence, factor_noun, level_phrase
 
 _MAX_CHART_ROWS = 12
 _MIN_INTERACTION_SHARE_TO_MENTION = 0.005

@@ -23,8 +23,9 @@ from vnetbench.explain.phrases import (
     metric_label,
 )
 from vnetbench.explain.rules import get_cause
+from vnetbench.quantity import format_count_with_noun
 from vnetbench.wording.estimate_text import find_metric, metric_noun
-from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
+from vnetbench.wording.factor_text import capitalize_sentence
 
 _MIN_BLOCKS_FOR_DRIFT = 6
 """Fewer blocks have too few orders for a p value of _SIGNIFICANCE_LEVEL."""

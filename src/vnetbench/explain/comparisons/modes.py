@@ -25,9 +25,9 @@ from vnetbench.explain.experiment_command import build_experiment_command
 from vnetbench.explain.model import CandidateCause, EvidenceChart, EvidenceItem, Finding
 from vnetbench.explain.phrases import format_metric, metric_label
 from vnetbench.explain.rules import get_cause
-from vnetbench.quantity import choose_scale, format_interval
+from vnetbench.quantity import choose_scale, format_count_with_noun, format_interval
 from vnetbench.wording.estimate_text import find_metric, metric_noun
-from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
+from vnetbench.wording.factor_text import capitalize_sentence
 from vnetbench.wording.treatment_names import treatment_name
 
 _MAX_EVIDENCE_ITEMS = 4

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
-from vnetbench.lab.teams.frames import GRE, IPV4_IN_IP, IPV6_IN_IP
-from vnetbench.teaming.flows import ICMP, ICMPV6, SCTP, TCP, UDP, Address, Flow
+from vnetbench.teaming.flows import GRE, ICMP, ICMPV6, IPV4_IN_IP, IPV6_IN_IP, SCTP, TCP, UDP, Address, Flow
 
 SOURCE_MAC_PREFIX, DESTINATION_MAC_PREFIX = b"\x02\xaa", b"\x02\xbb"
 """Prefixes of MAC addresses. They differ: a switch must not learn a destination where frames come from."""

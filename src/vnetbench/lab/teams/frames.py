@@ -7,12 +7,22 @@ import struct
 from dataclasses import dataclass, field
 
 from vnetbench.errors import BenchError
-from vnetbench.teaming.flows import ECHO_TYPES, ICMP, ICMPV6, SCTP, TCP, UDP, Flow
+from vnetbench.teaming.flows import (
+    ETHERTYPE_IPV6,
+    ETHERTYPE_VLAN,
+    GRE,
+    ICMP,
+    ICMPV6,
+    IPV4_IN_IP,
+    IPV6_FRAGMENT,
+    IPV6_IN_IP,
+    SCTP,
+    TCP,
+    UDP,
+    Flow,
+)
 
 _NUMBER = struct.Struct(">I")
-_ETHERTYPE_VLAN = b"\x81\x00"
-IPV4_IN_IP, IPV6_IN_IP, GRE = 4, 41, 47
-"""IP protocol numbers of tunnels (IANA, "Protocol Numbers")."""
 _TCP_ACK = 0x10
 _DONT_FRAGMENT, _MORE_FRAGMENTS = 0x4000, 0x2000
 _TTL = 64
@@ -49,7 +59,7 @@ def build_frame(flow: Flow, payload: bytes) -> bytes:
         raise _missing_field_error(flow, "MAC addresses")
     tag = b""
     if flow.vlan:
-        tag = _ETHERTYPE_VLAN + struct.pack(">H", flow.vlan_priority << 13 | flow.vlan)
+        tag = struct.pack(">HH", ETHERTYPE_VLAN, flow.vlan_priority << 13 | flow.vlan)
     return (
         flow.destination_mac
         + flow.source_mac
@@ -71,7 +81,7 @@ def _ip_packet(flow: Flow, payload: bytes) -> bytes:
         if flow.is_fragmented:
             # The first fragment (RFC 8200, section 4.5).
             segment = struct.pack(">BBHI", protocol, 0, 1, 1) + segment
-            protocol = 44
+            protocol = IPV6_FRAGMENT
         return struct.pack(">IHBB", 6 << 28, len(segment), protocol, _TTL) + source + destination + segment
     flags = _MORE_FRAGMENTS if flow.is_fragmented else _DONT_FRAGMENT
     before = struct.pack(">BBHHHBB", 0x45, 0, 20 + len(segment), 0, flags, _TTL, protocol)
@@ -85,8 +95,7 @@ def _segment(flow: Flow, protocol: int, addresses: bytes, payload: bytes) -> byt
         return _tunnel_header(flow, protocol) + _ip_packet(flow.inner, payload)
     if protocol in (ICMP, ICMPV6):
         pseudo_header = b"" if protocol == ICMP else _pseudo_header(addresses, protocol, 8 + len(payload))
-        message_type = ECHO_TYPES[protocol] if flow.icmp_type is None else flow.icmp_type
-        head = struct.pack(">BB", message_type, flow.icmp_code)
+        head = struct.pack(">BB", flow.sent_icmp_type(), flow.icmp_code)
         rest = struct.pack(">HH", flow.icmp_id or 0, 1)
         checksum = _internet_checksum(pseudo_header + head + b"\0\0" + rest + payload)
         return head + struct.pack(">H", checksum) + rest + payload
@@ -115,7 +124,7 @@ def _tunnel_header(flow: Flow, protocol: int) -> bytes:
     assert flow.inner is not None
     if protocol == GRE:
         return struct.pack(">HH", 0, flow.inner.ethertype)
-    expected = IPV6_IN_IP if flow.inner.ethertype == 0x86DD else IPV4_IN_IP
+    expected = IPV6_IN_IP if flow.inner.ethertype == ETHERTYPE_IPV6 else IPV4_IN_IP
     if protocol != expected:
         raise BenchError(
             f"the IP protocol {protocol} is no tunnel for this inner flow", fix=f"use {expected} or {GRE}"

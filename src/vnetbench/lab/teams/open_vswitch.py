@@ -135,13 +135,8 @@ class OpenVswitchTeam:
 def is_ready(bond_show: str, member_count: int, has_lacp: bool) -> bool:
     """Return whether all members of a bond are enabled, and LACP is negotiated if it is on."""
     is_negotiated = "lacp_status: negotiated" in bond_show or not has_lacp
-    return is_negotiated and bond_show.count(": enabled\n") - _enabled_settings(bond_show) == member_count
-
-
-def _enabled_settings(bond_show: str) -> int:
-    """Return how many lines that are `: enabled` are not about a member."""
-    lines = [line for line in bond_show.splitlines() if line.endswith(": enabled")]
-    return sum(not line.startswith(("member ", "slave ")) for line in lines)
+    enabled = re.findall(r"^(?:member|slave) .+: enabled$", bond_show, re.MULTILINE)
+    return is_negotiated and len(enabled) == member_count
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.quantity import format_exact_share
+from vnetbench.quantity import format_count_with_noun, format_exact_share
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import estimate_marks_sentence
 from vnetbench.report.charts.factor_layout import FactorLayout
@@ -31,7 +31,6 @@ from vnetbench.report.tables.published_comparison import compare_with_published
 from vnetbench.study.factors.frame_factors import FRAME_SIZE
 from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES, WORKLOADS
 from vnetbench.wording.estimate_text import choose_metric_scale, metric_heading
-from vnetbench.wording.factor_text import format_count_with_noun
 
 _METRICS_LIMITED_BY_LINE_RATE = (*THROUGHPUT_METRIC_NAMES, "forwarding_rate_fps", "max_forwarding_rate_fps")
 """Metrics that the line rate limits."""

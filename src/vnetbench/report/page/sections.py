@@ -11,7 +11,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.experiment_command import study_placeholder_note
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, Finding
 from vnetbench.published.tables import PublishedTable
-from vnetbench.quantity import Scale, format_duration, format_interval
+from vnetbench.quantity import Scale, format_count_with_noun, format_duration, format_interval
 from vnetbench.report.charts.campaign_charts import main_charts, other_metric_charts, trial_charts
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.finding_charts import finding_chart
@@ -52,7 +52,6 @@ from vnetbench.wording.estimate_text import (
     format_estimate_lines,
     format_modes,
 )
-from vnetbench.wording.factor_text import format_count_with_noun
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vnetbench.estimate.model import Estimate
-from vnetbench.quantity import format_exact_share
+from vnetbench.quantity import format_count_with_noun, format_exact_share
 from vnetbench.report.comparison import CampaignComparison, MetricChange
 from vnetbench.report.environment import FactDifference
 from vnetbench.report.tables.columns import Column, factor_columns
@@ -32,12 +32,7 @@ from vnetbench.wording.estimate_text import (
     format_ratio_with_bracketed_interval,
     metric_noun,
 )
-from vnetbench.wording.factor_text import (
-    capitalize_sentence,
-    factor_names,
-    format_count_with_noun,
-    treatment_phrase,
-)
+from vnetbench.wording.factor_text import capitalize_sentence, factor_names, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from vnetbench.estimate.model import Ratio
 from vnetbench.printable import make_printable
-from vnetbench.quantity import choose_scale, format_share
+from vnetbench.quantity import choose_scale, format_count_with_noun, format_share
 from vnetbench.statements.check import StatementResult
 from vnetbench.statements.statement import (
     INCONCLUSIVE,
@@ -25,7 +25,7 @@ from vnetbench.statements.statement import (
 )
 from vnetbench.statements.warm_up import TRIAL_SHARE_WITH_WARM_UP
 from vnetbench.wording.estimate_text import find_metric, format_estimate, format_ratio, metric_noun
-from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
+from vnetbench.wording.factor_text import treatment_phrase
 
 _STYLE_BY_STATE = {SUPPORTED: "green", REFUTED: "red", INCONCLUSIVE: "dim"}
 _SYMBOL_BY_STATE = {SUPPORTED: "+", REFUTED: "-", INCONCLUSIVE: "?"}

@@ -10,7 +10,14 @@ from vnetbench.estimate.effects import find_best_treatment
 from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.model import BestTreatment
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.quantity import choose_scale, format_exact_share, format_interval, format_share, format_value
+from vnetbench.quantity import (
+    choose_scale,
+    format_count_with_noun,
+    format_exact_share,
+    format_interval,
+    format_share,
+    format_value,
+)
 from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
 from vnetbench.report.text.effect_text import (
     choose_headline_effect,
@@ -21,7 +28,7 @@ from vnetbench.report.text.effect_text import (
 from vnetbench.results.records import FINISHED, INTERRUPTED, RUNNING
 from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.wording.estimate_text import choose_metric_scale, find_metric, format_estimate, metric_noun
-from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
+from vnetbench.wording.factor_text import capitalize_sentence
 from vnetbench.wording.treatment_names import treatment_name
 
 _UNIT_BY_CYCLE_COST_METRIC = {

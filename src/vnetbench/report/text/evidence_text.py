@@ -9,9 +9,9 @@ from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.explain.model import CandidateCause, EvidenceItem, ExperimentResult, Finding
 from vnetbench.explain.phrases import format_yes_no_median, is_plain_count
-from vnetbench.quantity import Scale, choose_scale, format_interval
+from vnetbench.quantity import Scale, choose_scale, format_count_with_noun, format_interval
 from vnetbench.wording.estimate_text import find_metric, format_ratio, metric_noun
-from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
+from vnetbench.wording.factor_text import treatment_phrase
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from vnetbench.estimate.datagrams import SHARE_METRICS_BY_DENOMINATOR_METRIC
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.quantity import format_exact_share
+from vnetbench.quantity import format_count_with_noun, format_exact_share
 from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.wording.estimate_text import metric_noun
-from vnetbench.wording.factor_text import factor_names, factor_title, format_count_with_noun, level_text
+from vnetbench.wording.factor_text import factor_names, factor_title, level_text
 from vnetbench.wording.treatment_names import treatment_name, varying_factors
 
 _NUMBER_IGNORED_IN_MERGING = re.compile(r"\d+(\.\d+)?")

@@ -10,7 +10,8 @@ from vnetbench.estimate.evidence.time_accounting.account import TimeShares
 from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, SENDER, TIME_USES
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.estimate.treatment_time import MIN_NAMED_SHARE, TreatmentTimeShares, campaign_time_shares
-from vnetbench.wording.factor_text import factor_noun, format_count_with_noun, level_text
+from vnetbench.quantity import format_count_with_noun
+from vnetbench.wording.factor_text import factor_noun, level_text
 from vnetbench.wording.treatment_names import treatment_name, varying_factors
 
 _PHRASE_BY_WAIT = {

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from vnetbench.deferred_module import DeferredModule
 from vnetbench.errors import BenchError
 from vnetbench.teaming.flow_syntax import MAX_FLOWS
-from vnetbench.teaming.flows import AH, ESP, ICMP_ERRORS, PROTOCOLS_WITH_PORT_FIELDS, Flow
+from vnetbench.teaming.flows import (
+    AH,
+    ESP,
+    GRE,
+    ICMP_ERRORS,
+    IPV4_IN_IP,
+    IPV6_FRAGMENT,
+    IPV6_IN_IP,
+    PROTOCOLS_WITH_PORT_FIELDS,
+    Flow,
+)
 from vnetbench.teaming.regular_file import open_regular_file
 
 if TYPE_CHECKING:
@@ -30,7 +40,6 @@ _ETHERNET, _COOKED, _COOKED_2 = 1, 113, 276
 _RAW_IP = frozenset({12, 14, 101, 228, 229})
 _SPI_OFFSETS = {ESP: 0, AH: 4}
 """Where the headers of IPsec have the SPI (RFC 4303, RFC 4302)."""
-_IP_IN_IP, _GRE, _IPV6_IN_IP, _IPV6_FRAGMENT = 4, 47, 41, 44
 
 
 @dataclass(frozen=True)
@@ -187,7 +196,7 @@ def _dissect_ip(packet: Any) -> Flow | None:
     elif isinstance(packet, dpkt.ip6.IP6) and packet.nxt == AH:
         return _dissect_ipv6_authentication(packet)
     elif isinstance(packet, dpkt.ip6.IP6):
-        is_fragmented, protocol = _IPV6_FRAGMENT in packet.extension_hdrs, packet.p
+        is_fragmented, protocol = IPV6_FRAGMENT in packet.extension_hdrs, packet.p
     else:
         return None
     flow = Flow(
@@ -205,9 +214,9 @@ def _dissect_ip(packet: Any) -> Flow | None:
     if protocol in (ESP, AH):
         start = _SPI_OFFSETS[protocol]
         return replace(flow, spi=int.from_bytes(_read_head(payload, start + 4)[start:]))
-    if protocol in (_IP_IN_IP, _IPV6_IN_IP):
+    if protocol in (IPV4_IN_IP, IPV6_IN_IP):
         return replace(flow, inner=_dissect_ip(payload))
-    if protocol == _GRE and isinstance(payload, dpkt.gre.GRE):
+    if protocol == GRE and isinstance(payload, dpkt.gre.GRE):
         return replace(flow, inner=_dissect_ip(payload.data))
     return _add_icmp(flow, payload)
 

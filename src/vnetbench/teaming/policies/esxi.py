@@ -51,8 +51,6 @@ def _choose_ip_hash(flow: Flow, team: Team) -> Prediction:
 
 
 def _choose_port_id(flow: Flow, team: Team) -> Prediction:
-    if len(team.usable) == 1:
-        return certain(team.usable[0])
     known = None if flow.source_port_id is None else team.uplink_by_port_id.get(flow.source_port_id)
     if known is None and flow.source_mac is not None:
         known = team.uplink_by_mac.get(flow.source_mac)
@@ -66,8 +64,6 @@ def _choose_port_id(flow: Flow, team: Team) -> Prediction:
 
 
 def _choose_source_mac(flow: Flow, team: Team) -> Prediction:
-    if len(team.usable) == 1:
-        return certain(team.usable[0])
     assert flow.source_mac is not None
     known = team.uplink_by_mac.get(flow.source_mac)
     if known is not None and team.uplinks[known].is_up:
@@ -80,8 +76,6 @@ def _choose_source_mac(flow: Flow, team: Team) -> Prediction:
 
 
 def _choose_physical_load(flow: Flow, team: Team) -> Prediction:
-    if len(team.usable) == 1:
-        return certain(team.usable[0])
     text = "the load: every 30 s, a port moves from an uplink that is used by more than 75 %"
     known = None if flow.source_port_id is None else team.uplink_by_port_id.get(flow.source_port_id)
     if known is not None and team.uplinks[known].is_up:

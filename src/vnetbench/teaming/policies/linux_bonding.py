@@ -163,7 +163,7 @@ def _ports_word(flow: Flow, team: Team) -> int:
 def _icmp_word(flow: Flow, team: Team) -> int:
     """Return skb_flow_get_icmp_tci() as one number: messages without an ID count as 0."""
     assert flow.protocol is not None
-    icmp_type = ECHO_TYPES[flow.protocol] if flow.icmp_type is None else flow.icmp_type
+    icmp_type = flow.sent_icmp_type()
     if icmp_type not in (8, 0, 13, 14, 128, 129) or flow.icmp_id is None:
         return 0
     # The ID is stored as a number of the host; 0 would mean that there is none.
@@ -194,18 +194,14 @@ def _make_hash_chooser(
         reads_addresses = not (flow.vlan and team.is_vlan_tag_in_frame)
         seen = _seen_by_bond_flow_ip(flow)
         missing = _missing_field(seen, has_ports=has_ports) if reads_addresses else None
-        if missing is not None and len(team.usable) > 1:
-            return undecided(team.usable, missing)
         if missing is not None:
-            return certain(team.usable[0])
+            return undecided(team.usable, missing)
         return choose_by_hash(compute_hash)(flow, team)
 
     return choose
 
 
 def _choose_encap3_4(flow: Flow, team: Team) -> Prediction:
-    if len(team.usable) == 1:
-        return certain(team.usable[0])
     if not team.packets_carry_hash:
         inner = innermost(flow)
         missing = None if _is_icmp_error(inner) else _missing_field(inner, has_ports=True)
@@ -222,14 +218,10 @@ def _choose_encap3_4(flow: Flow, team: Team) -> Prediction:
 def _choose_active(flow: Flow, team: Team) -> Prediction:
     if team.active is not None and team.uplinks[team.active].is_up:
         return certain(team.active)
-    if len(team.usable) == 1:
-        return certain(team.usable[0])
     return undecided(team.usable, "which member is active", "active member")
 
 
 def _choose_in_turn(flow: Flow, team: Team) -> Prediction:
-    if len(team.usable) == 1:
-        return certain(team.usable[0])
     return Prediction(
         None,
         team.usable,
@@ -239,8 +231,6 @@ def _choose_in_turn(flow: Flow, team: Team) -> Prediction:
 
 
 def _choose_all(flow: Flow, team: Team) -> Prediction:
-    if len(team.usable) == 1:
-        return certain(team.usable[0])
     text = "no field of the flow: every uplink carries a copy of each packet"
     return Prediction(None, team.usable, depends_on=text, spread="copy on each")
 
@@ -251,8 +241,6 @@ def _choose_tlb(flow: Flow, team: Team) -> Prediction:
     They assign each of 256 buckets to the least loaded uplink when it is first used. No file shows this
     table. With tlb_dynamic_lb=0 they use the transmit hash policy instead.
     """
-    if len(team.usable) == 1:
-        return certain(team.usable[0])
     if team.has_dynamic_load_balancing:
         return undecided(team.usable, _LOAD_NOTE)
     return _POLICY_BY_NAME[team.xmit_hash_policy].predict(flow, team)

@@ -7,15 +7,22 @@ hash; Debian's do not.
 
 from __future__ import annotations
 
-from vnetbench.teaming.flows import ECHO_TYPES, ETHERTYPE_IPV6, PROTOCOLS_WITH_PORTS, TCP, UDP, Flow
+from vnetbench.teaming.flows import (
+    ECHO_TYPES,
+    ETHERTYPE_IPV6,
+    IPV6_FRAGMENT,
+    PROTOCOLS_WITH_PORTS,
+    TCP,
+    UDP,
+    Flow,
+)
 from vnetbench.teaming.policies.policy import Policy
 from vnetbench.teaming.prediction import Prediction, certain, undecided
-from vnetbench.teaming.team import Team
+from vnetbench.teaming.team import ByteOrder, Team
 
 BUCKETS = 256
 """BOND_BUCKETS of ofproto/bond.c."""
 _FAMILY = "Open vSwitch"
-_IPV6_FRAGMENT_HEADER = 44
 _MASK = 0xFFFFFFFF
 
 
@@ -46,22 +53,22 @@ def hash_mac(mac: bytes, vlan: int, basis: int) -> int:
     return murmur_finish(murmur_add_64(basis, vlan << 48 | int.from_bytes(mac)), 8)
 
 
-def hash_5_tuple(flow: Flow, basis: int, byte_order: str = "little", protocol: int | None = None) -> int:
-    """Return flow_hash_5tuple() of lib/flow.c: addresses, protocol and ports as the host reads them.
+def hash_5_tuple(flow: Flow, byte_order: ByteOrder, protocol: int | None = None) -> int:
+    """Return flow_hash_5tuple() of lib/flow.c without a basis.
 
-    `protocol` replaces the flow's number in the hash.
+    Addresses, protocol and ports count as the host reads them. `protocol` replaces the flow's number.
     """
     assert flow.source is not None and flow.destination is not None and flow.protocol is not None
-    value = basis
+    value = 0
     is_ipv6 = flow.source.version == 6
     for address in (flow.source, flow.destination):
         packed, size = address.packed, 8 if is_ipv6 else 4
         for i in range(0, len(packed), size):
-            word = int.from_bytes(packed[i : i + size], "little" if byte_order == "little" else "big")
+            word = int.from_bytes(packed[i : i + size], byte_order)
             value = murmur_add_64(value, word) if is_ipv6 else murmur_add(value, word)
     value = murmur_add(value, flow.protocol if protocol is None else protocol)
     if flow.protocol in PROTOCOLS_WITH_PORTS or flow.protocol in ECHO_TYPES:
-        word = int.from_bytes(_port_bytes(flow), "little" if byte_order == "little" else "big")
+        word = int.from_bytes(_port_bytes(flow), byte_order)
         value = murmur_add(value, word)
     return murmur_finish(value, 42)
 
@@ -75,7 +82,7 @@ def hash_of_userspace_datapath(flow: Flow, team: Team) -> int:
     fragment, that is the fragment header.
     """
     is_fragment = flow.is_fragmented and flow.ethertype == ETHERTYPE_IPV6 and flow.protocol in (TCP, UDP)
-    stored = hash_5_tuple(flow, 0, team.byte_order, _IPV6_FRAGMENT_HEADER if is_fragment else None)
+    stored = hash_5_tuple(flow, team.byte_order, IPV6_FRAGMENT if is_fragment else None)
     return murmur_finish(murmur_add(murmur_add(stored, 0), team.hash_basis), 8)
 
 
@@ -86,8 +93,7 @@ def _rotate(value: int, bits: int) -> int:
 def _port_bytes(flow: Flow) -> bytes:
     """Return tp_src and tp_dst of lib/flow.c: ports, or type and code of ICMP, or 0 of later fragments."""
     if flow.protocol in ECHO_TYPES:
-        icmp_type = ECHO_TYPES[flow.protocol] if flow.icmp_type is None else flow.icmp_type
-        return icmp_type.to_bytes(2) + flow.icmp_code.to_bytes(2)
+        return flow.sent_icmp_type().to_bytes(2) + flow.icmp_code.to_bytes(2)
     return (flow.source_port or 0).to_bytes(2) + (flow.destination_port or 0).to_bytes(2)
 
 
@@ -97,16 +103,12 @@ def _choose_slb(flow: Flow, team: Team) -> Prediction:
 
 
 def _choose_tcp(flow: Flow, team: Team) -> Prediction:
-    if len(team.usable) == 1:
-        return certain(team.usable[0])
     if team.has_random_datapath_hash:
         return undecided(team.usable, "the kernel datapath's hash, whose key is random at each boot")
     return _choose_bucket(hash_of_userspace_datapath(flow, team) % BUCKETS, team)
 
 
 def _choose_bucket(bucket: int, team: Team) -> Prediction:
-    if len(team.usable) == 1:
-        return certain(team.usable[0])
     uplink = team.uplink_by_bucket.get(bucket)
     if uplink is not None and team.uplinks[uplink].is_up:
         return certain(uplink)

@@ -70,7 +70,7 @@ class Policy:
                     f'the policy "{self.name}" needs the {_IP_NAMES.get(name, what)} of a flow',
                     fix=_FIXES[name],
                 )
-        return self.choose(flow, team)
+        return certain(team.usable[0]) if len(team.usable) == 1 else self.choose(flow, team)
 
     def check_team(self, team: Team) -> None:
         """Check that the policy can run on the team.
