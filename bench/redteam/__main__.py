@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from bench.redteam import campaign, diagnosis, groups, journal, scoring
+from bench.redteam import campaign, diagnosis, groups, journal, scoring, unknown_causes
 from bench.redteam.corpus import BY_ID, CAUSES
 from bench.redteam.model import DEVELOPMENT, ORDERED_PARTS, PARTS, UNSEEN_PARTS
 from bench.redteam.runner import VNETBENCH
@@ -120,8 +120,9 @@ def check(only: tuple[str, ...], lab: str, shape: str, part: str | None, store: 
 @click.option("--final", is_flag=True, help="Score a part that nobody has seen. After that it is seen.")
 @click.option("--details", is_flag=True, help="Print a line for each run.")
 @click.option("--with-disturbed", is_flag=True, help="Also score runs that other work disturbed.")
+@click.option("--unknown", is_flag=True, help="Score as if no rule existed for the cause of each run.")
 @STORE_OPTION
-def score(part: str, final: bool, details: bool, with_disturbed: bool, store: Path) -> None:
+def score(part: str, final: bool, details: bool, with_disturbed: bool, unknown: bool, store: Path) -> None:
     """Explain the runs of a part and print how often the explanations are right.
 
     Runs with --diagnose are scored twice, by their counters only and with their interventions.
@@ -130,6 +131,10 @@ def score(part: str, final: bool, details: bool, with_disturbed: bool, store: Pa
     labels = campaign.read_labels(folder) if folder.exists() else []
     if part in UNSEEN_PARTS and not final:
         click.echo(f"{len(labels)} {part} runs. Their scores need --final.")
+        return
+    if unknown:
+        for line in unknown_causes.format_scores(unknown_causes.judge_runs(folder, labels)):
+            click.echo(line)
         return
     if diagnosed := [label for label in labels if label.is_diagnosed]:
         if len(diagnosed) < len(labels):
