@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.campaigns import SENDER_SATURATED, Evidence, SimulatedTreatment, campaign
-from vnetbench.explain.anomalies import find_abnormal_medians, unseen_path_parts, unusual_evidence_sentence
+from vnetbench.estimate.evidence import EVIDENCE_METRICS
+from vnetbench.explain.anomalies import (
+    find_abnormal_medians,
+    load_healthy_ranges,
+    select_unaccounted_anomalies,
+    unseen_path_parts,
+    unusual_evidence_sentence,
+)
 from vnetbench.explain.explain import explain
+from vnetbench.explain.rules import load_rules
 
 pytestmark = pytest.mark.pure
 
@@ -59,3 +67,39 @@ def test_stops_foreign_packets_and_small_segments_are_unusual(
 ) -> None:
     assert find_abnormal_medians([{**SENDER_SATURATED, metric: healthy}]) == {}
     assert find_abnormal_medians([{**SENDER_SATURATED, metric: unusual}]) == {metric: unusual}
+
+
+OTHER_PROGRAMS: Evidence = {"programs_time_percent": 40.0, "load_cpus_occupied_percent": 99.0}
+
+
+def test_a_fault_that_does_not_account_for_what_is_unusual_is_at_most_likely() -> None:
+    (alone, *_), (drops, *_) = (
+        explain(campaign(ONE, SimulatedTreatment({**OTHER_PROGRAMS, "qdisc_drops_per_s": rate}))).findings
+        for rate in (0.0, 3880.0)
+    )
+    for finding, confidence in ((alone, "very likely"), (drops, "likely")):
+        assert finding.candidates[0].cause.name == "other_programs"
+        assert finding.candidates[0].confidence == confidence
+    assert "does not account for" not in alone.text
+    assert drops.text.endswith(
+        "This cause does not account for: packets dropped by queueing disciplines 3.88 k/s."
+    )
+
+
+def test_a_fault_accounts_for_what_follows_from_it_and_for_what_its_rule_requires() -> None:
+    rules = load_rules()
+    abnormal = {"qdisc_drops_per_s": 5.0, "path_loss_percent": 1.0, "programs_time_percent": 9.0}
+    for cause, expected in (
+        ("overflow", set()),
+        ("path_loss", set()),
+        ("cpu_quota", {*abnormal} - {"programs_time_percent"}),
+    ):
+        unaccounted = select_unaccounted_anomalies(abnormal, cause, rules[cause].supporting_metrics)
+        assert unaccounted.keys() == expected
+
+
+def test_the_table_names_known_causes_and_each_anomaly_follows_from_something() -> None:
+    for healthy in load_healthy_ranges():
+        assert healthy.metric in EVIDENCE_METRICS
+        assert set(healthy.follows_from) <= load_rules().keys()
+        assert healthy.is_wait != bool(healthy.follows_from)

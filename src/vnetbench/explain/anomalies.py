@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from statistics import median
+from typing import Any
 
-from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.explain.phrases import format_metric, metric_label
 
 _MAX_NAMED_ANOMALIES = 3
 
 
 @dataclass(frozen=True)
-class _HealthyRange:
+class HealthyRange:
     """The values of an evidence metric on a path without a fault."""
 
     metric: str
@@ -27,6 +27,10 @@ class _HealthyRange:
     """Smallest value of a healthy path."""
     ignored_if_factor_set: tuple[str, ...] = ()
     """Factors with which a study asks for such values itself."""
+    follows_from: tuple[str, ...] = ()
+    """Causes that bring values outside the range."""
+    is_wait: bool = False
+    """Whether the metric is a wait, whose causes `waits.toml` lists."""
 
     def contains(self, value: float) -> bool:
         """Return whether a value is healthy."""
@@ -42,23 +46,29 @@ class _ObservablePathPart:
 
 
 @lru_cache
-def _load_tables() -> tuple[tuple[_HealthyRange, ...], tuple[_ObservablePathPart, ...]]:
-    """Return the healthy ranges whose metrics exist, and the parts of a path."""
-    tables = tomllib.loads(files(__package__).joinpath("anomalies.toml").read_text(encoding="utf-8"))
-    ranges = tuple(
-        _HealthyRange(
+def load_healthy_ranges() -> tuple[HealthyRange, ...]:
+    """Return the healthy ranges, in file order."""
+    return tuple(
+        HealthyRange(
             metric=each["metric"],
             largest_healthy_value=each.get("above", math.inf),
             smallest_healthy_value=each.get("below", -math.inf),
             ignored_if_factor_set=tuple(each.get("set_by", ())),
+            follows_from=tuple(each.get("follows_from", ())),
+            is_wait=each.get("is_wait", False),
         )
-        for each in tables["anomalies"]
+        for each in _load_table("anomalies")
     )
-    parts = tuple(_ObservablePathPart(each["metric"], each["label"]) for each in tables["parts"])
-    known = EVIDENCE_METRICS.keys()
-    return tuple(each for each in ranges if each.metric in known), tuple(
-        each for each in parts if each.metric_if_observed in known
-    )
+
+
+@lru_cache
+def _load_path_parts() -> tuple[_ObservablePathPart, ...]:
+    return tuple(_ObservablePathPart(each["metric"], each["label"]) for each in _load_table("parts"))
+
+
+def _load_table(name: str) -> list[dict[str, Any]]:
+    table = tomllib.loads(files(__package__).joinpath("anomalies.toml").read_text(encoding="utf-8"))
+    return list(table[name])
 
 
 def find_abnormal_medians(
@@ -71,7 +81,7 @@ def find_abnormal_medians(
         factors_set_by_study: The factors that the study sets. What they ask for is not unusual.
     """
     found = {}
-    for healthy in _load_tables()[0]:
+    for healthy in load_healthy_ranges():
         if set(healthy.ignored_if_factor_set) & set(factors_set_by_study):
             continue
         values = [evidence[healthy.metric] for evidence in trials if healthy.metric in evidence]
@@ -80,11 +90,31 @@ def find_abnormal_medians(
     return found
 
 
+def select_unaccounted_anomalies(
+    abnormal_medians: Mapping[str, float], cause: str, metrics_of_cause: Collection[str]
+) -> dict[str, float]:
+    """Return the anomalies that a cause does not account for. Waits are left out (`waits.py`).
+
+    Args:
+        abnormal_medians: What `find_abnormal_medians` returned.
+        cause: Name of the cause.
+        metrics_of_cause: Evidence metrics that the cause's rule requires.
+    """
+    return {
+        healthy.metric: abnormal_medians[healthy.metric]
+        for healthy in load_healthy_ranges()
+        if healthy.metric in abnormal_medians
+        and not healthy.is_wait
+        and healthy.metric not in metrics_of_cause
+        and cause not in healthy.follows_from
+    }
+
+
 def unseen_path_parts(trials: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
     """Return the labels of the parts of the path that no trial saw."""
     return tuple(
         part.label
-        for part in _load_tables()[1]
+        for part in _load_path_parts()
         if not any(part.metric_if_observed in evidence for evidence in trials)
     )
 
@@ -107,10 +137,33 @@ def unusual_evidence_sentence(
     unusual = find_abnormal_medians(trials, factors_set_by_study)
     anomalies = {name: value for name, value in unusual.items() if name not in shown_metrics}
     if anomalies:
-        texts = [f"{metric_label(name)} {format_metric(name, value)}" for name, value in anomalies.items()]
-        return f"Unusual here: {'; '.join(texts[:_MAX_NAMED_ANOMALIES])}."
+        return f"Unusual here: {_list_anomalies(anomalies)}."
     if unusual:
         return ""
     if unseen := unseen_path_parts(trials):
         return f"No fault is visible. Not observed: {', '.join(unseen)}."
     return "This is normal for an unpaced load."
+
+
+def unaccounted_evidence_sentence(
+    trials: Sequence[Mapping[str, float]],
+    cause: str,
+    metrics_of_cause: Collection[str],
+    factors_set_by_study: Collection[str] = (),
+) -> str:
+    """Return the sentence that says what a fault does not account for; empty if there is nothing.
+
+    Args:
+        trials: The evidence of the treatment's trials.
+        cause: Name of the cause.
+        metrics_of_cause: Evidence metrics that the cause's rule requires.
+        factors_set_by_study: The factors that the study sets.
+    """
+    unusual = find_abnormal_medians(trials, factors_set_by_study)
+    unaccounted = select_unaccounted_anomalies(unusual, cause, metrics_of_cause)
+    return f"This cause does not account for: {_list_anomalies(unaccounted)}." if unaccounted else ""
+
+
+def _list_anomalies(anomalies: Mapping[str, float]) -> str:
+    texts = [f"{metric_label(name)} {format_metric(name, value)}" for name, value in anomalies.items()]
+    return "; ".join(texts[:_MAX_NAMED_ANOMALIES])

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.estimate.matching import all_levels
-from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.anomalies import unusual_evidence_sentence
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.explain.anomalies import unaccounted_evidence_sentence, unusual_evidence_sentence
 from vnetbench.explain.cause_phrases import describe_cause, replace_description
 from vnetbench.explain.comparisons.findings import comparison_findings
 from vnetbench.explain.comparisons.modes import SEPARATION_TEXT_KEY
@@ -40,7 +40,7 @@ from vnetbench.explain.model import (
 )
 from vnetbench.explain.model_check import find_model_agreement
 from vnetbench.explain.phrases import format_metric, supporting_evidence_phrase
-from vnetbench.explain.rules import get_cause
+from vnetbench.explain.rules import get_cause, load_rules
 from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS_KEY, missing_interval_findings
 from vnetbench.quantity import format_count_with_noun
 from vnetbench.wording.factor_text import capitalize_sentence
@@ -252,11 +252,8 @@ def _limit_finding(
         details[DELIVERED_LOAD_KEY] = group.is_load_delivered
         text = f"{treatments}{statement} ({_confidence_clause(summary, group, first)})."
         has_failures = has_failed_trials([limit.treatment for limit in group.limits])
-        if not first.cause.is_fault and first.confidence != "possible" and not has_failures:
-            shown = [item.metric for item in first.evidence]
-            trials = [point.evidence for point in representative.treatment.points]
-            unusual = unusual_evidence_sentence(trials, shown, representative.treatment.factors)
-            text = f"{text} {unusual}".rstrip()
+        if first.confidence != "possible" and not has_failures:
+            text = f"{text} {_anomaly_sentence(representative.treatment, first)}".rstrip()
         if evidence and statement != evidence:
             text += f" Evidence: {evidence}."
         if group.is_load_delivered:
@@ -276,6 +273,16 @@ def _limit_finding(
         else None,
         details=details,
     )
+
+
+def _anomaly_sentence(treatment: TreatmentSummary, first: CandidateCause) -> str:
+    """Return what is unusual next to a natural limit, or what a fault does not account for."""
+    trials = [point.evidence for point in treatment.points]
+    shown = [item.metric for item in first.evidence]
+    if not first.cause.is_fault:
+        return unusual_evidence_sentence(trials, shown, treatment.factors)
+    supporting = load_rules()[first.cause.name].supporting_metrics
+    return unaccounted_evidence_sentence(trials, first.cause.name, supporting, treatment.factors)
 
 
 def _confidence_clause(summary: CampaignSummary, group: _LimitGroup, first: CandidateCause) -> str:

@@ -94,6 +94,15 @@ class CauseRule:
     """Factors of which the study must set one for this cause to apply; empty: it always applies."""
 
     @property
+    def supporting_metrics(self) -> frozenset[str]:
+        """Evidence metrics that support the cause in any of its patterns."""
+        return frozenset(
+            condition.metric
+            for pattern in self.patterns
+            for condition in (*pattern.requires, *pattern.alternatives)
+        )
+
+    @property
     def has_patterns(self) -> bool:
         """False if only a comparison of trials can show the cause (`comparisons/`)."""
         return bool(self.patterns)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from statistics import median
 
-from vnetbench.explain.anomalies import find_abnormal_medians
+from vnetbench.explain.anomalies import find_abnormal_medians, select_unaccounted_anomalies
 from vnetbench.explain.confidence import (
     confidence_word,
     lower_of_confidence_words,
@@ -109,7 +109,7 @@ def _confidence_words(
 
     A cause below two rivals is demoted by neither, and must not get more confidence than they have.
     """
-    has_anomaly = bool(find_abnormal_medians(trials, factors_set_by_study))
+    anomalies = find_abnormal_medians(trials, factors_set_by_study)
     # Lost datagrams and frames often follow from the limit, so there a fault is no open alternative.
     has_fault = workload in load_waits().workloads and any(rules[name].cause.is_fault for name in names)
     words: list[str] = []
@@ -120,9 +120,11 @@ def _confidence_words(
             _count_lost_confidence_steps(name, ranked, scores, trial_scores[name], rules)
             + leaves_most_waiting_unexplained(name, trials, workload)
             # Something unusual that a natural limit leaves unexplained may be the real cause, as may a fault.
-            + ((has_anomaly or has_fault) and not is_fault)
+            + ((bool(anomalies) or has_fault) and not is_fault)
         )
         word = confidence_word(scores[name], demotions)
+        if is_fault and select_unaccounted_anomalies(anomalies, name, rules[name].supporting_metrics):
+            word = lower_of_confidence_words(word, confidence_word(1.0, demotions=1))
         word = lower_of_confidence_words(word, lowest_of_faults if is_fault else lowest)
         lowest = lower_of_confidence_words(lowest, word)
         lowest_of_faults = word if is_fault else lowest_of_faults
