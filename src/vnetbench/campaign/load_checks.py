@@ -42,7 +42,7 @@ class RefusalText:
     """Text of the refusal for one kind of agent error."""
 
     fix: str
-    template_for_agent_message: str = "{}"
+    message_template_with_agent_message: str = "{}"
     """Message. The braces stand for the agent's message."""
     factor_name: str | None = None
     """The factor concerned; None for the endpoint."""
@@ -115,7 +115,7 @@ def refusal_from_agent_error(error: AgentError, endpoint: str) -> TreatmentRefus
     if text is None:
         return None
     return TreatmentRefused(
-        text.template_for_agent_message.format(error.message),
+        text.message_template_with_agent_message.format(error.message),
         where=text.factor_name or endpoint,
         fix=text.fix,
         kind=text.failure_kind or agent_failure_kind(error),

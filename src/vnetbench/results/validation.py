@@ -212,7 +212,7 @@ def _check_observation(observation: Observation) -> None:
 
 def _check_numbers(name: str, *numbers: object) -> None:
     if not set(map(type, numbers)) <= _NUMBER_TYPES:
-        raise _InvalidValue(f"{name}: a value is not a number")
+        raise _InvalidValue(f"{name}: a value has another type than a number")
     values: tuple[float, ...] = numbers  # type: ignore[assignment]  # the line above checks it
     if values and not (min(values) >= 0 and max(values) <= _MAX_NUMBER and math.isfinite(sum(values))):
         raise _InvalidValue(f"{name}: a number is negative or out of range")

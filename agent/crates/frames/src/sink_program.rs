@@ -120,7 +120,7 @@ fn attach_error(error: &ProgramError, port: &Port) -> String {
         }
         Some(libc::ERANGE | libc::EINVAL) => {
             format!(
-                "the driver {driver} does not support XDP at the MTU {} of {name}",
+                "the driver {driver} of {name} cannot run XDP at an MTU of {}",
                 port.mtu
             )
         }

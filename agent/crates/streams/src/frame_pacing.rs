@@ -8,10 +8,10 @@ use vnetbench_system::histogram::DurationDistribution;
 
 /// Late frames follow each other in gaps of this share of the regular gap.
 ///
-/// Together with `MAX_LATE_FRAMES_WITHOUT_GAP` it limits bursts: otherwise the offered load would differ from the reported one.
+/// Together with `MAX_LATE_FRAMES_SENT_BACK_TO_BACK` it limits bursts: otherwise the offered load would differ from the reported one.
 const CATCH_UP_GAP_SHARE: f64 = 0.8;
 /// Maximum number of late frames sent without a gap.
-const MAX_LATE_FRAMES_WITHOUT_GAP: f64 = 16.0;
+const MAX_LATE_FRAMES_SENT_BACK_TO_BACK: f64 = 16.0;
 /// Number of classes of burst sizes, by powers of two; equals BURST_CLASSES of bpf/generate.bpf.c.
 pub const BURST_CLASSES: usize = 24;
 
@@ -37,7 +37,8 @@ impl FrameGap {
             nanos: nanos as u64,
             nanos_fraction_32_bits: (nanos.fract() * (1u64 << 32) as f64) as u64,
             catch_up_gap_nanos: catch_up_gap_nanos as u64,
-            catch_up_without_gap_nanos: (catch_up_gap_nanos * MAX_LATE_FRAMES_WITHOUT_GAP) as u64,
+            catch_up_without_gap_nanos: (catch_up_gap_nanos * MAX_LATE_FRAMES_SENT_BACK_TO_BACK)
+                as u64,
         }
     }
 

@@ -53,11 +53,11 @@ def _nothing_outstanding_share(senders: Sequence[Flow]) -> float:
 
 def time_share_of_most_queued_link(ports: Sequence[Port]) -> float:
     """Return the share of the time in which the worst shaped link delays and holds packets, 0 to 1."""
-    return largest(_share_of_time_shaper_queued(port) for port in ports) or 0.0
+    return largest(_share_of_time_delaying_shaper_queued(port) for port in ports) or 0.0
 
 
-def _share_of_time_shaper_queued(port: Port) -> float | None:
-    """Return the share of readings at which a link delayed packets and held some; None without a shaper."""
+def _share_of_time_delaying_shaper_queued(port: Port) -> float | None:
+    """Return the share of readings at which a link delayed packets and held some; None if it delayed none."""
     if not any(port.counter_sum_per_complete_sample(_SHAPER_COUNTER)):
         return None
     readings = port.counter_values_per_complete_sample(_SHAPER_COUNTER, _BACKLOG)
