@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.free_ports import take_free_port
 from tests.iperf3 import programs
 
 COOKIE = b"a" * 36 + b"\0"
@@ -221,7 +222,7 @@ def test_a_silent_server_is_reported() -> None:
 
 
 def test_a_missing_server_is_reported() -> None:
-    port = str(programs.free_port())
+    port = str(take_free_port())
     code, _, errors = programs.run([*programs.agent_command("client"), programs.HOST, "-p", port])
     assert (code, f"cannot connect to 127.0.0.1:{port}: Connection refused" in errors) == (1, True)
     code, document, _ = programs.run_json(
@@ -246,7 +247,7 @@ def test_a_server_killed_under_load_is_reported_with_the_intervals_so_far(tmp_pa
 
 
 def test_a_second_client_of_a_stock_server_reports_that_it_is_busy() -> None:
-    port = programs.free_port()
+    port = take_free_port()
     serve = [programs.stock_iperf3(), "-s", "-1", "-B", programs.HOST, "-p", str(port)]
     with subprocess.Popen(serve, stdout=subprocess.DEVNULL) as stock:
         try:
