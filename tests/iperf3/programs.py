@@ -109,22 +109,27 @@ def run_server(folder: Path, *options: str) -> Iterator[JsonServer]:
 def act_under_load(
     port: int, action: Callable[[], object], least_bytes: int = LEAST_LOAD_BYTES
 ) -> Iterator[None]:
-    """Do this in another thread, once so many bytes have passed a connection of the server at this port.
-
-    A busy machine may start the load later than any fixed time. The kernel's counters show when it flows.
-    """
+    """Do this in another thread, once so many bytes have passed a connection of the server at this port."""
 
     def act() -> None:
-        deadline = time.monotonic() + TIMEOUT_S
-        while bytes_of_largest_connection(port) < least_bytes:
-            assert time.monotonic() < deadline, f"no load started on port {port}"
-            time.sleep(0.01)
+        wait_for_load(port, least_bytes)
         action()
 
     with ThreadPoolExecutor(1) as pool:
         acting = pool.submit(act)
         yield
         acting.result()
+
+
+def wait_for_load(port: int, least_bytes: int = LEAST_LOAD_BYTES) -> None:
+    """Wait until so many bytes have passed a connection of the server at this port.
+
+    A busy machine may start the load later than any fixed time. The kernel's counters show when it flows.
+    """
+    deadline = time.monotonic() + TIMEOUT_S
+    while bytes_of_largest_connection(port) < least_bytes:
+        assert time.monotonic() < deadline, f"no load started on port {port}"
+        time.sleep(0.01)
 
 
 def bytes_of_largest_connection(port: int) -> int:
