@@ -82,6 +82,11 @@ def quiet_machine_required() -> Iterator[None]:
 
 def _foreign_cpu_s() -> float:
     """Return the CPU time of all processes that may compete with the test, their ended children included."""
+    return sum(foreign_cpu_s_by_pid().values())
+
+
+def foreign_cpu_s_by_pid() -> dict[int, float]:
+    """Return the CPU time of each process that may compete with the test, its ended children included."""
     stats = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -90,13 +95,13 @@ def _foreign_cpu_s() -> float:
     own_pid = os.getpid()
     own_nice = os.getpriority(os.PRIO_PROCESS, 0)
     parents = {pid: int(fields[_PARENT]) for pid, fields in stats.items()}
-    return sum(
-        sum(map(int, fields[_USER_TICKS : _CHILDREN_SYSTEM_TICKS + 1])) * TICK_S
+    return {
+        pid: sum(map(int, fields[_USER_TICKS : _CHILDREN_SYSTEM_TICKS + 1])) * TICK_S
         for pid, fields in stats.items()
         if int(fields[_NICE]) - own_nice < YIELDING_NICE
         and not _is_kernel_thread(pid, parents)
         and not _is_related(pid, own_pid, parents)
-    )
+    }
 
 
 def _is_kernel_thread(pid: int, parents: dict[int, int]) -> bool:

@@ -80,13 +80,14 @@ def test_cpu_time_of_other_programs_is_lost_and_own_time_is_not(monkeypatch: pyt
     ):
         assert spinning.stdout is not None
         spinning.stdout.readline()
-        as_parent_s = quiet._foreign_cpu_s()
+        as_parent = quiet.foreign_cpu_s_by_pid()
         monkeypatch.setattr(os, "getpid", lambda: sibling.pid)
-        as_sibling_s = quiet._foreign_cpu_s()
+        as_sibling = quiet.foreign_cpu_s_by_pid()
         monkeypatch.undo()
         sibling.kill()
-    # Other programs of this machine count both times, the second time a little more.
-    assert as_sibling_s - as_parent_s >= SPIN_CPU_S
+    # Other programs of this machine come and go, so the sums of both times cannot be compared.
+    assert spinning.pid not in as_parent
+    assert as_sibling[spinning.pid] >= SPIN_CPU_S
 
 
 def test_a_run_with_few_skips_passes_and_lists_them(tmp_path: Path) -> None:

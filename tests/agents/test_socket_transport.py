@@ -16,6 +16,8 @@ from vnetbench.agents.client import PROTOCOL_VERSION, AgentClient, AgentError
 from vnetbench.agents.transport import SocketTransport
 
 Session = Callable[[socket.socket], None]
+TIMEOUT_S = 60.0
+"""Limit for what happens at once on a machine that is not busy."""
 
 
 @pytest.fixture
@@ -27,6 +29,10 @@ def port(tmp_path: Path) -> Iterator[Callable[[Session], Path]]:
     threads = []
 
     def serve(session: Session) -> Path:
+        # Else the thread of an earlier session, if it is late, could accept the connection of this one.
+        for earlier in threads:
+            earlier.join(TIMEOUT_S)
+
         def run() -> None:
             peer, _ = listening.accept()
             with peer:
@@ -38,7 +44,7 @@ def port(tmp_path: Path) -> Iterator[Callable[[Session], Path]]:
 
     yield serve
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(TIMEOUT_S)
     listening.close()
 
 
@@ -61,7 +67,7 @@ def test_data_for_an_earlier_client_is_ignored(port: Callable[[Session], Path]) 
         for request in requests(peer):
             answer(peer, request, protocol=PROTOCOL_VERSION, pid=1)
 
-    client = AgentClient("a1", SocketTransport(port(session), lambda: "it is gone", 5))
+    client = AgentClient("a1", SocketTransport(port(session), lambda: "it is gone", TIMEOUT_S))
     assert client.call("agent.hello") == {"protocol": PROTOCOL_VERSION, "pid": 1}
     assert client.events.empty()
     client.close()
@@ -77,7 +83,7 @@ def test_the_hello_is_repeated_until_a_reply_arrives(
             if number >= 2:
                 answer(peer, request, protocol=PROTOCOL_VERSION)
 
-    SocketTransport(port(session), lambda: "", 10).close()
+    SocketTransport(port(session), lambda: "", TIMEOUT_S).close()
 
 
 def test_a_silent_agent_and_a_closed_connection_raise_different_errors(
@@ -87,7 +93,7 @@ def test_a_silent_agent_and_a_closed_connection_raise_different_errors(
     with pytest.raises(TimeoutError):
         SocketTransport(port(lambda peer: list(requests(peer)).clear()), lambda: "", 0.2)
     with pytest.raises(ConnectionError):
-        SocketTransport(port(lambda peer: None), lambda: "it is gone", 5)
+        SocketTransport(port(lambda peer: None), lambda: "it is gone", TIMEOUT_S)
 
 
 @pytest.mark.parametrize("line", [b"{}\n" * 1000, b"[" * 100_000 + b"\n"], ids=["short", "deep"])
@@ -112,7 +118,7 @@ def test_requests_fail_with_the_reason_of_a_closed_connection(
                 return
             answer(peer, request, protocol=PROTOCOL_VERSION)
 
-    client = AgentClient("a1", SocketTransport(port(session), lambda: "kernel panic", 5))
+    client = AgentClient("a1", SocketTransport(port(session), lambda: "kernel panic", TIMEOUT_S))
     with pytest.raises(AgentError, match="kernel panic") as gone:
         client.call("trial.prepare")
     assert gone.value.has_agent_ended
@@ -128,7 +134,7 @@ def test_a_heartbeat_request_never_blocks_on_a_hung_guest(
         answer(peer, next(requests(peer)), protocol=PROTOCOL_VERSION)
         may_close.wait(60)
 
-    transport_under_test = SocketTransport(port(session), lambda: "", 5)
+    transport_under_test = SocketTransport(port(session), lambda: "", TIMEOUT_S)
     writer = threading.Thread(target=write_until_closed, args=(transport_under_test,), daemon=True)
     writer.start()
     for _ in range(3):

@@ -90,8 +90,11 @@ def test_the_packet_ring_records_exactly_the_packets_of_its_size(testbed: PeerTe
 def test_a_packet_ring_that_is_too_small_raises_an_error(testbed: PeerTestbed) -> None:
     with open_packet_ring(testbed, len(DATAGRAM), 1) as ring:
         send(testbed, 10_000)
+        deadline = time.monotonic() + TIMEOUT_S
         with pytest.raises(RunFailed, match="the packet ring was full"):
-            ring.arrivals_ns()
+            # A busy kernel may deliver packets after the calls that send them.
+            while time.monotonic() < deadline:
+                ring.arrivals_ns()
 
 
 @pytest.mark.lab

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
-import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from vnetbench.campaign.frame_counts import FrameTotals, sum_endpoint_counts
 from vnetbench.campaign.instrument import CompletedTrial, LabInstrument
 from vnetbench.campaign.trial import StepSeries, TrialLoad, TrialMeasurement
+from vnetbench.lab import netlink
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.netns.testbed import NetnsLab, NetnsTestbed
 from vnetbench.results.records import StepRecord
@@ -90,38 +91,34 @@ def flood_frames(**port_settings: str) -> Sabotage:
     return sabotage
 
 
-FOREIGN_SENDER = """\
-import socket, sys, time
-sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-sender.bind((sys.argv[1], 0))
-for number in range(10_000):
-    for _ in range(20):
-        sender.send(b"\\xff" * 6 + b"\\x02\\0\\0\\0\\0\\x09" + b"\\x08\\x06" + bytes(46))
-    if number == 0:
-        print(flush=True)
-    time.sleep(0.01)
-"""
+ARP_FRAME = b"\xff" * 6 + b"\x02\0\0\0\0\x09" + b"\x08\x06" + bytes(46)
+FOREIGN_FRAMES = 300
+"""More than a link carries without a load."""
 
 
-@contextmanager
-def foreign_sender() -> Iterator[Sabotage]:
-    """Run another sender on the last VM's port once the testbed is ready."""
-    processes: list[subprocess.Popen[bytes]] = []
+@dataclass
+class ForeignSender:
+    """Another sender on the last VM's port."""
 
-    def sabotage(testbed: NetnsTestbed) -> None:
-        python = ["ip", "netns", "exec", testbed.topology.switch_namespace, sys.executable]
+    sender: socket.socket | None = None
+
+    def open(self, testbed: NetnsTestbed) -> None:
+        """Open the sender; a Sabotage."""
         port = testbed.topology.ports_by_pair[0][-1].interface
-        process = subprocess.Popen([*python, "-c", FOREIGN_SENDER, port], stdout=subprocess.PIPE)
-        processes.append(process)
-        assert process.stdout is not None
-        process.stdout.readline()
 
-    try:
-        yield sabotage
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+        def open_in_namespace() -> socket.socket:
+            opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+            opened.bind((port, 0))
+            return opened
+
+        self.sender = netlink.run_in_namespace(testbed.topology.switch_namespace, open_in_namespace)
+
+    def send(self) -> bool:
+        """Send frames in the middle of a trial, which polls this to know whether to stop."""
+        assert self.sender is not None
+        for _ in range(FOREIGN_FRAMES):
+            self.sender.send(ARP_FRAME)
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -247,11 +244,11 @@ def test_a_device_that_floods_frames_to_other_pairs_is_noted() -> None:
 
 
 def test_foreign_frames_are_noted_with_an_example() -> None:
-    with (
-        foreign_sender() as sabotage,
-        closing(LabInstrument(BrokenLab(sabotage), TestbedSpec())) as instrument,
-    ):
-        measurement = instrument.measure(make_load(), lambda: False).measurement
+    foreign = ForeignSender()
+    with closing(LabInstrument(BrokenLab(foreign.open), TestbedSpec())) as instrument:
+        measurement = instrument.measure(make_load(), foreign.send).measurement
+    assert foreign.sender is not None
+    foreign.sender.close()
     assert any(
         re.match(r"\d+ frames of other senders arrived at b1 \(for example ARP", note)
         for note in measurement.notes

@@ -12,6 +12,7 @@ from functools import partial
 
 import pytest
 
+from tests.free_ports import take_free_port
 from tests.iperf3 import programs
 from tests.iperf3.fake_server import TEST_RUNNING, FakeServer, run_fake_server
 from tests.machine import FIRST_CPU
@@ -55,7 +56,7 @@ def own_server() -> AbstractContextManager[tuple[int, subprocess.Popen[bytes]]]:
 @contextmanager
 def run_server(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """Run an iperf3 server on a free port, and kill it afterwards."""
-    port = programs.free_port()
+    port = take_free_port()
     command = (*command, "-p", str(port))
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
@@ -134,7 +135,7 @@ def test_a_name_that_does_not_resolve_is_an_error() -> None:
 
 def test_an_unreachable_server_is_an_error_with_a_fix() -> None:
     with (
-        closing(Iperf3Instrument(make_spec(programs.free_port()))) as instrument,
+        closing(Iperf3Instrument(make_spec(take_free_port()))) as instrument,
         pytest.raises(BenchError, match="Connection refused") as refused,
     ):
         instrument.contact_server()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.explain.faulty_campaigns import Fault, measure_with_fault, run_in
+from tests.explain.faulty_campaigns import Fault, Moment, measure_with_fault, run_in
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
 from vnetbench.report.text.narrative import build_narrative
@@ -39,13 +39,13 @@ def flap_port(namespaces: dict[str, str]) -> None:
 
 
 def drop_all_packets(namespaces: dict[str, str]) -> None:
-    receiver = namespaces["b1"]
-    run_in(receiver, "nft", "add", "table", "inet", "outsider")
-    run_in(
-        receiver,
-        "nft",
-        "add chain inet outsider drop_all { type filter hook input priority 0; policy drop; }",
-    )
+    add_chain(namespaces["b1"], "inet", "type filter hook input priority 0; policy drop;")
+
+
+def add_chain(namespace: str, family: str, rules: str) -> None:
+    """Add a chain at once, since a fault of several commands could outlast the load on a busy machine."""
+    table = f"table {family} outsider {{ chain faulty {{ {rules} }}; }}\n"
+    run_in(namespace, "nft", "-f", "-", input_text=table)
 
 
 def shrink_port_mtu(namespaces: dict[str, str]) -> None:
@@ -54,11 +54,8 @@ def shrink_port_mtu(namespaces: dict[str, str]) -> None:
 
 def drop_large_tcp_packets(namespaces: dict[str, str]) -> None:
     """Datagrams of the same size pass, so only a probe through a connection meets this filter."""
-    run_in(namespaces["sw"], "nft", "add", "table", "bridge", "outsider")
-    hook = "{ type filter hook forward priority 0; policy accept; }"
-    run_in(namespaces["sw"], "nft", "add", "chain", "bridge", "outsider", "drop_large", hook)
-    rule = ("ip", "protocol", "tcp", "meta", "length", ">", "900", "drop")
-    run_in(namespaces["sw"], "nft", "add", "rule", "bridge", "outsider", "drop_large", *rule)
+    hook = "type filter hook forward priority 0; policy accept;"
+    add_chain(namespaces["sw"], "bridge", f"{hook} ip protocol tcp meta length > 900 drop;")
 
 
 def measure(folder: Path, fault: Fault, faulty_trials: set[int], levels: str = "") -> CampaignSummary:
@@ -102,13 +99,10 @@ def test_a_path_that_was_blocked_between_trials_is_reported_although_the_testbed
     tmp_path: Path,
 ) -> None:
     def block_large_and_small_packets(namespaces: dict[str, str]) -> None:
-        run_in(namespaces["sw"], "nft", "add", "table", "bridge", "outsider")
-        hook = "{ type filter hook forward priority 0; policy drop; }"
-        run_in(namespaces["sw"], "nft", "add", "chain", "bridge", "outsider", "drop_all", hook)
+        add_chain(namespaces["sw"], "bridge", "type filter hook forward priority 0; policy drop;")
 
-    # The fault comes when most of the load has passed, so only the next trial's proof of the path meets it.
     study = STUDY.format(levels="")
-    summary = measure_with_fault(tmp_path, study, block_large_and_small_packets, {0}, after_s=1.3)
+    summary = measure_with_fault(tmp_path, study, block_large_and_small_packets, {0}, Moment.AFTER_LOAD)
     first = explain(summary).findings[0]
     assert (first.kind, first.details["cause"]) == ("failed", "path_blocked")
     assert "1 of 4 trials failed" in first.text

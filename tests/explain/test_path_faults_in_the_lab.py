@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.explain.faulty_campaigns import Fault, measure_with_fault, run_in
+from tests.explain.faulty_campaigns import Fault, Moment, measure_with_fault, run_in
 from tests.quiet import quiet_machine_required
 from vnetbench.explain.explain import explain
 
@@ -151,7 +151,7 @@ def test_the_cause_of_a_fault_from_outside_is_named_first(
     # Other programs and their packets limit the load too, and rightly come first where they limit it more.
     with quiet_machine_required():
         # The fault precedes the first trial and stays on the testbed.
-        summary = measure_with_fault(tmp_path, study, fault, {0}, after_s=0.0)
+        summary = measure_with_fault(tmp_path, study, fault, {0}, Moment.BEFORE_LOAD)
         finding = next(each for each in explain(summary).findings if each.kind != "failed")
         assert finding.details["cause"] == cause, finding.text
     if fault is shape_acks_at_port:

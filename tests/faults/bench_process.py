@@ -9,11 +9,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tests.own_testbeds import list_own_testbeds
-from vnetbench.lab import registry
+from vnetbench.lab import netlink, registry
 from vnetbench.results.file import ResultsFile
 
 BLOCKS = 5
@@ -38,6 +39,8 @@ ENDLESS_STUDY = STUDY.replace(f"_trials = {BLOCKS}", "_trials = 2000")
 """A campaign that lasts for hours. A bench that a test starts beside it may take its time."""
 PATIENCE_S = 300.0
 """Time limit for anything that does not hang, also on a busy machine."""
+LEAST_LOAD_BYTES = 50_000_000
+"""More than a VM receives before a load of a few seconds."""
 
 
 def write_study(folder: Path, text: str = STUDY) -> Path:
@@ -97,6 +100,36 @@ def wait_for_trials(path: Path, count: int) -> None:
     while not (path.exists() and path.stat().st_size > 0 and len(trials(path)) >= count):
         assert time.monotonic() < deadline, "the campaign makes no progress"
         time.sleep(0.02)
+
+
+def wait_for_load() -> str:
+    """Wait until data flows between two VMs and return the testbed's name."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        for entry in list_own_testbeds():
+            with suppress(Exception):  # It may just be starting.
+                if entry.name.startswith("run-") and received_bytes(entry.name) > LEAST_LOAD_BYTES:
+                    return entry.name
+        time.sleep(0.02)
+    raise AssertionError("no load started")
+
+
+def received_bytes(testbed: str) -> int:
+    """Return the bytes that reached a testbed's second VM."""
+    with netlink.open_in_namespace(f"vnb.{testbed}.b1") as ipr:
+        (link,) = ipr.get_links(netlink.interface_index(ipr, "eth0"))
+        return int(link.get_attr("IFLA_STATS64")["rx_bytes"])
+
+
+def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
+    """Read the output of a bench until a line contains this text; fail at the end of the output."""
+    assert process.stdout is not None
+    read = []
+    for line in iter(process.stdout.readline, ""):
+        if text in line:
+            return
+        read.append(line)
+    raise AssertionError("".join(read))
 
 
 def kill(process: subprocess.Popen[str]) -> None:

@@ -9,14 +9,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.faults import bench_process as bench
-from tests.own_testbeds import list_own_testbeds
 from vnetbench.lab import netlink, registry
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import EndpointRecord, TrialRecord
@@ -32,12 +30,14 @@ workload = "tcp_stream"
 streams = 3
 
 [timing]
-duration = "3 s"
+duration = "5 s"
 
 [precision]
-min_trials = 2
-max_trials = 2
+min_trials = 1
+max_trials = 1
 """
+"""The load is long enough to be broken in its first half, also on a busy machine: a path that carries data
+in the second half counts as a slow one."""
 SAMPLE_S = 0.05
 FEW_FILES, MANY_FILES = 512, 8192
 
@@ -46,36 +46,18 @@ def break_trial(tmp_path: Path, break_testbed: Callable[[str], None]) -> tuple[s
     """Return the bench's output and the failed trial after breaking a testbed under load."""
     study, results = bench.write_study(tmp_path, STUDY), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
-    name = wait_for_load()
+    name = bench.wait_for_load()
     time.sleep(10 * SAMPLE_S)
     break_testbed(name)
     output = process.communicate(timeout=bench.PATIENCE_S)[0]
     assert process.returncode == 0, output
     assert "Traceback" not in output
-    assert len(bench.trials(results)) == 2
+    assert len(bench.trials(results)) == 1
     assert bench.agents() == []
     file = ResultsFile.open_to_read(results)
     (broken,) = [trial for trial in file.trials() if trial.failure]
     file.close()
     return output, broken
-
-
-def wait_for_load() -> str:
-    """Wait until data flows between two VMs and return the testbed's name."""
-    deadline = time.monotonic() + bench.PATIENCE_S
-    while time.monotonic() < deadline:
-        for entry in list_own_testbeds():
-            with suppress(Exception):  # It may just be starting.
-                if entry.name.startswith("run-") and received(entry.name) > 50_000_000:
-                    return entry.name
-        time.sleep(0.02)
-    raise AssertionError("no load started")
-
-
-def received(testbed: str) -> int:
-    with netlink.open_in_namespace(f"vnb.{testbed}.b1") as ipr:
-        (link,) = ipr.get_links(netlink.interface_index(ipr, "eth0"))
-        return int(link.get_attr("IFLA_STATS64")["rx_bytes"])
 
 
 def agent_pid(testbed: str, endpoint: str) -> int:
@@ -160,7 +142,7 @@ def test_one_cut_stream_is_named_and_the_counts_of_the_others_are_kept(tmp_path:
 def test_a_thousand_streams_run_or_are_refused_by_the_limit_of_open_files(
     tmp_path: Path,
 ) -> None:
-    text = STUDY.replace("streams = 3", "streams = [1, 1000]\nthreads = 1").replace("3 s", "300 ms")
+    text = STUDY.replace("streams = 3", "streams = [1, 1000]\nthreads = 1").replace("5 s", "300 ms")
     study = bench.write_study(tmp_path, text)
 
     def limited(files: int) -> tuple[int, str]:

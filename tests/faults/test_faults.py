@@ -158,14 +158,13 @@ def test_ctrl_c_twice_or_sigterm_stops_at_once_and_cleans_up(
     study = bench.write_study(tmp_path, bench.STUDY.replace("200 ms", "600 s"))
     results = tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
-    deadline = time.monotonic() + bench.PATIENCE_S
-    while len(bench.agents()) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(0.5)
-    for number in signals:
+    bench.wait_for_load()
+    first, *later = signals
+    process.send_signal(first)
+    for number in later:
+        # A signal that comes before the bench has handled an earlier one of its kind is lost.
+        bench.wait_for_line(process, "Finishing the current trial")
         process.send_signal(number)
-        time.sleep(0.1)
     # The trial would take longer than this time limit, so its end shows that it was aborted.
     output = process.communicate(timeout=bench.PATIENCE_S)[0]
     assert process.returncode == 130, output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -179,6 +180,8 @@ def test_lab_clean_restores_hosts_after_bench_and_agents_were_killed(
     study, results = write_campaign_study(network, tmp_path, "30 s")
     bench = bench_process.start("run", study, "-o", results, env=network.environment)
     wait_until(lambda: mtus(network) == [1400, 1400])
+    # A bench that runs restores the settings as soon as its agents have ended.
+    bench.send_signal(signal.SIGSTOP)
     ssh_hosts.kill(*ssh_hosts.agents())
     bench_process.kill(bench)
     time.sleep(0.5)  # Nothing restores the settings in this time.

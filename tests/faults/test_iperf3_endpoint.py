@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import bench_process as bench
+from tests.free_ports import take_free_port
 from tests.iperf3 import programs
 
 STUDY = """\
@@ -39,7 +40,7 @@ def write_study(folder: Path, port: int) -> Path:
 @pytest.fixture
 def port() -> Iterator[int]:
     """Provide the port of a running stock server."""
-    port = programs.free_port()
+    port = take_free_port()
     with start_server(port) as server:
         yield port
         server.kill()
@@ -73,7 +74,7 @@ def test_a_killed_campaign_resumes_and_its_report_names_the_missing_data(tmp_pat
 
 
 def test_a_server_that_ends_costs_no_finished_trial(tmp_path: Path) -> None:
-    port = programs.free_port()
+    port = take_free_port()
     study, results = write_study(tmp_path, port), tmp_path / "r.vnb"
     with start_server(port) as server:
         process = bench.start("run", study, "-o", results)
@@ -93,7 +94,7 @@ def test_a_server_that_ends_costs_no_finished_trial(tmp_path: Path) -> None:
 
 
 def test_without_a_server_no_campaign_starts(tmp_path: Path) -> None:
-    port = programs.free_port()
+    port = take_free_port()
     study, results = write_study(tmp_path, port), tmp_path / "r.vnb"
     code, output = bench.run("run", study, "-o", results)
     assert code == 2
@@ -107,5 +108,5 @@ def test_doctor_lists_what_a_server_supports(port: int) -> None:
     assert code == 0, output
     assert output.count("measured") == 3
     assert "does not report its version" in output
-    code, output = bench.run("doctor", "--iperf3", f"127.0.0.1:{programs.free_port()}")
+    code, output = bench.run("doctor", "--iperf3", f"127.0.0.1:{take_free_port()}")
     assert (code, "missing" in output) == (1, True)

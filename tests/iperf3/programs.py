@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.free_ports import take_free_port
 from tests.iperf3.option_matrix import Document
 from vnetbench.agents.binary import agent_binary_path
 
@@ -38,13 +38,6 @@ def agent_command(role: str) -> list[str]:
     return [str(agent_binary_path()), f"iperf3-{role}"]
 
 
-def free_port() -> int:
-    """Return a free TCP port; the kernel does not assign it again at once."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
 def run(command: list[str]) -> tuple[int, str, str]:
     """Run a command; return its exit code, output and error output."""
     process = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=ENVIRONMENT)
@@ -65,7 +58,7 @@ class JsonServer:
     """Our server with `--json`, which prints a line for each client."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        self.port = free_port()
+        self.port = take_free_port()
         self.log = folder / f"server-{self.port}.jsonl"
         with self.log.open("w") as log:
             command = [*agent_command("serve"), "-p", str(self.port), "-J", *options]
@@ -116,22 +109,27 @@ def run_server(folder: Path, *options: str) -> Iterator[JsonServer]:
 def act_under_load(
     port: int, action: Callable[[], object], least_bytes: int = LEAST_LOAD_BYTES
 ) -> Iterator[None]:
-    """Do this in another thread, once so many bytes have passed a connection of the server at this port.
-
-    A busy machine may start the load later than any fixed time. The kernel's counters show when it flows.
-    """
+    """Do this in another thread, once so many bytes have passed a connection of the server at this port."""
 
     def act() -> None:
-        deadline = time.monotonic() + TIMEOUT_S
-        while bytes_of_largest_connection(port) < least_bytes:
-            assert time.monotonic() < deadline, f"no load started on port {port}"
-            time.sleep(0.01)
+        wait_for_load(port, least_bytes)
         action()
 
     with ThreadPoolExecutor(1) as pool:
         acting = pool.submit(act)
         yield
         acting.result()
+
+
+def wait_for_load(port: int, least_bytes: int = LEAST_LOAD_BYTES) -> None:
+    """Wait until so many bytes have passed a connection of the server at this port.
+
+    A busy machine may start the load later than any fixed time. The kernel's counters show when it flows.
+    """
+    deadline = time.monotonic() + TIMEOUT_S
+    while bytes_of_largest_connection(port) < least_bytes:
+        assert time.monotonic() < deadline, f"no load started on port {port}"
+        time.sleep(0.01)
 
 
 def bytes_of_largest_connection(port: int) -> int:

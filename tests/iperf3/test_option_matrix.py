@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.free_ports import take_free_port
 from tests.iperf3 import programs
 from tests.iperf3.option_matrix import TCP_OPTIONS, UDP_OPTIONS, Iperf3Outcome, OptionSet, check_outcome
 
@@ -35,7 +36,7 @@ def run_stock_client(server: programs.JsonServer, options: OptionSet) -> Iperf3O
 
 def run_our_client(options: OptionSet) -> Iperf3Outcome:
     """Run our client against its own stock server: a stock server serves one client at a time."""
-    port = str(programs.free_port())
+    port = str(take_free_port())
     serve = [programs.stock_iperf3(), "-s", "-1", "-J", "-B", programs.HOST, "-p", port]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True, env=programs.ENVIRONMENT) as process:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from bench.redteam.model import Label, Run, Shape, tcp
 CONTROL = make_control(tcp(1))
 QUIET = Run(CONTROL, 0, Shape(1), tcp(1), "bridge")
 BUSY = Run(CONTROL, 0, Shape(1, is_busy=True), tcp(1), "bridge")
+TIMEOUT_S = 60.0
 
 
 def _fake_vnetbench(monkeypatch: pytest.MonkeyPatch, **script_by_command: str) -> None:
@@ -167,18 +168,17 @@ def test_a_repeated_action_that_never_works_is_an_error() -> None:
 
 def test_a_repeated_action_continues_after_an_error() -> None:
     calls: list[int] = []
+    has_continued = threading.Event()
 
     def act() -> float:
         calls.append(len(calls))
         if len(calls) == 2:
             raise target.InjectionError("the testbed is being removed")
+        if len(calls) > 3:
+            has_continued.set()
         return 0.01
 
     with ExitStack() as stack:
         _target().repeat(stack, act)
         assert calls[0] == 0
-        for _ in range(200):
-            if len(calls) > 3:
-                break
-            time.sleep(0.01)
-    assert len(calls) > 3
+        assert has_continued.wait(TIMEOUT_S)
