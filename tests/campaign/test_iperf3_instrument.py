@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -292,3 +293,12 @@ def test_an_unreported_congestion_control_is_noted() -> None:
         "the iperf3 server esx-07 does not report which congestion control it used. The treatment requests "
         "cubic"
     ]
+
+
+@pytest.mark.parametrize("serve", [stock_server, own_server])
+def test_named_source_ports_serve_one_trial_after_another(serve: type) -> None:
+    ports = [20_600 + 10 * (os.getpid() % 1000) + i for i in range(6)]
+    with serve() as (port, _):
+        for level in ("spread", *[f"{ports[0]}-{ports[-1]}"] * 2):
+            effective = measure(port, streams=3, direction="both", source_ports=level).measurement.effective
+    assert effective["source_ports"] == {"here": ports}
