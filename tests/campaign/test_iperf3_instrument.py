@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -302,3 +303,13 @@ def test_named_source_ports_serve_one_trial_after_another(serve: type) -> None:
         for level in ("spread", *[f"{ports[0]}-{ports[-1]}"] * 2):
             effective = measure(port, streams=3, direction="both", source_ports=level).measurement.effective
     assert effective["source_ports"] == {"here": ports}
+
+
+def test_a_source_port_in_use_is_refused_at_this_machine() -> None:
+    with stock_server() as (port, _), socket.socket() as other:
+        other.bind((programs.HOST, 0))
+        other.listen()
+        used = other.getsockname()[1]
+        with pytest.raises(TreatmentRefused, match=f"the source port {used}: another socket") as refused:
+            measure(port, source_ports=f"{used}-{used}")
+    assert (refused.value.where, "name other ports" in str(refused.value.fix)) == ("here", True)

@@ -28,6 +28,7 @@ from vnetbench.campaign.trial import (
 )
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import SYSTEM_REFUSED
 from vnetbench.lab.cpus import select_local_cpus
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.hosts import iperf3_server
@@ -182,7 +183,7 @@ class Iperf3Instrument:
             measurement = run_trial(endpoints, connect, load, should_abandon)
         except TreatmentRefused as refusal:
             # The agent reports the server's refusals as its own, so the location is corrected.
-            if refusal.where == agent.endpoint:
+            if refusal.where == agent.endpoint and refusal.kind != SYSTEM_REFUSED:
                 refusal.where = str(server)
             raise
         except TrialFailedUnderLoad as error:
