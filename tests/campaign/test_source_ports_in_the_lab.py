@@ -68,7 +68,7 @@ def test_datagrams_leave_these_ports_at_both_endpoints(instrument: LabInstrument
     levels: dict[str, Level] = {"streams": 2, "direction": "both", "rate": 1000.0}
     named = measure_ports(instrument, UDP_STREAM, source_ports="20000-20001", **levels)
     assert named == {"a1": [20000, 20001], "b1": [20000, 20001]}
-    spread = measure_ports(instrument, UDP_STREAM, source_ports="spread", **levels)
+    spread = measure_ports(instrument, UDP_STREAM, source_ports="spread", ip_version="6", **levels)
     assert [[port % 2 for port in spread[name]] for name in ("a1", "b1")] == [[0, 1]] * 2
 
 
