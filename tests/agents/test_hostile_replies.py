@@ -25,6 +25,7 @@ from vnetbench.campaign.load_checks import (
     check_and_return_thread_cpus,
     sum_zero_copy_counts,
 )
+from vnetbench.campaign.source_port_checks import EndpointSockets, check_and_return_source_ports
 from vnetbench.campaign.trial_notes import delay_line_notes, instrument_notes
 from vnetbench.commands.doctor import _check_kernel_and_hardware
 from vnetbench.errors import BenchError
@@ -41,6 +42,7 @@ from vnetbench.lab.path_probe import has_passed_both_ways, probe_paths, stored_p
 from vnetbench.lab.testbed import query_mac_address
 from vnetbench.results.records import EndpointRecord
 from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.workloads import TCP_STREAM
 
 pytestmark = pytest.mark.pure
 
@@ -69,7 +71,7 @@ REPLIES: dict[str, dict[str, Any]] = {
     "delay_line.read": {"line": "l1", "forward": DIRECTION, "reverse": DIRECTION},
     "trial.prepare": {
         "streams": [{"id": 0, "congestion_control": "cubic", "send_buffer_bytes": 1 << 20,
-                     "receive_buffer_bytes": 1 << 20}],
+                     "receive_buffer_bytes": 1 << 20, "local_port": 50000, "remote_port": 5201}],
         "thread_cpus": ["0-1"], "frames": {"generator": "xdp", "sink": None, "reason": ""},
     },
 }  # fmt: skip
@@ -139,6 +141,8 @@ def use_replies(client: AgentClient) -> None:
     delay_line_notes([client.call("delay_line.read", line="l1")])
     ready = client.call("trial.prepare", listen=None)
     check_and_return_socket_settings(LEVELS, ready["streams"])
+    sockets = EndpointSockets("a1", "a", ready["streams"], ready["streams"])
+    check_and_return_source_ports(TCP_STREAM, LEVELS, [sockets])
     check_and_return_thread_cpus({"a1": ["0-1"]}, {"a1": ready["thread_cpus"]})
     merge_frame_backends({"a1": ready})
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -293,3 +295,22 @@ def test_an_unreported_congestion_control_is_noted() -> None:
         "the iperf3 server esx-07 does not report which congestion control it used. The treatment requests "
         "cubic"
     ]
+
+
+@pytest.mark.parametrize("serve", [stock_server, own_server])
+def test_named_source_ports_serve_one_trial_after_another(serve: type) -> None:
+    ports = [20_600 + 10 * (os.getpid() % 1000) + i for i in range(6)]
+    with serve() as (port, _):
+        for level in ("spread", *[f"{ports[0]}-{ports[-1]}"] * 2):
+            effective = measure(port, streams=3, direction="both", source_ports=level).measurement.effective
+    assert effective["source_ports"] == {"here": ports}
+
+
+def test_a_source_port_in_use_is_refused_at_this_machine() -> None:
+    with stock_server() as (port, _), socket.socket() as other:
+        other.bind((programs.HOST, 0))
+        other.listen()
+        used = other.getsockname()[1]
+        with pytest.raises(TreatmentRefused, match=f"the source port {used}: another socket") as refused:
+            measure(port, source_ports=f"{used}-{used}")
+    assert (refused.value.where, "name other ports" in str(refused.value.fix)) == ("here", True)

@@ -93,20 +93,20 @@ def refusal_of(action: Callable[[], object]) -> TreatmentRefused:
 
 def test_a_trial_between_two_hosts_stores_counts_and_facts_of_both(network: HostNetwork) -> None:
     with open_instrument(make_spec(network, "web-01", "web-02")) as instrument:
-        measured = instrument.measure(make_load(streams=2, direction="both"), lambda: False).measurement
+        load = make_load(streams=2, direction="both", source_ports="20000-20003")
+        measured = instrument.measure(load, lambda: False).measurement
         learned = instrument.take_new_facts()
-    assert [side.name for side in measured.endpoints] == ["web-01", "web-02", "host"]
-    assert all(side.bytes_received > 0 for side in measured.endpoints[:2])
+    received = {side.name: side.bytes_received > 0 for side in measured.endpoints}
+    assert received == {"web-01": True, "web-02": True, "host": False}
     metrics = trial_metrics(TrialRecord(0, 0, "", 0.0, 0.2, 0.0, {}, measured.endpoints), 0)
     assert all(metrics[f"goodput_{direction}_bps"] > 0 for direction in ("forward", "reverse"))
-    # Each host has its own kernel, so each reports its own CPUs.
-    assert all(side.samples[0].cpu for side in measured.endpoints)
+    assert measured.effective["source_ports"] == {"web-01": [20000, 20001, 20002, 20003]}
+    assert all(side.samples[0].cpu for side in measured.endpoints), "each host reports its own CPUs"
     assert learned.facts_by_subject["web-02"]["kernel"]
     (facts,) = learned.testbed_descriptions.values()
     assert facts["hosts"] == {"web-01": "root@web-01", "web-02": "root@web-02"}
-    assert [e["address"] for e in facts["endpoints"]] == [
-        network.hosts[n].vm.address for n in ("web-01", "web-02")
-    ]
+    addresses = {each["name"]: each["address"] for each in facts["endpoints"]}
+    assert addresses == {name: network.hosts[name].vm.address for name in facts["hosts"]}
 
 
 def test_four_hosts_form_two_pairs_that_run_at_once(network: HostNetwork) -> None:

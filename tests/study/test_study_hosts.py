@@ -121,6 +121,7 @@ def test_only_factors_of_the_local_endpoint_have_defaults_with_an_iperf3_server(
         "direction",
         "message_size",
         "socket_buffer",
+        "source_ports",
         "congestion_control",
         "cpus",
     }

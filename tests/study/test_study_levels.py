@@ -131,6 +131,10 @@ LEVEL_STRATEGIES: dict[str, st.SearchStrategy[Level]] = {
     "streams": st.integers(1, 1024),
     "direction": st.sampled_from(["forward", "reverse", "both", "3/1", "1/64"]),
     "transport": st.sampled_from(["tcp", "mptcp"]),
+    "source_ports": st.one_of(
+        st.sampled_from(["any", "consecutive", "spread"]),
+        st.tuples(st.integers(1024, 2000), st.integers(2000, 65535)).map(lambda ends: f"{ends[0]}-{ends[1]}"),
+    ),
     "pacing_rate": st.one_of(st.just("none"), st.integers(10**5, 10**12)),
     "threads": st.one_of(st.just("auto"), st.integers(1, 1024)),
     "thread_cpus": st.one_of(
@@ -236,6 +240,7 @@ def test_defaults_complete_a_treatment_without_changing_its_levels() -> None:
         "receive_mode": "discard",
         "socket_buffer": "auto",
         "transport": "tcp",
+        "source_ports": "any",
         "pacing_rate": "none",
         "threads": "auto",
         "thread_cpus": "any",

@@ -6,15 +6,16 @@ use std::time::Duration;
 use super::endpoint::{ConnectAddress, ConnectionMethod};
 use super::limits::{check_positive_count, reject_parameter};
 use super::parameters::{self, PartName, WorkloadName};
-use super::rpc_requests::{TrialPrepareRequest, parse_sample_interval};
+use super::rpc_requests::{StreamRequest, TrialPrepareRequest, parse_sample_interval};
 use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_iperf3::trial;
 use vnetbench_streams::threads::ThreadPlan;
-use vnetbench_streams::{Secret, StreamRole};
+use vnetbench_streams::{Role, Secret, StreamRole};
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{RequestError, Result};
 use vnetbench_traffic::route::Transport;
 use vnetbench_traffic::sockets::SocketOptions;
+use vnetbench_traffic::source_ports::SourcePorts;
 use vnetbench_traffic::{Load, LoadPart};
 
 /// The maximum number of streams of one trial.
@@ -47,6 +48,7 @@ impl TrialPrepareRequest {
             buffer_bytes: self.socket_buffer_bytes,
             congestion_control: self.congestion_control.clone(),
             transport: self.transport.unwrap_or_default(),
+            source_ports: self.check_source_ports()?,
             ..SocketOptions::default()
         };
         if address.is_vsock() {
@@ -70,6 +72,25 @@ impl TrialPrepareRequest {
         };
         load.check_kernel_support()?;
         Ok((address, load))
+    }
+
+    /// Returns the requested source ports, if the workload supports them and there are enough.
+    fn check_source_ports(&self) -> Result<SourcePorts> {
+        let ports = self.source_ports;
+        if matches!(self.workload, WorkloadName::TcpCrr | WorkloadName::Frames)
+            && ports != SourcePorts::Any
+        {
+            return reject_parameter(
+                "source_ports applies to the connections of tcp_stream, tcp_rr and mixed, and to udp_stream"
+                    .into(),
+            );
+        }
+        // Datagrams leave from the ports of their sources; TCP connections from those of the connecting endpoint.
+        let is_counted = |stream: &&StreamRequest| {
+            self.workload != WorkloadName::UdpStream || stream.role == Role::Source
+        };
+        let stream_count = self.streams.iter().filter(is_counted).count();
+        ports.check_stream_count(stream_count).map(|()| ports)
     }
 
     fn choose_endpoint_address(&self) -> Result<ConnectionMethod> {
@@ -201,6 +222,7 @@ impl TrialPrepareRequest {
             (self.socket_buffer_bytes.is_some(), "socket_buffer_bytes"),
             (self.congestion_control.is_some(), "congestion_control"),
             (self.transport.is_some(), "transport"),
+            (self.source_ports != SourcePorts::Any, "source_ports"),
             (
                 request
                     .get("pacing_rate_bps")
@@ -256,7 +278,6 @@ mod tests {
     use super::*;
     use crate::trial::rpc_requests::TrialPlan;
     use crate::trial::rpc_requests::tests::plan_with;
-    use vnetbench_streams::Role;
     use vnetbench_traffic::Workload;
 
     fn mixed_plan(changes: Value) -> Result<TrialPlan> {

@@ -284,7 +284,7 @@ fn build_tcp_crr(request: TcpCrrRequest, options: &SocketOptions) -> Result<Work
     }))
 }
 
-/// The requested socket buffers apply to the datagram sockets. The control connections carry little data.
+/// The requested socket buffers and source ports apply to the datagram sockets. The control connections carry little data.
 fn build_udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
     check_rate(request.rate_per_s)?;
     let [segmented, aggregated, fragmented] =
@@ -313,6 +313,7 @@ fn build_udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> R
         uses_udp_gro: aggregated,
         can_fragment: fragmented,
         buffer_bytes: options.buffer_bytes.take(),
+        source_ports: std::mem::take(&mut options.source_ports),
     }))
 }
 

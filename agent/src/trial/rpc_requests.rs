@@ -15,6 +15,7 @@ use vnetbench_streams::Role;
 use vnetbench_system::error::Result;
 use vnetbench_traffic::Load;
 use vnetbench_traffic::route::Transport;
+use vnetbench_traffic::source_ports::SourcePorts;
 
 const MAX_TRIAL_NAME_BYTES: usize = 128;
 const MAX_STREAM_CONNECT_TIMEOUT_S: f64 = 600.0;
@@ -46,6 +47,9 @@ pub struct TrialPrepareRequest {
     pub congestion_control: Option<String>,
     /// TCP or MPTCP.
     pub transport: Option<Transport>,
+    /// The source ports of the streams.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub source_ports: SourcePorts,
     /// The number of load threads; 0 starts one for each stream.
     #[serde(default, deserialize_with = "null_as_default")]
     pub threads: usize,
@@ -234,6 +238,7 @@ pub mod tests {
             "socket_buffer_bytes",
             "congestion_control",
             "transport",
+            "source_ports",
             "threads",
             "thread_cpus",
             "interface",
@@ -298,6 +303,9 @@ pub mod tests {
             json!({"send": "io_uring", "send_batch": 257}),
             json!({"message_bytes": 1u64 << 40}),
             json!({"socket_buffer_bytes": 0}),
+            json!({"source_ports": "50000-50000", "streams":
+                [{"id": 1, "role": "sink"}, {"id": 2, "role": "source"}]}),
+            json!({"workload": "tcp_crr", "source_ports": "spread"}),
             json!({"thread_cpus": [""]}),
             json!({"thread_cpus": vec!["0"; MAX_STREAMS_PER_TRIAL + 1]}),
             json!({"interval_s": 0}),

@@ -179,6 +179,8 @@ class _SocketOptions(_Message):
     id: Count
     send_buffer_bytes: Count | None = None
     receive_buffer_bytes: Count | None = None
+    local_port: PortNumber | None = None
+    remote_port: PortNumber | None = None
 
 
 class _FrameBackends(_Message):

@@ -83,6 +83,7 @@ def common_prepare_parameters(workload: str, factors: Mapping[str, Level]) -> di
     parameters["threads"] = parameters["threads"] or 0
     if TRANSPORT.is_at(factors, VSOCK):
         del parameters["transport"]
+        del parameters["source_ports"]
         parameters["congestion_control"] = None
         if "receive" in parameters:
             parameters["receive"] = "copy"

@@ -17,6 +17,7 @@ from vnetbench.campaign.agent_parameters import common_prepare_parameters, list_
 from vnetbench.campaign.count_checks import check_server_totals
 from vnetbench.campaign.instrument import CompletedTrial, NewFacts
 from vnetbench.campaign.load_checks import check_and_return_socket_settings, failure_from_agent_error
+from vnetbench.campaign.source_port_checks import EndpointSockets, check_and_return_source_ports
 from vnetbench.campaign.trial import (
     TrialAbandoned,
     TrialFailedUnderLoad,
@@ -27,6 +28,7 @@ from vnetbench.campaign.trial import (
 )
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import SYSTEM_REFUSED
 from vnetbench.lab.cpus import select_local_cpus
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.hosts import iperf3_server
@@ -174,14 +176,14 @@ class Iperf3Instrument:
                 )
             observer.wait(observing, "trial.prepare")
             streams: list[dict[str, Any]] = reply.answer["streams"]
-            return check_and_return_socket_settings(load.factors, streams)
+            return _check_and_return_settings(load, testbed.local.name, streams)
 
         endpoints = {testbed.local.name: TrialEndpoint(agent, role), HOST: TrialEndpoint(observer, OBSERVE)}
         try:
             measurement = run_trial(endpoints, connect, load, should_abandon)
         except TreatmentRefused as refusal:
             # The agent reports the server's refusals as its own, so the location is corrected.
-            if refusal.where == agent.endpoint:
+            if refusal.where == agent.endpoint and refusal.kind != SYSTEM_REFUSED:
                 refusal.where = str(server)
             raise
         except TrialFailedUnderLoad as error:
@@ -200,6 +202,18 @@ class Iperf3Instrument:
         return replace(
             measurement, endpoints=endpoint_records, notes=(*measurement.notes, *wait_notes, *notes)
         )
+
+
+def _check_and_return_settings(
+    load: TrialLoad, endpoint: str, streams: list[dict[str, Any]]
+) -> dict[str, object]:
+    """Return the settings of this endpoint's sockets; raises TreatmentRefused if the levels had no effect."""
+    return {
+        **check_and_return_socket_settings(load.factors, streams),
+        **check_and_return_source_ports(
+            load.workload, load.factors, [EndpointSockets(endpoint, "a", streams)]
+        ),
+    }
 
 
 def _probe_server(agent: AgentClient, testbed: iperf3_server.Iperf3Testbed) -> Mapping[str, Any]:

@@ -82,6 +82,12 @@ REFUSAL_TEXT_BY_ERROR_KIND: Mapping[str, RefusalText] = {
     "udp_offload": RefusalText(
         "write udp_gso = off and udp_gro = off, because these offloads need Linux 5.0"
     ),
+    "source_port": RefusalText(
+        "name other ports, best outside of net.ipv4.ip_local_port_range, or end the program that uses the "
+        "port (ss -tuanp shows it). A port in TIME_WAIT is free again after 60 s",
+        "source_ports: {}",
+        failure_kind=SYSTEM_REFUSED,
+    ),
     "open_files": RefusalText(
         "raise the limit before you start the bench: ulimit -n 4096 (in a service: LimitNOFILE=4096)",
         "the limit of open files is too low for this number of streams: {}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from socket import VMADDR_CID_HOST
@@ -36,6 +36,11 @@ from vnetbench.campaign.load_checks import (
     sum_zero_copy_counts,
 )
 from vnetbench.campaign.load_run import collect_records, run_load_and_measure_bench_cpu_s
+from vnetbench.campaign.source_port_checks import (
+    EndpointSockets,
+    check_and_return_source_ports,
+    source_port_notes,
+)
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.campaign.trial_notes import clock_notes, delay_line_notes, instrument_notes
 from vnetbench.lab.endpoint import SIDES, Endpoint
@@ -218,7 +223,11 @@ def run_trial(
     totals = {record.name: record.totals for record in records}
     if counts := sum_zero_copy_counts(list(totals.values())):
         effective["zero_copy_sends"] = counts
-    notes = (*clock_notes(effective), *instrument_notes(load.idle_and_load_s, load.interval_s, totals))
+    notes = (
+        *clock_notes(effective),
+        *source_port_notes(effective),
+        *instrument_notes(load.idle_and_load_s, load.interval_s, totals),
+    )
     return TrialMeasurement(records, effective, notes)
 
 
@@ -349,10 +358,20 @@ def _connect_pairs_and_check_settings(
     cpus = {name: answer["thread_cpus"] for name, answer in answers.items()}
     return {
         **check_and_return_socket_settings(load.factors, streams),
+        **check_and_return_source_ports(load.workload, load.factors, _pair_sockets(testbed, answers)),
         **check_and_return_thread_cpus(preparation.thread_cpus, cpus),
         **merge_frame_backends(answers),
         **({"rejected_frames": testbed.rejected_frame_outcome} if is_frames else {}),
     }
+
+
+def _pair_sockets(testbed: Testbed, answers: Mapping[str, Any]) -> Iterator[EndpointSockets]:
+    """Yield the sockets of each endpoint, from the answers of all agents."""
+    for a, b in endpoint_pairs(testbed):
+        for at, peer in ((a, b), (b, a)):
+            yield EndpointSockets(
+                at.name, at.side, answers[at.name]["streams"], answers[peer.name]["streams"]
+            )
 
 
 def _listen_address(b: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:

@@ -97,7 +97,9 @@ def test_a_trial_between_guests_is_measured_with_the_levels_of_its_treatment(
     prerequisites: GuestPrerequisites,
 ) -> None:
     lab = LabInstrument(QemuLab(SPEC, "a test", prerequisites), SPEC)
-    factors = levels(mtu=4000, vcpu_pin="spread", emulator_pin="own", rx_ring=128, irq_pin="0")
+    factors = levels(
+        mtu=4000, vcpu_pin="spread", emulator_pin="own", rx_ring=128, irq_pin="0", source_ports="20000-20001"
+    )
     try:
         done = lab.measure(TrialLoad(factors, TRIAL_S, 0.1), lambda: False)
         learned = lab.take_new_facts()
@@ -105,6 +107,7 @@ def test_a_trial_between_guests_is_measured_with_the_levels_of_its_treatment(
         lab.close()
     effective = done.measurement.effective
     assert effective["accelerator"] == prerequisites.accelerator.name
+    assert effective["source_ports"] == {"a1": [20000]}
     assert (effective["path_mtu_proved"], effective["rx_ring"], effective["vswitch_mtu"]) == (4000, 128, 4000)
     first, second = ([str(cpu)] for cpu in (USABLE_CPUS[0], USABLE_CPUS[1 % len(USABLE_CPUS)]))
     assert effective["vcpu_pin"] == ({"a1": first, "b1": second} if first != second else first)

@@ -1,6 +1,6 @@
 //! The command `iperf3-client`: runs one test against an iperf3 server.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -180,8 +180,8 @@ impl Client<'_> {
         (0..parameters.total_stream_count())
             .map(|index| {
                 let socket = match parameters.transport {
-                    Transport::Tcp => self.connect_tcp_stream(parameters)?,
-                    Transport::Udp => self.connect_udp_stream(parameters)?,
+                    Transport::Tcp => self.connect_tcp_stream(parameters, index)?,
+                    Transport::Udp => self.connect_udp_stream(parameters, index)?,
                 };
                 let role = match parameters.direction {
                     Direction::Forward => Role::Source,
@@ -198,11 +198,31 @@ impl Client<'_> {
             .collect()
     }
 
-    fn connect_tcp_stream(&self, parameters: &TestParameters) -> Result<Socket, TestError> {
+    /// Returns the address from which the stream at `index` leaves; `None` leaves it to the kernel.
+    fn source_address(&self, index: usize) -> Option<SocketAddr> {
+        let Some(first_port) = self.options.first_source_port else {
+            return self.options.bind.map(|bind| SocketAddr::new(bind, 0));
+        };
+        let any_address: IpAddr = match self.address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let port = first_port + index as u16;
+        Some(SocketAddr::new(
+            self.options.bind.unwrap_or(any_address),
+            port,
+        ))
+    }
+
+    fn connect_tcp_stream(
+        &self,
+        parameters: &TestParameters,
+        index: usize,
+    ) -> Result<Socket, TestError> {
         let options = self.options;
         let socket = connect_tcp(
             self.address,
-            options.bind,
+            self.source_address(index),
             options.connect_timeout,
             |socket| apply_parameters(socket, parameters, &self.address),
         )?;
@@ -211,12 +231,16 @@ impl Client<'_> {
     }
 
     /// Opens a UDP stream: sends the connect message and waits for the reply.
-    fn connect_udp_stream(&self, parameters: &TestParameters) -> Result<Socket, TestError> {
+    fn connect_udp_stream(
+        &self,
+        parameters: &TestParameters,
+        index: usize,
+    ) -> Result<Socket, TestError> {
         let failed =
             |error: std::io::Error| TestError::failed(format!("cannot open a UDP stream: {error}"));
         let socket = open_socket(Transport::Udp, &self.address).map_err(failed)?;
         apply_parameters(&socket, parameters, &self.address)?;
-        bind_source(&socket, self.options.bind)?;
+        bind_source(&socket, self.source_address(index))?;
         socket
             .connect(&SockAddr::from(self.address))
             .map_err(failed)?;

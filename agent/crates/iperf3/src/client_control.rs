@@ -44,6 +44,7 @@ impl ClientControl {
         connect_timeout: Duration,
         reply_timeout: Duration,
     ) -> Result<Self, TestError> {
+        let from = from.map(|from| SocketAddr::new(from, 0));
         let socket = connect_tcp(to, from, connect_timeout, |_| Ok(()))?;
         // Ctrl-C ends a client's load, never one of its messages: this waker is never used.
         let connection =

@@ -70,13 +70,12 @@ impl LoadThreads {
         self.join_threads(|role| role == Role::Source);
     }
 
-    /// Closes the sending direction. Otherwise a stock client waits forever for the rest of a block.
-    pub fn shut_down_source_sockets(&self) {
-        for stream in self
-            .streams
-            .iter()
-            .filter(|stream| stream.role == Role::Source)
-        {
+    /// Closes the sending direction of all streams.
+    ///
+    /// Otherwise a stock client waits forever for the rest of a block. Who closes first has TIME_WAIT (RFC 9293, section
+    /// 3.3.2): at the client, it would keep its `--cport` from the next test for a minute.
+    pub fn shut_down_sending(&self) {
+        for stream in &self.streams {
             // Fails only on a closed connection.
             let _ = stream.socket.shutdown(Shutdown::Write);
         }

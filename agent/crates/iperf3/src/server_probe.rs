@@ -70,7 +70,12 @@ fn run_probe_test(
         wants_server_output: true,
         ..TestParameters::default()
     })?;
-    let stream = connect_tcp(to, from, timeout, |_| Ok(()))?;
+    let stream = connect_tcp(
+        to,
+        from.map(|from| SocketAddr::new(from, 0)),
+        timeout,
+        |_| Ok(()),
+    )?;
     control.send_cookie(&stream)?;
     control.await_start()?;
     stream

@@ -171,7 +171,7 @@ impl<'a> Session<'a> {
         let load_end = Instant::now();
         running_test.load.stop_sending();
         if !parameters.is_udp() {
-            running_test.load.shut_down_source_sockets();
+            running_test.load.shut_down_sending();
         }
         self.control.send_state(State::ExchangeResults)?;
         let peer_results = match self.next_message("send its results")? {

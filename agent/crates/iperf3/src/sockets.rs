@@ -60,7 +60,7 @@ pub fn open_socket(transport: Transport, address: &SocketAddr) -> io::Result<Soc
 /// Opens and connects a TCP socket; `prepare` configures it before it connects.
 pub fn connect_tcp(
     to: SocketAddr,
-    from: Option<IpAddr>,
+    from: Option<SocketAddr>,
     timeout: Duration,
     prepare: impl FnOnce(&Socket) -> Result<(), TestError>,
 ) -> Result<Socket, TestError> {
@@ -74,12 +74,16 @@ pub fn connect_tcp(
     Ok(socket)
 }
 
-/// Binds a socket to the local address, if there is one.
-pub fn bind_source(socket: &Socket, from: Option<IpAddr>) -> Result<(), TestError> {
-    from.map_or(Ok(()), |from| {
-        socket
-            .bind(&SockAddr::from(SocketAddr::new(from, 0)))
-            .map_err(|error| TestError::failed(format!("cannot send from {from}: {error}")))
+/// Binds a socket to the local address, if there is one; the kernel chooses a port in place of 0.
+pub fn bind_source(socket: &Socket, from: Option<SocketAddr>) -> Result<(), TestError> {
+    let Some(from) = from else {
+        return Ok(());
+    };
+    socket.bind(&SockAddr::from(from)).map_err(|error| {
+        TestError::failed(match from.port() {
+            0 => format!("cannot send from {}: {error}", from.ip()),
+            port => format!("cannot use the source port {port}: {error}. Choose another --cport"),
+        })
     })
 }
 

@@ -29,7 +29,7 @@ const fn unsupported(
     UnsupportedOption { short, long, hint }
 }
 
-const UNSUPPORTED_OPTIONS: [UnsupportedOption; 31] = [
+const UNSUPPORTED_OPTIONS: [UnsupportedOption; 30] = [
     unsupported(
         Some('c'),
         "client",
@@ -58,7 +58,6 @@ const UNSUPPORTED_OPTIONS: [UnsupportedOption; 31] = [
     unsupported(None, "logfile", STANDARD_OUTPUT_HINT),
     unsupported(None, "forceflush", STANDARD_OUTPUT_HINT),
     unsupported(None, "timestamps", STANDARD_OUTPUT_HINT),
-    unsupported(None, "cport", "the kernel selects the client's ports"),
     unsupported(None, "fq-rate", RATE_LIMIT_HINT),
     unsupported(None, "pacing-timer", RATE_LIMIT_HINT),
     unsupported(

@@ -46,6 +46,8 @@ error_kinds! {
     Datagram = "datagram",
     /// The kernel does not support UDP_SEGMENT or UDP_GRO.
     UdpOffload = "udp_offload",
+    /// A requested source port cannot be used, or too few ports are free.
+    SourcePort = "source_port",
     /// The limit of open files is reached, of the process or of the machine.
     OpenFiles = "open_files",
     /// The limit of threads is reached while the streams' threads start.

@@ -1,16 +1,18 @@
 //! The connecting endpoint: connects all streams at the same time, or one after the other.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use socket2::Socket;
+use socket2::{SockAddr, Socket};
 
 use crate::handshake::{self, HandshakeReader, ReadState};
 use crate::load::Load;
-use crate::route::{Route, format_address};
+use crate::route::{Route, format_address, require_ip_address};
 use crate::sockets::{SocketOptions, enable_reset_on_close, open_socket};
+use crate::source_ports::{SourcePorts, name_port_in_time_wait};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
@@ -30,9 +32,9 @@ pub fn connect_all(
 ) -> Result<Option<Vec<Socket>>> {
     let destination = format_address(&route.destination);
     let deadline = Instant::now() + timeout;
-    let mut sockets = Vec::with_capacity(load.roles.len());
-    for _ in &load.roles {
-        sockets.push(start_connecting(route, &load.socket_options)?);
+    let sockets = open_bound_sockets(route, load.roles.len(), &load.socket_options)?;
+    for socket in &sockets {
+        start_connecting(socket, route, &load.socket_options)?;
     }
     complete_handshakes_unless_woken(&sockets, &destination, load, waker, deadline, timeout)
         .map(|is_complete| is_complete.then_some(sockets))
@@ -142,27 +144,62 @@ fn advance_handshake(
     }
 }
 
-/// Opens a socket and starts connecting it.
-fn start_connecting(route: &Route, options: &SocketOptions) -> Result<Socket> {
-    let failed = |error: io::Error| {
-        RequestError::system(
-            format!("connect to {}", format_address(&route.destination)),
-            error,
-        )
-    };
+/// Opens the sockets of `count` streams and binds them to the source ports of their options.
+fn open_bound_sockets(route: &Route, count: usize, options: &SocketOptions) -> Result<Vec<Socket>> {
+    options
+        .source_ports
+        .bind_sockets(count, |_, port| open_bound_socket(route, options, port))
+}
+
+/// Opens a socket and binds it to the route's source address and this port; port 0 leaves the choice to the kernel.
+fn open_bound_socket(route: &Route, options: &SocketOptions, port: u16) -> Result<Socket> {
+    let destination = format_address(&route.destination);
     let socket = open_socket(route.destination.domain(), options)?;
     socket
         .set_nonblocking(true)
         .and_then(|()| enable_reset_on_close(&socket))
-        .map_err(failed)?;
-    if let Some(from) = &route.source {
-        socket.bind(from).map_err(|error| {
-            RequestError::system(format!("send from {}", format_address(from)), error)
+        .and_then(|()| socket.set_reuse_address(options.source_ports.needs_address_reuse()))
+        .map_err(|error| RequestError::system(format!("connect to {destination}"), error))?;
+    if let Some(from) = choose_local_address(route, port) {
+        socket.bind(&from).map_err(|error| {
+            RequestError::system(format!("send from {}", format_address(&from)), error)
         })?;
     }
-    match socket.connect(&route.destination) {
-        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(failed(error)),
-        _ => Ok(socket),
+    Ok(socket)
+}
+
+/// Returns the address to bind before connecting; `None` if the kernel chooses both address and port.
+fn choose_local_address(route: &Route, port: u16) -> Option<SockAddr> {
+    if port == 0 {
+        return route.source.clone();
+    }
+    let source = route.source.as_ref().and_then(SockAddr::as_socket);
+    let mut local = source.unwrap_or_else(|| {
+        let unspecified: IpAddr = match route.destination.is_ipv6() {
+            true => Ipv6Addr::UNSPECIFIED.into(),
+            false => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        SocketAddr::new(unspecified, port)
+    });
+    local.set_port(port);
+    Some(local.into())
+}
+
+/// Starts connecting a socket.
+fn start_connecting(socket: &Socket, route: &Route, options: &SocketOptions) -> Result<()> {
+    let Err(error) = socket.connect(&route.destination) else {
+        return Ok(());
+    };
+    if error.raw_os_error() == Some(libc::EINPROGRESS) {
+        return Ok(());
+    }
+    let destination = format_address(&route.destination);
+    let error = RequestError::system(format!("connect to {destination}"), error);
+    match require_ip_address(socket.local_addr()) {
+        Ok(local) if options.source_ports != SourcePorts::Any => {
+            Err(name_port_in_time_wait(error, local.port(), &destination))
+        }
+        _ => Err(error),
     }
 }
 
@@ -185,8 +222,8 @@ pub fn connect_sequentially(
         |error: io::Error| RequestError::system(format!("connect to {destination}"), error);
     let deadline = Instant::now() + timeout;
     let mut connected = Vec::with_capacity(count);
-    for _ in 0..count {
-        let socket = start_connecting(route, options)?;
+    for socket in open_bound_sockets(route, count, options)? {
+        start_connecting(&socket, route, options)?;
         let polled = [(socket.as_fd(), PollFlags::OUT)];
         match wait(&polled, &mut Vec::new(), waker, Some(deadline)).map_err(failed)? {
             WaitOutcome::Woken => return Ok(None),

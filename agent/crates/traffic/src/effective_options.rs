@@ -1,8 +1,10 @@
 //! The effective options of a stream's connected socket, read back from the kernel.
 
+use std::io;
+
 use rustix::net::sockopt::tcp_congestion;
 use serde::Serialize;
-use socket2::{Domain, Socket};
+use socket2::{Domain, SockAddr, Socket};
 
 use crate::route::Transport;
 use vnetbench_counters::mptcp_info;
@@ -16,6 +18,9 @@ pub struct EffectiveOptions {
     id: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
+    /// Port of this endpoint, and of the other one, on the socket that carries the load; none with VSOCK.
+    local_port: Option<u16>,
+    remote_port: Option<u16>,
     mss: Option<u32>,
     congestion_control: Option<String>,
     send_buffer_bytes: Option<usize>,
@@ -65,6 +70,8 @@ pub fn read_effective_options(stream: &Stream) -> EffectiveOptions {
     EffectiveOptions {
         id: stream.id,
         part: stream.part,
+        local_port: read_port(socket.local_addr()),
+        remote_port: read_port(socket.peer_addr()),
         mss: socket.tcp_mss().ok(),
         congestion_control: tcp_congestion(socket).ok(),
         send_buffer_bytes: socket.send_buffer_size().ok(),
@@ -83,6 +90,8 @@ fn read_datagram_options(stream: &Stream, datagrams: &DatagramFlow) -> Effective
     let udp_option = |option| socket_option::get::<u32>(socket, libc::SOL_UDP, option).ok();
     EffectiveOptions {
         id: stream.id,
+        local_port: read_port(socket.local_addr()),
+        remote_port: read_port(socket.peer_addr()),
         send_buffer_bytes: socket.send_buffer_size().ok(),
         receive_buffer_bytes: socket.recv_buffer_size().ok(),
         udp_segment_bytes: udp_option(libc::UDP_SEGMENT),
@@ -90,6 +99,11 @@ fn read_datagram_options(stream: &Stream, datagrams: &DatagramFlow) -> Effective
         shared_clock: (stream.role == Role::Sink).then_some(datagrams.delay.is_some()),
         ..EffectiveOptions::default()
     }
+}
+
+/// Returns the port of a socket's address (getsockname, getpeername); `None` for VSOCK.
+fn read_port(address: io::Result<SockAddr>) -> Option<u16> {
+    address.ok()?.as_socket().map(|ip| ip.port())
 }
 
 /// Returns the pacing rate of a socket, or `None` if it has none.

@@ -11,6 +11,7 @@
 //! | [`sockets`] | socket options, and opening a socket |
 //! | [`connector`], [`listener`], `handshake` | connecting and listening, and the 64 bytes that identify a stream's connection |
 //! | [`udp_handshake`], `udp_socket` | opening the sockets of a datagram flow, negotiating the flow and probing its path |
+//! | [`source_ports`] | the source ports of the streams |
 //! | [`tcp_stream`], `tcp_driver`, `event_loop` | bulk transfers: one stream per thread, or several with epoll |
 //! | [`tcp_rr`], `request_response`, [`tcp_crr`] | requests and responses, on one connection or with one connection each |
 //! | [`udp_stream`], `udp_calls` | datagrams, in batches of many per system call |
@@ -40,6 +41,7 @@ mod send_uring;
 mod send_zerocopy;
 pub mod senders;
 pub mod sockets;
+pub mod source_ports;
 pub mod tcp_crr;
 mod tcp_driver;
 pub mod tcp_rr;

@@ -8,6 +8,7 @@ use rustix::net::sockopt::set_tcp_congestion;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::route::Transport;
+use crate::source_ports::SourcePorts;
 use vnetbench_system::error::{ErrorKind, RequestError, Result};
 use vnetbench_system::socket_option;
 
@@ -26,6 +27,8 @@ pub struct SocketOptions {
     pub transport: Transport,
     /// SO_MAX_PACING_RATE, in bit/s.
     pub pacing_rate_bps: Option<u64>,
+    /// The source ports of the connecting endpoint.
+    pub source_ports: SourcePorts,
 }
 
 /// Opens a socket with these options.

@@ -15,7 +15,7 @@ use socket2::{SockAddr, Socket};
 
 use crate::load::Load;
 use crate::route::require_ip_address;
-use crate::udp_socket::open_udp_socket;
+use crate::udp_socket::open_flow_socket;
 use crate::udp_stream::FlowOptions;
 use vnetbench_streams::datagram_header::{
     DatagramHeader, FULL_PROBE_NUMBER, HEADER_BYTES, SMALL_PROBE_NUMBER, derive_stream_key,
@@ -55,17 +55,7 @@ pub fn open_flows(
     waker: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<DatagramFlow>>> {
-    let own_clock = clock::identity_hash();
-    let mut handshakes = Vec::with_capacity(connections.len());
-    for (StreamRole { id, role }, connection) in load.roles.iter().zip(connections) {
-        handshakes.push(FlowHandshake::open_socket_and_begin(
-            connection,
-            *role,
-            derive_stream_key(&load.secret, *id),
-            options,
-            &own_clock,
-        )?);
-    }
+    let mut handshakes = begin_handshakes(load, options, connections)?;
     let deadline = Instant::now() + timeout;
     let mut next_probe_at = Instant::now();
     let mut ready = Vec::new();
@@ -106,6 +96,47 @@ pub fn open_flows(
     Ok(Some(flows.collect()))
 }
 
+/// Opens the sockets of all streams and begins their handshakes.
+fn begin_handshakes<'a>(
+    load: &Load,
+    options: &FlowOptions,
+    connections: &'a [Socket],
+) -> Result<Vec<FlowHandshake<'a>>> {
+    let own_clock = clock::identity_hash();
+    let mut source_sockets = open_source_sockets(load, options, connections)?.into_iter();
+    let streams = load.roles.iter().zip(connections);
+    streams
+        .map(|(StreamRole { id, role }, connection)| {
+            let socket = match role {
+                Role::Source => source_sockets.next().expect("each source has a socket"),
+                Role::Sink => ports::open_on_allowed_port(|port| {
+                    open_flow_socket(connection, port, *role, options)
+                })?,
+            };
+            let key = derive_stream_key(&load.secret, *id);
+            FlowHandshake::begin(connection, socket, *role, key, options, &own_clock)
+        })
+        .collect()
+}
+
+/// Opens the sockets of all sources, with the source ports of the options.
+fn open_source_sockets(
+    load: &Load,
+    options: &FlowOptions,
+    connections: &[Socket],
+) -> Result<Vec<Socket>> {
+    let streams = load.roles.iter().zip(connections);
+    let sources: Vec<&Socket> = streams
+        .filter(|(stream, _)| stream.role == Role::Source)
+        .map(|(_, connection)| connection)
+        .collect();
+    options
+        .source_ports
+        .bind_sockets(sources.len(), |index, port| {
+            open_flow_socket(sources[index], port, Role::Source, options)
+        })
+}
+
 /// The handshake of one stream's flow.
 struct FlowHandshake<'a> {
     control_connection: &'a Socket,
@@ -126,24 +157,15 @@ struct FlowHandshake<'a> {
 }
 
 impl<'a> FlowHandshake<'a> {
-    /// Opens the socket and sends the first message of this endpoint on the control connection.
-    fn open_socket_and_begin(
+    /// Sends the first message of this endpoint on the control connection.
+    fn begin(
         control_connection: &'a Socket,
+        socket: Socket,
         role: Role,
         key: u32,
         options: &FlowOptions,
         own_clock: &Option<ClockIdHash>,
     ) -> Result<Self> {
-        let mut local = require_ip_address(control_connection.local_addr())
-            .map_err(|error| RequestError::system("open a UDP socket", error))?;
-        let mut open_at_port = |port| {
-            local.set_port(port);
-            open_udp_socket(local, role, options)
-        };
-        let socket = match role {
-            Role::Source => open_at_port(0)?,
-            Role::Sink => ports::open_on_allowed_port(open_at_port)?,
-        };
         let message = match role {
             Role::Source => own_clock.unwrap_or_default().to_vec(),
             Role::Sink => require_ip_address(socket.local_addr())

@@ -4,18 +4,28 @@ use std::net::SocketAddr;
 
 use socket2::{SockAddr, Socket, Type};
 
+use crate::route::require_ip_address;
 use crate::sockets;
 use crate::udp_stream::FlowOptions;
 use vnetbench_streams::Role;
 use vnetbench_system::error::{ErrorKind, RequestError, Result};
 use vnetbench_system::socket_option;
 
-/// Opens a UDP socket at this address, with the flow's options for this role.
-pub(crate) fn open_udp_socket(
-    local: SocketAddr,
+/// Opens the UDP socket of a flow at the local address of its connection and this port.
+pub(crate) fn open_flow_socket(
+    control_connection: &Socket,
+    port: u16,
     role: Role,
     options: &FlowOptions,
 ) -> Result<Socket> {
+    let mut local = require_ip_address(control_connection.local_addr())
+        .map_err(|error| RequestError::system("open a UDP socket", error))?;
+    local.set_port(port);
+    open_udp_socket(local, role, options)
+}
+
+/// Opens a UDP socket at this address, with the flow's options for this role.
+fn open_udp_socket(local: SocketAddr, role: Role, options: &FlowOptions) -> Result<Socket> {
     let domain = socket2::Domain::for_address(local);
     let socket = Socket::new(domain, Type::DGRAM, None)
         .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))

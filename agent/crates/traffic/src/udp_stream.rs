@@ -15,6 +15,7 @@ use rustix::thread::set_current_timer_slack;
 use serde::Deserialize;
 
 use crate::receive::COALESCING_DELAY;
+use crate::source_ports::SourcePorts;
 use crate::udp_calls::{ReceiveBatch, ReceivedMessage, SendBatch};
 use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, realtime_nanos};
 use vnetbench_streams::datagrams::{DatagramCounts, DatagramFlow, PacingDeviation};
@@ -64,6 +65,8 @@ pub struct FlowOptions {
     pub can_fragment: bool,
     /// Size of the send buffer and of the receive buffer; `None` keeps the kernel's default.
     pub buffer_bytes: Option<usize>,
+    /// The source ports of the sources.
+    pub source_ports: SourcePorts,
 }
 
 impl FlowOptions {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import DoctorTreatment, Factor
+from vnetbench.study.factors.port_ranges import ANY_PORTS, source_ports
 from vnetbench.study.workloads import (
     FRAME_WORKLOAD_NAMES,
     MIXED,
@@ -298,6 +299,26 @@ TRANSPORT = Factor(
     doctor_treatments=(DoctorTreatment("transport mptcp", {"transport": "mptcp"}),),
 )
 
+SOURCE_PORTS = Factor(
+    "source_ports",
+    source_ports(),
+    unit="",
+    default=ANY_PORTS,
+    description="Source ports of the streams, which decide the uplink that a team with a hash of ports (such "
+    "as layer3+4) chooses for them. `any`: the kernel chooses, as for most programs; for TCP, Linux prefers "
+    "ports of one parity, all even or all odd. `consecutive`: consecutive free ports from a random start in "
+    "the ephemeral range (`net.ipv4.ip_local_port_range`). `50000-50015`: these ports in turn; a port in use "
+    "is an error. `spread`: one random port of each equal part of the ephemeral range, even and odd in turn. "
+    "With `udp_stream` it is the port of the VM that sends, and each direction starts with the first port. "
+    "With TCP it is the port of the first VM of a pair, which opens all connections, those of reverse "
+    "streams included. `mixed`: requests come first. The workload `tcp_crr` does not have this factor, "
+    "because each request has its own connection. The trials' `effective` settings record all ports.",
+    examples=('["any", "spread"]', '["consecutive", "50000-50015"]'),
+    workloads=(TCP_STREAM, TCP_RR, UDP_STREAM, MIXED),
+    agent_parameter="source_ports",
+    works_with_iperf3_server_as_peer=True,
+)
+
 PACING_RATE = Factor(
     "pacing_rate",
     value_types.bit_rates(10**5, 10**12, "none"),
@@ -358,6 +379,6 @@ CONGESTION_CONTROL = Factor(
 LOAD_FACTORS = (
     STREAMS, CONNECTIONS, REQUEST_SIZE, RESPONSE_SIZE, REQUEST_OR_DATAGRAM_RATE, BIT_RATE, DATAGRAM_PACING,
     DATAGRAM_SIZE, UDP_GSO, UDP_GRO, IP_FRAGMENTATION, WAITING, DIRECTION, MESSAGE_SIZE, SEND_MODE,
-    MESSAGES_PER_SEND_CALL, RECEIVE_MODE, SOCKET_BUFFER, TRANSPORT, PACING_RATE, THREADS,
+    MESSAGES_PER_SEND_CALL, RECEIVE_MODE, SOCKET_BUFFER, TRANSPORT, SOURCE_PORTS, PACING_RATE, THREADS,
     THREAD_CPUS, CONGESTION_CONTROL,
 )  # fmt: skip

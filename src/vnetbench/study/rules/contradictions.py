@@ -10,7 +10,11 @@ from vnetbench.study.model import Study
 from vnetbench.study.problems import KeyLocator, Problem
 from vnetbench.study.rules.adapter_rules import ADAPTER_RULES, adapter_limit_texts_by_placeholder
 from vnetbench.study.rules.frame_rules import FRAME_RULES, format_frame_sizes
-from vnetbench.study.rules.load_rules import LOAD_RULES, format_thread_cpus_outside_vm
+from vnetbench.study.rules.load_rules import (
+    LOAD_RULES,
+    count_needed_source_ports,
+    format_thread_cpus_outside_vm,
+)
 from vnetbench.study.rules.rule import TreatmentLevels
 from vnetbench.study.rules.testbed_rules import TESTBED_RULES
 
@@ -33,6 +37,7 @@ def find_contradictions(
                 "reverse": str(reverse),
                 "shaper": study.testbed.shaper,
                 "workload": study.workload,
+                "needed_source_ports": str(count_needed_source_ports(levels, study.workload)),
                 "missing_cpus": format_thread_cpus_outside_vm(levels),
                 **adapter_limit_texts_by_placeholder(levels),
                 **format_frame_sizes(levels),

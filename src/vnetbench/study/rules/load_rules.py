@@ -18,6 +18,7 @@ from vnetbench.study.factors.load_factors import (
     REQUEST_OR_DATAGRAM_RATE,
     SEND_MODE,
     SOCKET_BUFFER,
+    SOURCE_PORTS,
     STREAMS,
     THREAD_CPUS,
     THREADS,
@@ -27,6 +28,7 @@ from vnetbench.study.factors.load_factors import (
     WAITING,
     ZERO_COPY_SEND_MODES,
 )
+from vnetbench.study.factors.port_ranges import parse_port_range
 from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.factors.testbed_factors import VM_CPUS
 from vnetbench.study.model import Study
@@ -72,6 +74,23 @@ def _has_too_many_mixed_connections(levels: TreatmentLevels, _: Study) -> bool:
         return False
     transfers = sum(count_streams_per_direction(levels))
     return transfers <= MAX_ENDPOINT_STREAMS < transfers + int(levels[CONNECTIONS.name])
+
+
+def count_needed_source_ports(levels: TreatmentLevels, workload_name: str) -> int:
+    """Return how many source ports an endpoint of a pair needs: the endpoint that needs most of them."""
+    forward, reverse = count_streams_per_direction(levels)
+    workload = WORKLOADS[workload_name]
+    if workload.has_datagrams:
+        return max(forward, reverse)
+    requests = int(CONNECTIONS.read_level(levels)) if workload.has_requests_and_transfers else 0
+    return requests + forward + reverse
+
+
+def _has_too_few_source_ports(levels: TreatmentLevels, study: Study) -> bool:
+    if not SOURCE_PORTS.is_present_in(levels):
+        return False
+    ports = parse_port_range(levels[SOURCE_PORTS.name])
+    return ports is not None and len(ports) < count_needed_source_ports(levels, study.workload)
 
 
 LOAD_RULES = (
@@ -132,7 +151,7 @@ LOAD_RULES = (
             "factor",
             f'{EXCLUDE_FIX}, or write "{factor.default}"',
         )
-        for factor in (SOCKET_BUFFER, PACING_RATE)
+        for factor in (SOCKET_BUFFER, SOURCE_PORTS, PACING_RATE)
     ),
     LevelRule(
         MESSAGES_PER_SEND_CALL,
@@ -178,6 +197,13 @@ LOAD_RULES = (
         "{connections} connections with {forward} forward and {reverse} reverse transfers are too many for "
         "one VM",
         f"use at most {MAX_ENDPOINT_STREAMS} connections and transfers together",
+    ),
+    LevelRule(
+        SOURCE_PORTS,
+        _has_too_few_source_ports,
+        "source_ports = {source_ports} has too few ports: an endpoint needs {needed_source_ports}, one for "
+        "each stream",
+        f"name at least {{needed_source_ports}} ports, use fewer streams, or {EXCLUDE_FIX}",
     ),
     LevelRule(
         DATAGRAM_PACING,
