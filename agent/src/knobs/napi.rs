@@ -76,7 +76,7 @@ pub fn set_realtime_priority(interface: &Interface, has_priority: bool) -> io::R
     };
     if !is_threaded_napi_on(interface)? && has_priority {
         return Err(io::Error::other(
-            "threaded NAPI is off. Set napi_cpus first, which turns it on",
+            "a real-time priority needs NAPI threads, and threaded NAPI is off. Set napi_cpus first, which turns it on",
         ));
     }
     for thread in list_napi_threads(interface)? {

@@ -342,7 +342,7 @@ impl PacingLateness {
             lateness_p50_us: merged.p50_us,
             lateness_p99_us: merged.p99_us,
             lateness_max_us: max.filter(|_| has_values).map(as_us),
-            gap_deviation_us: pacing_deviation.standard_deviation_us(),
+            gap_deviation_us: pacing_deviation.gap_standard_deviation_us(),
         }
     }
 }

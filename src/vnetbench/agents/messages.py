@@ -183,7 +183,7 @@ class _SocketOptions(_Message):
     remote_port: PortNumber | None = None
 
 
-class _FrameBackends(_Message):
+class _ChosenFrameBackends(_Message):
     generator: str | None = None
     sink: str | None = None
     reason: str | None = None
@@ -192,7 +192,7 @@ class _FrameBackends(_Message):
 class _Ready(_Message):
     streams: Annotated[list[_SocketOptions], Field(max_length=MAX_LIST_LENGTH)]
     thread_cpus: Annotated[list[CpuList], Field(max_length=MAX_LIST_LENGTH)]
-    frames: _FrameBackends = _FrameBackends()
+    frames: _ChosenFrameBackends = _ChosenFrameBackends()
 
 
 class _ZeroCopyCounts(_Message):

@@ -147,6 +147,6 @@ def _bench_cpu_use_notes(
         cpu_count = len(totals_by_endpoint[machine].get("cpu", ())) or 1
         share = cpu_s / (idle_and_load_s * cpu_count)
         if share > MAX_OVERHEAD_CPU_SHARE:
-            who = "the bench and the agents' samplers" if machine == HOST else "the agent's sampler"
-            notes.append(f"{machine}: {who} used {100 * share:.1f} % of the machine's CPU time")
+            instrument = "the bench and the agents' samplers" if machine == HOST else "the agent's sampler"
+            notes.append(f"{machine}: {instrument} used {100 * share:.1f} % of the machine's CPU time")
     return notes

@@ -67,7 +67,7 @@ def iterate_tar_members(archive: ByteStream) -> Iterator[TarFileMember | None]:
         if not block.strip(b"\0"):
             return
         header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-        size = _check_size(header.size)
+        size = _reject_negative_size(header.size)
         if header.type in _EXTENDED_HEADER_TYPES or header.type == tarfile.GNUTYPE_LONGNAME:
             _add_to_pending(pending, header.type, _read_extended_header(archive, size))
             yield None
@@ -113,7 +113,7 @@ def _add_to_pending(pending: _PendingHeaders, header_type: bytes, data: bytes) -
         if keyword == b"path":
             pending.name = value.decode("utf-8", "surrogateescape")
         elif keyword == b"size":
-            pending.size = _check_size(int(value))
+            pending.size = _reject_negative_size(int(value))
         elif keyword.startswith(b"GNU.sparse."):
             pending.is_sparse = True
 
@@ -153,7 +153,7 @@ def _round_up_to_block(size: int) -> int:
     return -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
 
 
-def _check_size(size: int) -> int:
+def _reject_negative_size(size: int) -> int:
     if size < 0:
         raise tarfile.ReadError("the size of a member is negative")
     return size

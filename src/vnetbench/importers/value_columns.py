@@ -153,7 +153,7 @@ def choose_more_precise_value_per_row(one: ValueColumn, other: ValueColumn) -> V
     )
 
 
-def divide_by_nonzero_column(dividend: ValueColumn, divisor: ValueColumn) -> ValueColumn:
+def divide_columns(dividend: ValueColumn, divisor: ValueColumn) -> ValueColumn:
     """Return the quotients of values that are not negative. The divisors are not zero."""
     return ValueColumn(
         dividend.values / divisor.values, dividend.lows / divisor.highs, dividend.highs / divisor.lows

@@ -193,22 +193,22 @@ def _current_step_text(progress: CampaignProgress) -> str:
     if not progress.running_trial_steps:
         return ""
     last = progress.running_trial_steps[-1]
-    number = f"; step {last.number + 1}"
+    step_number_text = f"; step {last.number + 1}"
     if progress.running_search_estimate is not None:
         strictest = progress.running_search_estimate.goal_results[0]
         low, high = (format_value(each, "frame/s") for each in (strictest.low_fps, strictest.high_fps))
-        return f"{number}, so far between {low} and {high}"
+        return f"{step_number_text}, so far between {low} and {high}"
     if last.purpose == BURST_STEP:
-        return f"{number}, a burst of {format_value(last.burst_frames or 0, '1')} frames"
+        return f"{step_number_text}, a burst of {format_value(last.burst_frames or 0, '1')} frames"
     loads_fps = [
         step.load_fps
         for step in progress.running_trial_steps[-_MAX_RECENT_STEPS_SHOWN:]
         if step.load_fps is not None
     ]
     if not loads_fps:
-        return number
+        return step_number_text
     low, high = (format_value(load_fps, "frame/s") for load_fps in (min(loads_fps), max(loads_fps)))
-    return f"{number}, at {low}" if low == high else f"{number}, between {low} and {high}"
+    return f"{step_number_text}, at {low}" if low == high else f"{step_number_text}, between {low} and {high}"
 
 
 def _rounded_duration_text(seconds: float) -> str:

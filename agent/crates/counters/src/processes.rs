@@ -107,7 +107,7 @@ impl BusyProcessScanner {
         let bench = BenchProcesses::find();
         let processes = used.into_iter().filter_map(|(_, pid)| {
             let nanos = now.cpu_nanos_by_process[&pid];
-            describe_process(pid, nanos, earlier, &bench)
+            describe_process_outside_bench(pid, nanos, earlier, &bench)
         });
         let mut processes: Vec<ProcessUse> = processes.take(MAX_LISTED_PROCESSES).collect();
         // A process that took over the id of another one has less CPU time than it seemed to have.
@@ -139,7 +139,7 @@ fn cpu_nanos_since(earlier: &ProcessesReading, pid: ProcessId, cpu_nanos_now: u6
     }
 }
 
-fn describe_process(
+fn describe_process_outside_bench(
     pid: ProcessId,
     cpu_nanos: u64,
     earlier: &ProcessesReading,

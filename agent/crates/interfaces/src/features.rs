@@ -21,7 +21,7 @@ struct FeatureState {
 
 /// `struct ethtool_sfeatures`. Each block has the features to set, and their values.
 #[repr(C)]
-struct FeatureRequest {
+struct SetFeaturesRequest {
     command: u32,
     block_count: u32,
     bits: [[u32; 2]; MAX_FEATURE_BLOCKS],
@@ -50,7 +50,7 @@ pub fn is_feature_on(interface: &Interface, name: &str) -> io::Result<bool> {
 /// Turns a feature on or off. A driver may keep a feature fixed, so read it back.
 pub fn set_feature(interface: &Interface, name: &str, is_on: bool) -> io::Result<()> {
     let position = find_feature(interface, name)?;
-    let mut request = FeatureRequest {
+    let mut request = SetFeaturesRequest {
         command: ETHTOOL_SFEATURES,
         block_count: position.block_count,
         bits: [[0; 2]; MAX_FEATURE_BLOCKS],
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn the_structures_have_the_sizes_of_the_kernels() {
         assert_eq!(size_of::<FeatureState>(), 8 + 16 * MAX_FEATURE_BLOCKS);
-        assert_eq!(size_of::<FeatureRequest>(), 8 + 8 * MAX_FEATURE_BLOCKS);
+        assert_eq!(size_of::<SetFeaturesRequest>(), 8 + 8 * MAX_FEATURE_BLOCKS);
     }
 
     #[test]

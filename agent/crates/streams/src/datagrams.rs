@@ -124,7 +124,7 @@ impl PacingDeviation {
     }
 
     /// Returns the standard deviation of the gaps in microseconds; `None` if there are none.
-    pub fn standard_deviation_us(&self) -> Option<f64> {
+    pub fn gap_standard_deviation_us(&self) -> Option<f64> {
         let mean = self.sum_nanos / self.count as f64;
         let variance = self.sum_of_squares / self.count as f64 - mean * mean;
         (self.count > 0).then(|| variance.max(0.0).sqrt() / 1e3)
@@ -143,7 +143,7 @@ mod tests {
         for (at, count) in sent_at_us {
             deviation.record(start + Duration::from_micros(*at), *count, REQUESTED_GAP);
         }
-        deviation.standard_deviation_us()
+        deviation.gap_standard_deviation_us()
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn open_udp_socket(local: SocketAddr, role: Role, options: &FlowOptions) -> Resu
     sockets::set_buffers(&socket, options.buffer_bytes)?;
     match role {
         Role::Sink => set_sink_options(&socket, options)?,
-        Role::Source => set_source_options(&socket, local, options)?,
+        Role::Source => set_fragmentation_and_segmentation(&socket, local, options)?,
     }
     socket.bind(&SockAddr::from(local)).map_err(|error| {
         RequestError::system(format!("bind a UDP socket to {}", local.ip()), error)
@@ -56,7 +56,11 @@ fn set_sink_options(socket: &Socket, options: &FlowOptions) -> Result<()> {
     Ok(())
 }
 
-fn set_source_options(socket: &Socket, local: SocketAddr, options: &FlowOptions) -> Result<()> {
+fn set_fragmentation_and_segmentation(
+    socket: &Socket,
+    local: SocketAddr,
+    options: &FlowOptions,
+) -> Result<()> {
     if local.is_ipv6() {
         let (discovery, dont_fragment) = if options.can_fragment {
             (libc::IPV6_PMTUDISC_DONT, 0)

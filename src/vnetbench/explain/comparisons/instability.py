@@ -90,12 +90,12 @@ def _drift_chart(summary: CampaignSummary, series: Sequence[Mapping[int, float]]
     for logs in series:
         for block, log in logs.items():
             deviations.setdefault(block, []).append(log - float(np.median(list(logs.values()))))
-    metric = find_metric(summary.deciding_metric)
+    deciding_metric = find_metric(summary.deciding_metric)
     return EvidenceChart(
         chart_type="time_series",
-        title=f"{metric.label} over the blocks of the campaign",
+        title=f"{deciding_metric.label} over the blocks of the campaign",
         x_label="block",
-        y_label=f"{metric.label} relative to the treatments' medians (%)",
+        y_label=f"{deciding_metric.label} relative to the treatments' medians (%)",
         rows=tuple(
             {"x": block, "y": 100 * math.exp(float(np.median(each))), "series": "all treatments"}
             for block, each in sorted(deviations.items())

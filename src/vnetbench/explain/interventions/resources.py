@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, SENDER
 
-_CPU_USES = ("running", "load", "programs", "packets", "quota", "hypervisor")
-_SENDER_CPU_USES = tuple(f"{SENDER}_{use}" for use in _CPU_USES)
-_RECEIVER_CPU_USES = tuple(f"{RECEIVER}_{use}" for use in _CPU_USES)
+_CPU_TIME_USES = ("running", "load", "programs", "packets", "quota", "hypervisor")
+_SENDER_CPU_TIME_USES = tuple(f"{SENDER}_{use}" for use in _CPU_TIME_USES)
+_RECEIVER_CPU_TIME_USES = tuple(f"{RECEIVER}_{use}" for use in _CPU_TIME_USES)
 _RUNNING_USES = (f"{SENDER}_running", f"{RECEIVER}_running")
 _PACKET_USES = (f"{SENDER}_packets", f"{RECEIVER}_packets", "packet_processing", "virtual_switch")
 _CPU_CAUSES = ("cpus_full", "other_programs", "shared_with_packets", "shared_by_vms", "steal", "cpu_quota")
@@ -34,15 +34,15 @@ RESOURCES: Mapping[str, Resource] = {
     each.name: each
     for each in (
         Resource(
-            "sender_cpu_time", "CPU time of the sender", _SENDER_CPU_USES, ("sender_cpu", *_CPU_CAUSES)
+            "sender_cpu_time", "CPU time of the sender", _SENDER_CPU_TIME_USES, ("sender_cpu", *_CPU_CAUSES)
         ),
         Resource(
             "receiver_cpu_time",
             "CPU time of the receiver",
-            _RECEIVER_CPU_USES,
+            _RECEIVER_CPU_TIME_USES,
             ("receiver_cpu", *_CPU_CAUSES),
         ),
-        Resource("vm_cpu_time", "CPU time of each VM", (*_SENDER_CPU_USES, *_RECEIVER_CPU_USES)),
+        Resource("vm_cpu_time", "CPU time of each VM", (*_SENDER_CPU_TIME_USES, *_RECEIVER_CPU_TIME_USES)),
         Resource("vm_quota", "CPU quota of each VM", ("sender_quota", "receiver_quota"), ("cpu_quota",)),
         Resource("link_rate", "link rate", ("link_queue", "queueing"), ("link_full",)),
         Resource("streams", "number of streams", (*_WAITING_USES, "loss_recovery", *_RUNNING_USES)),

@@ -27,7 +27,7 @@ from vnetbench.importers.value_columns import (
     ValueColumn,
     cache_values,
     choose_more_precise_value_per_row,
-    divide_by_nonzero_column,
+    divide_columns,
     parse_rounded_column,
 )
 from vnetbench.study.model import Level
@@ -263,7 +263,7 @@ class NuttcpReport(LineReport):
         rates = parse_rounded_column(self.rows["mbps"], 1e6 / 8)
         lengths_s = _parse_seconds(self.rows["seconds"])
         has_rate = rates.lows > 0
-        quotients = divide_by_nonzero_column(amounts, rates.replace(~has_rate, np.nan))
+        quotients = divide_columns(amounts, rates.replace(~has_rate, np.nan))
         lengths_s = choose_more_precise_value_per_row(lengths_s, quotients)
         ends_s = np.cumsum(lengths_s.values)
         starts_s = np.concatenate(([0.0], ends_s))[:-1]

@@ -12,7 +12,7 @@ from vnetbench.teaming.team import Team
 
 _FAMILY = "ESXi"
 _GUIDE = "VMware vSphere Networking, "
-_PORT_LIST = "`esxcli network vm port list -w WORLD` prints the port's uplink"
+_HOW_TO_READ_UPLINK_OF_PORT = "`esxcli network vm port list -w WORLD` prints the port's uplink"
 
 
 FORMULA_NAMES = ("the last octets", "the whole addresses")
@@ -58,7 +58,7 @@ def _choose_port_id(flow: Flow, team: Team) -> Prediction:
         return certain(known)
     return undecided(
         team.usable,
-        f"the uplink that the virtual switch gave to the VM's port; {_PORT_LIST}",
+        f"the uplink that the virtual switch gave to the VM's port; {_HOW_TO_READ_UPLINK_OF_PORT}",
         _port_group(flow),
     )
 
@@ -70,7 +70,7 @@ def _choose_source_mac(flow: Flow, team: Team) -> Prediction:
         return certain(known)
     return undecided(
         team.usable,
-        f"a hash of the MAC address that VMware does not publish; {_PORT_LIST}",
+        f"a hash of the MAC address that VMware does not publish; {_HOW_TO_READ_UPLINK_OF_PORT}",
         flow.source_mac.hex(),
     )
 
@@ -80,7 +80,7 @@ def _choose_physical_load(flow: Flow, team: Team) -> Prediction:
     known = None if flow.source_port_id is None else team.uplink_by_port_id.get(flow.source_port_id)
     if known is not None and team.uplinks[known].is_up:
         return certain(known, "no port moved since the dump was written")
-    return undecided(team.usable, f"{text}; {_PORT_LIST}", _port_group(flow))
+    return undecided(team.usable, f"{text}; {_HOW_TO_READ_UPLINK_OF_PORT}", _port_group(flow))
 
 
 def _port_group(flow: Flow) -> str | None:

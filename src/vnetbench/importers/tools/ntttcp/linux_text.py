@@ -123,7 +123,7 @@ def read_next_report(lines: LogLines, starts_any_run: StartsRun) -> list[Run]:
             break
         is_own = _record_line(report, lines.take_line())
         foreign = 0 if is_own or not line.strip() else foreign + 1
-    while report.is_complete and _is_trailing_line(lines.peek_line() or ""):
+    while report.is_complete and _belongs_to_run_after_totals(lines.peek_line() or ""):
         _record_line(report, lines.take_line())
     return [_build_run(report, lines.last_taken_number)]
 
@@ -139,7 +139,7 @@ def _start_line_belongs_to_run(report: _LinuxRunReport, line: str) -> bool:
     return False
 
 
-def _is_trailing_line(line: str) -> bool:
+def _belongs_to_run_after_totals(line: str) -> bool:
     """Return whether a line belongs to what follows the totals."""
     message = _MESSAGE_LINE.match(line)
     if message is None:
