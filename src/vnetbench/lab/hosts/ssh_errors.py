@@ -71,7 +71,7 @@ _CLOSED_CONNECTION = (
     "the host closed the connection",
     "read the log of sshd on the host (journalctl -u ssh), and run ssh -v -o BatchMode=yes {ssh} true",
 )
-"""For a client that ended without a message: OpenSSH reports a closed connection only at a higher log level."""
+"""For a client that ended without a message: OpenSSH reports this only at a higher log level."""
 _UNKNOWN_MESSAGE = ("the connection failed", "run ssh -o BatchMode=yes {ssh} true to see the cause")
 
 
