@@ -30,6 +30,31 @@ from vnetbench.study.model import Level, Plan, Treatment
 Factors = Mapping[str, Level]
 
 
+@dataclass
+class SimulatedClock:
+    """The machine's clock, ahead by the time that simulated trials have slept.
+
+    That time is so long that the time of the machine does not matter, however busy it is.
+    """
+
+    slept_s: float = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.slept_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimulatedClock:
+    """Provide the clock of campaigns."""
+    simulated = SimulatedClock()
+    for module in ("progress", "run"):
+        monkeypatch.setattr(f"vnetbench.campaign.{module}.time", simulated)
+    return simulated
+
+
 def run(
     path: Path, instrument: SimulatedInstrument, text: str = fixtures.STUDY_TEXT, seed: int = 1
 ) -> tuple[str, list[str]]:
@@ -136,9 +161,9 @@ def test_a_treatment_that_always_fails_stops_and_the_others_continue(tmp_path: P
     assert "3 trials in a row failed" in campaign.treatments[2].failures[-1]
 
 
-def test_the_time_limit_ends_a_campaign_with_a_message(tmp_path: Path) -> None:
+def test_the_time_limit_ends_a_campaign_with_a_message(tmp_path: Path, clock: SimulatedClock) -> None:
     path = tmp_path / "r.vnb"
-    slow = SimulatedInstrument(0.3, lambda number, factors: time.sleep(0.05))
+    slow = SimulatedInstrument(0.3, lambda number, factors: clock.sleep(0.05))
     status, messages = run(path, slow, fixtures.STUDY_TEXT + 'time_limit = "1 s"\n')
     assert status == "finished"
     assert {t.stop_reason for t in fixtures.read_summary(path).treatments} == {"time limit"}
@@ -226,16 +251,18 @@ def test_a_setting_of_the_study_that_is_refused_is_no_failed_trial(tmp_path: Pat
     assert not any(each.failed_trials for each in fixtures.read_summary(path).treatments)
 
 
-def test_a_treatment_stays_refused_if_no_time_is_left_to_try_it_again(tmp_path: Path) -> None:
+def test_a_treatment_stays_refused_if_no_time_is_left_to_try_it_again(
+    tmp_path: Path, clock: SimulatedClock
+) -> None:
     def refuse(number: int, factors: Factors) -> None:
-        # The first block takes hardly any of the time, also on a busy machine.
-        time.sleep(0.0 if number < 4 else 0.5)
+        clock.sleep(500)
         if factors["mtu"] == 9000:
             raise TreatmentRefused("not now")
 
     path = tmp_path / "r.vnb"
-    text = fixtures.STUDY_TEXT + 'time_limit = "3 s"\n'
+    text = fixtures.STUDY_TEXT + 'time_limit = "10000 s"\n'
     run(path, SimulatedInstrument(0.3, refuse), text)
+    clock.slept_s = 0.0  # Each session begins at its own start.
     run(path, SimulatedInstrument(0.3, refuse), text)
     campaign = fixtures.read_summary(path)
     assert [t.stop_reason for t in campaign.treatments] == ["time limit", "refused"] * 2

@@ -16,7 +16,7 @@ from vnetbench.commands.exit_codes import INTERRUPTED
 from vnetbench.results.file import ResultsFile
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root in a namespace (tools/in-lab)")
-STOP_AFTER_S, STEPS_WITHIN_S, END_WITHIN_S = 6.0, 300.0, 300.0
+STEPS_WITHIN_S, END_WITHIN_S = 300.0, 300.0
 
 
 def count_steps(path: Path) -> int:
@@ -51,8 +51,8 @@ def test_ctrl_c_prints_the_throughput_so_far(tmp_path: Path) -> None:
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        # On a busy machine, the first steps may take longer than the usual six seconds.
-        while count_steps(path) < 2 or time.monotonic() - started_s < STOP_AFTER_S:
+        # The first step measures the generator, and the second one gives the throughput a range.
+        while count_steps(path) < 2:
             assert process.poll() is None and time.monotonic() - started_s < STEPS_WITHIN_S
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)

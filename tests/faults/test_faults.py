@@ -94,6 +94,9 @@ def test_lab_clean_ends_a_stopped_agent_of_a_killed_bench(tmp_path: Path) -> Non
     bench.wait_for_trials(results, 1)
     (observer,) = (pid for pid in descendants(process.pid) if is_agent_of_the_machine(pid))
     os.kill(observer, signal.SIGSTOP)
+    # An agent that is not stopped yet when its bench ends, ends too.
+    while "State:\tT" not in Path(f"/proc/{observer}/status").read_text():
+        assert process.poll() is None
     bench.kill(process)
     assert is_agent_of_the_machine(observer)
     code, output = bench.run("lab", "clean")

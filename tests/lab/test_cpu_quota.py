@@ -94,6 +94,7 @@ def test_a_quota_changes_with_each_treatment_and_can_be_removed(
 
 
 @pytest.mark.lab
+@pytest.mark.alone  # All benches share the groups: `lab clean` of another test would remove them.
 def test_groups_of_a_killed_bench_are_found_and_removed(hierarchy: CgroupHierarchy) -> None:
     program = (
         "from vnetbench.lab.netns.testbed import create_testbed\n"

@@ -7,8 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -31,6 +32,9 @@ pytestmark = pytest.mark.lab
 
 CreateTestbed = Callable[..., NetnsTestbed]
 SWITCHING = ("bridge", "router", "openvswitch")
+UNANSWERED = 0x01 | 0x20
+"""NUD_INCOMPLETE and NUD_FAILED: states of a neighbour that has not answered."""
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -69,12 +73,19 @@ def test_a_path_is_proved_although_it_loses_the_first_neighbour_answers(create: 
     testbed = create("bridge", 1)
     switch = testbed.topology.switch_namespace
     subprocess.run(["ip", "-n", switch, "link", "set", "b1", "down"], check=True)
-    again = threading.Timer(1.2, subprocess.run, [["ip", "-n", switch, "link", "set", "b1", "up"]])
-    again.start()
-    try:
+
+    def set_up_after_a_lost_request() -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        with netlink.open_in_namespace(testbed.endpoints[0].namespace) as ipr:
+            while not any(n["state"] & UNANSWERED for n in ipr.get_neighbours(family=socket.AF_INET)):
+                assert time.monotonic() < deadline, "no address was requested"
+        with netlink.open_in_namespace(switch) as ipr:
+            ipr.link("set", index=netlink.interface_index(ipr, "b1"), state="up")
+
+    with ThreadPoolExecutor(1) as pool:
+        setting_up = pool.submit(set_up_after_a_lost_request)
         assert testbed.prove_paths(1500)["path_mtu_proved"] == 1500
-    finally:
-        again.join()
+        setting_up.result()
 
 
 @pytest.mark.parametrize("vswitch", ["router", "openvswitch"])
@@ -267,4 +278,4 @@ def test_frames_pass_every_kind_of_vswitch(vswitch: str, levels: dict[str, Level
 @pytest.mark.usefixtures("real_root")
 def test_frames_beyond_the_capacity_of_a_device_count_as_sent_and_lost() -> None:
     counts = measure_frames("openvswitch", frame_load="max")
-    assert counts.total_sent > 2 * counts.total_received > 0
+    assert counts.total_sent > counts.total_received > 0

@@ -290,8 +290,8 @@ def test_a_damaged_agent_or_one_for_another_architecture_is_not_run(
 @pytest.mark.parametrize("is_link", [False, True])
 def test_a_folder_of_another_user_is_neither_run_nor_removed(tmp_path: Path, *, is_link: bool) -> None:
     name = deployment.new_folder_name("root")
-    folder = Path("/var/tmp") / name  # Other test processes look for such folders in /tmp.
-    at, marker = tmp_path / "elsewhere" if is_link else folder, tmp_path / "it-was-run"
+    folder, marker = Path("/var/tmp") / name, tmp_path / "it-was-run"  # Other test processes share /tmp.
+    at = tmp_path / "elsewhere" if is_link else folder
     at.mkdir()
     (at / "journal").touch()
     (at / deployment.AGENT_FILE_NAME).write_text(f"#!/bin/sh\ntouch {marker}\n")

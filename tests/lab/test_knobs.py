@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +22,9 @@ from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 
 pytestmark = pytest.mark.lab
+
+MAX_BURST_BYTES = 1 << 20
+"""More than the bucket of a shaper of 200 Mbit/s holds."""
 
 
 @pytest.fixture(scope="module", params=["bridge", "direct", "macvlan"])
@@ -157,17 +162,19 @@ def test_a_shaped_link_really_limits_the_rate(bridged: NetnsTestbed, shaper: str
         == 2e8
     )
     uplink = bridged.topology.uplink_ends[0]
-    shown = subprocess.run(
-        ["tc", "-n", uplink.namespace, "-d", "qdisc", "show", "dev", uplink.interface],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    shown = "".join(
+        subprocess.run(
+            ["tc", "-n", uplink.namespace, "-d", kind, "show", "dev", uplink.interface],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for kind in ("qdisc", "class")
+    )  # fmt: skip
     assert f"qdisc {shaper}" in shown
-    # The queue is finite and the sender never pauses, so the link counters show the rate. It may be lower if
-    # the machine's host takes the CPUs that send, but never higher.
-    rates = [_measure_rate(bridged)]
-    while max(rates) < 0.85 * 2e8 and len(rates) < 8:
-        rates.append(_measure_rate(bridged))
-    assert max(rates) == pytest.approx(2e8, rel=0.15), rates
+    assert "rate 200Mbit" in shown
+    sent_bytes, elapsed_s, overlimits = _load_uplink(bridged)
+    # A busy machine may load the link with less than its rate. Whatever exceeds it, the shaper counts.
+    assert overlimits > 0
+    assert 0 < sent_bytes < 2e8 / 8 * elapsed_s + MAX_BURST_BYTES
     assert (
         apply_levels(bridged, TestbedSpec(uplink=True, shaper=shaper), link_rate="none")["link_rate"]
         == "none"
@@ -196,13 +203,24 @@ def _send_bytes(testbed: NetnsTestbed, size: int) -> None:
     sink.wait(timeout=60)
 
 
-def _measure_rate(testbed: NetnsTestbed) -> float:
-    """Return the rate in bit/s at which the agent moves data for a second, without the start."""
+def _load_uplink(testbed: NetnsTestbed) -> tuple[int, float, int]:
+    """Load a shaped uplink; return its sent bytes, the time, and how often the shaper held a packet back."""
+    uplink = testbed.topology.uplink_ends[0]
+
+    def read_sent_bytes_and_overlimits() -> tuple[int, int]:
+        show = ["tc", "-n", uplink.namespace, "-s", "qdisc", "show", "dev", uplink.interface]
+        shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+        # The first discipline is the shaper. The kernel counts what leaves it.
+        found = re.search(r"Sent (\d+) bytes .*overlimits (\d+)", shown)
+        assert found, shown
+        return int(found[1]), int(found[2])
+
     observer = start_observer("t-rate")
     try:
-        done = measure_trial(testbed, observer, TrialLoad(complete_levels({}), 1.5, 0.1))
+        start_s, (sent_before, overlimits_before) = time.monotonic(), read_sent_bytes_and_overlimits()
+        measure_trial(testbed, observer, TrialLoad(complete_levels({}), 1.0, 0.1))
+        sent, overlimits = read_sent_bytes_and_overlimits()
+        elapsed_s = time.monotonic() - start_s
     finally:
         observer.close()
-    (sink,) = [s for s in done.endpoints if s.role == "sink"]
-    late = [x for x in sink.samples if 0.45 < x.end_s < 1.55]
-    return 8 * sum(x.bytes_received for x in late) / sum(x.interval_s for x in late)
+    return sent - sent_before, elapsed_s, overlimits - overlimits_before

@@ -91,7 +91,7 @@ impl Conductor {
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
         let cpu_at_start = read_thread_cpu_time();
-        streams.start_schedules_and_port_observation(start);
+        streams.start_schedules_and_port_observation(start, start + duration);
         streams.start_due_parts(start, start);
         // Fails only if the request no longer waits.
         let _ = started.try_send(Ok(timespec_to_nanos(clock)));

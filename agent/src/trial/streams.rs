@@ -116,8 +116,11 @@ impl Streams {
         Ok(())
     }
 
-    /// Sets the start time of all schedules: requests, datagrams and frames at a fixed rate.
-    pub fn start_schedules_and_port_observation(&self, start: Instant) {
+    /// Sets the end of the load, and the start time of all schedules: requests, datagrams and frames at a fixed rate.
+    pub fn start_schedules_and_port_observation(&self, start: Instant, load_end: Instant) {
+        for part in &self.parts {
+            part.commands.set_load_end(load_end);
+        }
         for pacing in self.all.iter().filter_map(|stream| stream.pacing()) {
             pacing.schedule.set_start_once(start);
         }

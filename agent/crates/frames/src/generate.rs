@@ -22,7 +22,7 @@ use vnetbench_streams::frames::{
     FrameCounts, FrameEndpoint, FrameSourceDetails, FrameStreamDetails,
 };
 use vnetbench_streams::timing::{RequestRate, Schedule};
-use vnetbench_streams::{Command, Commands, StreamEnd};
+use vnetbench_streams::{Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::histogram;
 use vnetbench_system::priority::{PriorityTurns, RealTimeRank, SHARED_CPU_TURN_DURATION};
@@ -197,7 +197,7 @@ impl XdpSource {
         } else {
             TARGET_CALL_DURATION
         };
-        while commands.current() == Command::Go && self.remaining_frames() > 0 {
+        while commands.may_send(Instant::now()) && self.remaining_frames() > 0 {
             let max_runs = if self.pacing.is_none() {
                 self.remaining_frames()
             } else {
@@ -221,7 +221,7 @@ impl XdpSource {
     ) -> io::Result<()> {
         // With the default timer slack, the kernel may wake this thread 50 µs late.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        while commands.current() == Command::Go && self.remaining_frames() > 0 {
+        while commands.may_send(Instant::now()) && self.remaining_frames() > 0 {
             let generated = self.state.generated.load(Ordering::Relaxed);
             let now = Instant::now();
             turns.advance(now);

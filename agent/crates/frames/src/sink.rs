@@ -22,7 +22,7 @@ use vnetbench_system::histogram;
 /// How often a sink checks whether the load is over.
 const LOAD_END_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a sink checks for late frames during the settling time.
-const POLLS_WHILE_SETTLING: u32 = 10;
+const CHECKS_WHILE_SETTLING: u32 = 10;
 
 /// Counts all frames that arrive at a port.
 #[derive(Debug)]
@@ -229,16 +229,20 @@ impl FrameEndpoint for StreamSink {
             std::thread::sleep(LOAD_END_CHECK_INTERVAL);
         }
         let mut arrivals = self.counter.stream_arrivals(self.sink_index);
-        let mut last_arrival = Instant::now();
-        while last_arrival.elapsed() < self.end_after_silence {
+        // Each check follows a sleep: one long sleep of a process that gets no CPU time is no silence of the path.
+        let mut silent_checks = 0;
+        while silent_checks < CHECKS_WHILE_SETTLING {
             if commands.current() == Command::EndAll {
                 return Ok(StreamEnd::Cut);
             }
-            std::thread::sleep(self.end_after_silence / POLLS_WHILE_SETTLING);
+            std::thread::sleep(self.end_after_silence / CHECKS_WHILE_SETTLING);
             let current = self.counter.stream_arrivals(self.sink_index);
-            if current != arrivals {
-                (arrivals, last_arrival) = (current, Instant::now());
-            }
+            silent_checks = if current == arrivals {
+                silent_checks + 1
+            } else {
+                0
+            };
+            arrivals = current;
         }
         Ok(StreamEnd::Drained)
     }

@@ -188,7 +188,9 @@ def connect(name: str, destination: str, testbed_name: str) -> SshHost:
         machine = master.wait_until_up() and _open_shell_if_connected(ssh, destination, master)
         if machine:
             return SshHost(name, machine, master)
-        raise ssh_errors.connection_error(name, destination, master.read_log())
+        raise ssh_errors.connection_error(
+            name, destination, master.read_log(), has_client_ended=master.has_ended()
+        )
     except BaseException:
         master.close()
         raise
@@ -224,6 +226,10 @@ class _SshMaster:
                 return False
             time.sleep(POLL_INTERVAL_S)
         return True
+
+    def has_ended(self) -> bool:
+        """Whether the client has ended by now."""
+        return self._process.poll() is not None
 
     def is_alive(self) -> bool:
         """Whether the connection is open; waits briefly for one that is just ending."""

@@ -67,19 +67,38 @@ _CLIENT_MESSAGES = {
     ),
 }
 """The client's message: what it means, and the fix. The first match applies; `{ssh}` is the destination."""
+_CLOSED_CONNECTION = (
+    "the host closed the connection",
+    "read the log of sshd on the host (journalctl -u ssh), and run ssh -v -o BatchMode=yes {ssh} true",
+)
+"""For a client that ended without a message: OpenSSH reports this only at a higher log level."""
 _UNKNOWN_MESSAGE = ("the connection failed", "run ssh -o BatchMode=yes {ssh} true to see the cause")
 
 
-def connection_error(name: str, destination: str, log: str) -> HostUnreachable:
-    """Return the error for what OpenSSH logged, with the line that explains most."""
-    lines = [line.strip("@ \r") for line in log.splitlines() if line.strip("@ \r")] or ["no answer"]
+def connection_error(
+    name: str, destination: str, log: str, *, has_client_ended: bool = False
+) -> HostUnreachable:
+    """Return the error for what OpenSSH logged, with the line that explains most.
+
+    Args:
+        name: The host's name in the study.
+        destination: As for ssh.
+        log: What OpenSSH logged; may be empty.
+        has_client_ended: Whether the client ended by itself, so that the host had answered.
+    """
+    lines = [line.strip("@ \r") for line in log.splitlines() if line.strip("@ \r")]
+    unknown = _UNKNOWN_MESSAGE
+    if not lines:
+        lines, unknown = (
+            (["during the login"], _CLOSED_CONNECTION) if has_client_ended else (["no answer"], unknown)
+        )
     matches = (
         (line, what, fix)
         for words, (what, fix) in _CLIENT_MESSAGES.items()
         for line in lines
         if words.lower() in line.lower()
     )
-    line, what, fix = next(matches, (lines[-1], *_UNKNOWN_MESSAGE))
+    line, what, fix = next(matches, (lines[-1], *unknown))
     return HostUnreachable(
         f"{what} ({make_printable(line)})",
         where=f"{name} (ssh {destination})",

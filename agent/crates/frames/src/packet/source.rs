@@ -18,7 +18,7 @@ use vnetbench_streams::frames::{
     FrameCounts, FrameEndpoint, FrameSourceDetails, FrameStreamDetails,
 };
 use vnetbench_streams::timing::{RequestRate, Schedule};
-use vnetbench_streams::{Command, Commands, StreamEnd};
+use vnetbench_streams::{Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::histogram::{self, Histogram};
@@ -96,7 +96,7 @@ impl PacketSource {
     fn run_unpaced(&self, batch: &mut SendBatch, commands: &Commands) -> io::Result<()> {
         let mut number = 0;
         let mut turns = PriorityTurns::new(RealTimeRank::Generator, self.shares_cpu);
-        while number < self.max_frames && commands.current() == Command::Go {
+        while number < self.max_frames && commands.may_send(Instant::now()) {
             turns.advance(Instant::now());
             number += self.send_or_reject_batch(batch, number, self.max_frames - number)?;
         }
@@ -121,7 +121,7 @@ impl PacketSource {
         let mut earliest = pacing.schedule.due_at(0);
         let mut number = 0;
         let mut turns = PriorityTurns::new(RealTimeRank::Generator, self.shares_cpu);
-        while number < self.max_frames && commands.current() == Command::Go {
+        while number < self.max_frames && commands.may_send(Instant::now()) {
             let next_departure = pacing.schedule.due_at(number).max(earliest);
             let now = Instant::now();
             turns.advance(now);
