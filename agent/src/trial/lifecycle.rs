@@ -243,6 +243,8 @@ impl Conductor {
             let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();
             sample.transport = is_tcp.then(|| effective_options::read_transport(stream));
             sample.zero_copy = stream.zero_copy.get().copied();
+            let flow = stream.datagrams.as_ref();
+            sample.arrivals = flow.and_then(|flow| flow.arrivals.get().cloned());
             let frames = stream.frames.as_ref();
             sample.frames = frames.map(|frames| frames.details(outcome.load_ended_at));
         }

@@ -9,13 +9,14 @@ use super::parameters::{self, PartName, WorkloadName};
 use super::rpc_requests::{TrialPrepareRequest, parse_sample_interval};
 use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_iperf3::trial;
+use vnetbench_streams::arrival_gaps::MAX_RECORDING_STREAMS;
 use vnetbench_streams::threads::ThreadPlan;
 use vnetbench_streams::{Secret, StreamRole};
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{RequestError, Result};
 use vnetbench_traffic::route::Transport;
 use vnetbench_traffic::sockets::SocketOptions;
-use vnetbench_traffic::{Load, LoadPart};
+use vnetbench_traffic::{Load, LoadPart, Workload};
 
 /// The maximum number of streams of one trial.
 pub const MAX_STREAMS_PER_TRIAL: usize = 1024;
@@ -115,6 +116,14 @@ impl TrialPrepareRequest {
             return reject_parameter(
                 "this workload needs one thread for each stream. Leave out threads".into(),
             );
+        }
+        if let Workload::Datagrams(flow) = &work
+            && flow.records_arrivals
+            && count > MAX_RECORDING_STREAMS
+        {
+            return reject_parameter(format!(
+                "arrival_gaps is limited to {MAX_RECORDING_STREAMS} streams, not {count}"
+            ));
         }
         let part = LoadPart {
             name: None,
@@ -257,7 +266,6 @@ mod tests {
     use crate::trial::rpc_requests::TrialPlan;
     use crate::trial::rpc_requests::tests::plan_with;
     use vnetbench_streams::Role;
-    use vnetbench_traffic::Workload;
 
     fn mixed_plan(changes: Value) -> Result<TrialPlan> {
         let mut request = json!({"workload": "mixed", "idle_s": 0.5, "interval_s": 0.1, "streams": [
