@@ -53,6 +53,8 @@ pub struct TrialPrepareRequest {
     pub thread_cpus: Option<Vec<String>>,
     /// The interface to count, or the port for frames.
     pub interface: Option<String>,
+    /// Whether the interface may go down or lose its carrier without a fault.
+    pub link_may_go_down: Option<bool>,
     /// Whether to read counters of the whole kernel.
     pub system: Option<bool>,
     /// The time between two samples.
@@ -114,6 +116,8 @@ pub struct TrialPlan {
     pub trial: String,
     /// The interface to count.
     pub interface: Option<String>,
+    /// Whether the interface may go down or lose its carrier without a fault.
+    pub interface_may_lose_link: bool,
     /// Whether to read counters of the whole kernel.
     pub system: bool,
     /// The time between two samples.
@@ -147,6 +151,7 @@ impl TrialPrepareRequest {
             load,
             observer: watched,
             interface: self.interface,
+            interface_may_lose_link: self.link_may_go_down.unwrap_or_default(),
             system: self.system.unwrap_or(true),
             trial: self.trial,
         })
@@ -237,6 +242,7 @@ pub mod tests {
             "threads",
             "thread_cpus",
             "interface",
+            "link_may_go_down",
             "interval_s",
             "timeout_s",
         ];
@@ -264,6 +270,7 @@ pub mod tests {
                     "gso",
                     "gro",
                     "fragments",
+                    "arrival_gaps",
                 ],
             ),
         ];

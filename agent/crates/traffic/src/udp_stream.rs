@@ -1,7 +1,6 @@
 //! The workload `udp_stream`: datagrams with sequence numbers and timestamps in one direction, with or without a rate.
 //!
-//! The stream's own connection carries the handshake (`udp_handshake`) and, at the end, the number of sent datagrams.
-//! Each thread drives one stream with blocking calls.
+//! The stream's connection carries the handshake (`udp_handshake`) and the number sent. A thread drives each stream.
 
 use std::io;
 use std::num::NonZeroU64;
