@@ -150,8 +150,8 @@ def sink(silent_ms: range = range(500, 600), length_ms: float = 100.0, **changes
 
 
 def with_stream(**changes: Any) -> EndpointRecord:
-    (stream,) = sink().totals["streams"]  # type: ignore[misc]
-    return EndpointRecord("b1", "sink", {"streams": [{**stream, **changes}]}, ())
+    streams: Any = sink().totals["streams"]
+    return EndpointRecord("b1", "sink", {"streams": [{**streams[0], **changes}]}, ())
 
 
 def test_an_outage_that_the_arrivals_show_passes() -> None:

@@ -1,4 +1,4 @@
-//! `arrival_gaps` of `udp_stream`: gaps that a relay makes, whose lengths its own clock and the numbers tell.
+//! `arrival_gaps` of `udp_stream`: gaps that a relay makes, with lengths known from its clock and from the numbers.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -233,7 +233,7 @@ def measure_disagreement_notes(
 ) -> tuple[str, ...]:
     """Return a note for each outage whose length by the clock differs from that by the lost numbers.
 
-    The clock cannot tell an outage from a source that pauses at its end: the gap then is too long.
+    If the source pauses at the end of an outage, the gap is too long, and the numbers are right.
     """
     notes = []
     for outage in find_outages(endpoints, EventWindow(times.begin_ns[0], times.end_ns[1])):

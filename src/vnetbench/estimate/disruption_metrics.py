@@ -28,7 +28,7 @@ DISRUPTION_METRICS = (
         "Longest gap without event",
         "lower",
         "longest time without an arriving datagram that is far from the event, and in which the source did "
-        "not pause. Shorter outages cannot be told from it",
+        "not pause. Shorter outages cannot be distinguished from it",
     ),
     Metric(
         "recovery_s",

@@ -10,12 +10,14 @@ from vnetbench.study.factors.disruption_factors import (
     EVENT,
     EVENT_DURATION,
     NO_EVENT,
+    SILENT_DROP,
     shortest_trial_s,
 )
+from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE
-from vnetbench.study.factors.testbed_factors import VM_PAIRS, VSWITCH
+from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENT_FACTORS, LINK_RATE, VM_PAIRS, VSWITCH
 from vnetbench.study.model import Study
-from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelRule, TreatmentLevels
+from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelPredicate, LevelRule, TreatmentLevels
 from vnetbench.study.workloads import WORKLOADS
 
 _VSWITCHES_WITH_PORTS = ("bridge", "openvswitch")
@@ -37,6 +39,10 @@ def _has_event(levels: TreatmentLevels) -> bool:
 def _ends_before_recovery(levels: TreatmentLevels, study: Study) -> bool:
     duration_s = study.timing.duration_s
     return _has_event(levels) and duration_s is not None and duration_s < shortest_trial_s(levels)
+
+
+def _drops_on_configured_link(factor: Factor) -> LevelPredicate:
+    return lambda levels, _: EVENT.is_at(levels, SILENT_DROP) and factor.has_non_default_level(levels)
 
 
 DISRUPTION_RULES = (
@@ -70,6 +76,15 @@ DISRUPTION_RULES = (
         ),
         "event = {event} concerns one link, but each of the {pairs} pairs has its own",
         "write uplink = true under [testbed], so that all pairs use one link, or pairs = 1",
+    ),
+    *(
+        LevelRule(
+            EVENT,
+            _drops_on_configured_link(factor),
+            f"event = silent-drop needs a link without {factor.name}: both use its queueing discipline",
+            f"use event = link-flap, or {EXCLUDE_FIX}",
+        )
+        for factor in (LINK_RATE, *LINK_IMPAIRMENT_FACTORS)
     ),
     LevelRule(
         REQUEST_OR_DATAGRAM_RATE,
