@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.quantity import format_share, format_value
+from vnetbench.quantity import choose_scale, format_interval, format_value
 from vnetbench.study.factors.disruption_factors import EVENT, NO_EVENT
 from vnetbench.study.workloads import WORKLOADS
 from vnetbench.wording.factor_text import format_count_with_noun
@@ -41,7 +41,8 @@ def _outage_phrase(summary: CampaignSummary, treatment: TreatmentSummary) -> str
 def _floor_sentence(summary: CampaignSummary, measured: Sequence[TreatmentSummary], floor_s: float) -> str:
     controls = [each for each in measured if EVENT.is_at(each.factors, NO_EVENT)]
     at_control = "".join(
-        f" ({_estimate_phrase(summary, each.metrics[OUTAGE])} at the time of an event that did not happen)"
+        f"; at the time of an event that did not happen, the longest was "
+        f"{_estimate_phrase(summary, each.metrics[OUTAGE])}"
         for each in controls[:1]
     )
     return f"Without an event, this machine makes gaps of up to {format_value(floor_s, 's')}{at_control}."
@@ -60,13 +61,14 @@ def _lowest_s(treatment: TreatmentSummary) -> float:
 
 
 def _estimate_phrase(summary: CampaignSummary, estimate: Estimate) -> str:
-    """Return `101 ms (95 % interval 100 ms to 102 ms)`."""
-    value = format_value(estimate.value, "s")
+    """Return `104.0 ms (95 % interval [102.0, 106.0])`."""
+    scale = choose_scale("s", estimate.value)
+    text = format_interval(estimate.value, estimate.low, estimate.high, "s", scale=scale)
     if estimate.low is None or estimate.high is None:
-        return f"{value} (no interval: {format_count_with_noun(estimate.trial_count, 'trial')})"
-    confidence = format_share(summary.required_precision.confidence)
-    low, high = format_value(estimate.low, "s"), format_value(estimate.high, "s")
-    return f"{value} ({confidence} interval {low} to {high})"
+        trials = format_count_with_noun(estimate.trial_count, "trial")
+        return f"{text.value} {scale.unit} (no interval: {trials})"
+    confidence = f"{100 * summary.required_precision.confidence:g} %"
+    return f"{text.value} {scale.unit} ({confidence} interval {text.interval})"
 
 
 def _join(phrases: Sequence[str]) -> str:
