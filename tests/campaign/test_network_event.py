@@ -176,4 +176,4 @@ def test_a_trial_whose_outage_cannot_be_measured_fails(endpoint: EndpointRecord,
 
 def test_a_source_that_was_late_at_the_end_of_an_outage_is_noted() -> None:
     (note,) = measure_disagreement_notes([sink(length_ms=104.0)], TIMES, 10_000.0)
-    assert note.startswith("the outage lasted 104 ms by the clock, but 100 ms by the numbers")
+    assert note.startswith("the outage is 4.00 ms longer by the clock than by the numbers")

@@ -241,10 +241,12 @@ def measure_disagreement_notes(
             continue
         by_clock_s = outage.longest_ns / 1e9
         by_numbers_s = (outage.longest.missing + 1) / datagrams_per_s
-        if abs(by_clock_s - by_numbers_s) > max(RESOLUTION_S, 2 / datagrams_per_s):
+        difference_s = by_clock_s - by_numbers_s
+        if abs(difference_s) > max(RESOLUTION_S, 2 / datagrams_per_s):
             notes.append(
-                f"the outage lasted {format_value(by_clock_s, 's')} by the clock, but "
-                f"{format_value(by_numbers_s, 's')} by the numbers of its datagrams: the source was late"
+                f"the outage is {format_value(abs(difference_s), 's')} "
+                f"{'longer' if difference_s > 0 else 'shorter'} by the clock than by the numbers of its "
+                "datagrams: the source was late"
             )
     return tuple(notes)
 

@@ -10,7 +10,7 @@ from vnetbench.report.text.answer import answer_question
 from vnetbench.report.text.effect_text import choose_headline_effect
 from vnetbench.report.text.first_sentence import build_first_sentence
 from vnetbench.report.text.narrative_model import Narrative
-from vnetbench.report.text.outage_text import outage_sentences
+from vnetbench.report.text.outage_text import KINDS_OF_COMPARISONS, outage_sentences
 
 
 def build_narrative(summary: CampaignSummary) -> Narrative:
@@ -48,7 +48,7 @@ def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Nar
         return Narrative(
             question=answer.question,
             answer=_join_answer(outages, explanation, without_limit=True),
-            findings=explanation.findings,
+            findings=tuple(each for each in explanation.findings if each.kind not in KINDS_OF_COMPARISONS),
             further_results=(),
             effects_without_finding=(),
             caveats=answer.caveat_sentences,

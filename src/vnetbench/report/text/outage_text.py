@@ -12,6 +12,8 @@ from vnetbench.study.workloads import WORKLOADS
 from vnetbench.wording.factor_text import format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
+KINDS_OF_COMPARISONS = ("best", "factors", "difference", "not explained")
+"""Kinds of findings that say nothing about outages: events are different things, and a flow has no limit."""
 OUTAGE, BACKGROUND = "outage_s", "background_gap_s"
 
 
