@@ -16,6 +16,7 @@ from vnetbench.estimate.disruption import (
     find_outage,
     find_recovery,
 )
+from vnetbench.estimate.event_timeline import MAX_POINTS, arrivals_between, event_length_s, event_timeline
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, Sample, StreamSample, TrialRecord
 from vnetbench.study.workloads import WORKLOADS
@@ -172,3 +173,16 @@ def test_a_trial_without_an_event_or_with_a_broken_record_has_no_outage() -> Non
         {**RECORD, "datagrams_per_s": 0},
     ):
         assert dict(disruption_metrics(trial(record, [lossy_gap(500, 100)]))) == {}
+
+
+def test_the_timeline_shows_the_gap_between_margins_with_bounded_points() -> None:
+    points = event_timeline(trial(RECORD, [lossy_gap(499.9, 100.2)]))
+    assert 0 < len(points) <= MAX_POINTS
+    times_s = [at_s for at_s, _ in points]
+    assert times_s[0] == pytest.approx(-0.026, abs=0.002) and times_s[-1] == pytest.approx(0.126, abs=0.003)
+    rates = {round(at_s, 3): rate for at_s, rate in points}
+    assert rates[0.05] == 0 and rates[-0.02] == rates[0.12] == 10_000
+    long_event = replace(EVENT, end_ns=EVENT.begin_ns + 900 * MS)
+    assert len(arrivals_between(RATE, long_event, long_event.end_ns)) <= MAX_POINTS
+    assert event_timeline(trial({}, [])) == ()
+    assert event_length_s(trial(RECORD, [])) == pytest.approx(0.1)

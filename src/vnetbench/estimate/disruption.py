@@ -155,7 +155,18 @@ def disruption_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
 def find_outages(endpoints: Sequence[EndpointRecord], event: EventWindow) -> list[Outage]:
     """Return the outage of each stream whose sink recorded arrivals."""
     return [
-        find_outage(read_gaps(stream), read_rate(stream), event)
+        find_outage(read_gaps(stream), read_rate(stream), event) for stream in _recording_sinks(endpoints)
+    ]
+
+
+def read_rates(endpoints: Sequence[EndpointRecord]) -> list[ArrivalRate]:
+    """Return the arrivals of each stream whose sink recorded them, in the order of `find_outages`."""
+    return [read_rate(stream) for stream in _recording_sinks(endpoints)]
+
+
+def _recording_sinks(endpoints: Sequence[EndpointRecord]) -> list[Mapping[str, Any]]:
+    return [
+        stream
         for endpoint in endpoints
         for stream in _list_of_mappings(endpoint.totals.get("streams"))
         if isinstance(stream.get("arrivals"), Mapping)

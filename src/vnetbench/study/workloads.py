@@ -233,6 +233,7 @@ _WORKLOADS = (
         duration_example="2 s",
         # The flow before the event is part of the measurement: its gaps are the floor of the outage.
         default_warmup_s=0.0,
+        additional_chart_names=("event_timeline",),
         agent_workload_override=UDP_STREAM,
         agent_defaults={"arrival_gaps": True, "link_may_go_down": True},
     ),
