@@ -16,6 +16,8 @@ from vnetbench.wording.treatment_names import treatment_name
 
 _OUTAGE = EVENT_METRIC_NAMES[0]
 _DIGITS = 6
+_ROW_GAP_PX = 76
+"""Space for the time axis, which each panel has."""
 
 
 def event_timeline_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
@@ -74,4 +76,6 @@ def event_timeline_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
     )
     event = data.transform_filter("datum.kind == 'event'").mark_rule(strokeDash=[4, 3], opacity=0.8)
     layers = alt.layer(arrivals, event).properties(width=250, height=120)
-    return to_spec(facet_by_treatment(layers, names, columns=2).resolve_scale(x="independent"))
+    return to_spec(
+        facet_by_treatment(layers, names, columns=2, row_gap_px=_ROW_GAP_PX).resolve_scale(x="independent")
+    )
