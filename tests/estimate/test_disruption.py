@@ -14,10 +14,12 @@ from vnetbench.estimate.disruption import (
     Gap,
     disruption_metrics,
     find_outage,
+    find_outages,
     find_recovery,
 )
 from vnetbench.estimate.event_timeline import MAX_POINTS, arrivals_between, event_length_s, event_timeline
 from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.time_series import metric_time_series
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, Sample, StreamSample, TrialRecord
 from vnetbench.study.workloads import WORKLOADS
 
@@ -186,3 +188,30 @@ def test_the_timeline_shows_the_gap_between_margins_with_bounded_points() -> Non
     assert len(arrivals_between(RATE, long_event, long_event.end_ns)) <= MAX_POINTS
     assert event_timeline(trial({}, [])) == ()
     assert event_length_s(trial(RECORD, [])) == pytest.approx(0.1)
+
+
+def test_arrivals_of_a_file_from_someone_else_are_ignored_unless_readable() -> None:
+    gap = {
+        "started_monotonic_ns": 1,
+        "length_ns": 2,
+        "number_before": 3,
+        "number_after": 4,
+        "sent_apart_ns": 5,
+    }
+    counts = {"started_monotonic_ns": 1, "interval_ns": MS, "datagrams": [1]}
+    unreadable: tuple[Any, ...] = (
+        None,
+        [],
+        {},
+        {"gaps": [{}], "counts": counts},
+        {"gaps": [gap], "counts": {**counts, "interval_ns": 0}},
+        {"gaps": [gap], "counts": {**counts, "datagrams": ["x"]}},
+        {"gaps": 7, "counts": counts},
+    )
+    for arrivals in unreadable:
+        foreign = EndpointRecord("b1", "sink", {"streams": [{"role": "sink", "arrivals": arrivals}]}, ())
+        assert find_outages([foreign], EVENT) == []
+    readable = {"streams": [{"role": "sink", "arrivals": {"gaps": [gap], "counts": counts}}]}
+    assert len(find_outages([EndpointRecord("b1", "sink", readable, ())], EVENT)) == 1
+    with pytest.raises(ValueError, match="no event"):
+        metric_time_series(trial({}, []), "outage_s")

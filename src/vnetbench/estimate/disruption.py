@@ -116,7 +116,7 @@ def find_recovery(rate: ArrivalRate, event_begin_ns: int, outage_end_ns: int) ->
     It is the end of the outage if the arrivals right after it reach the old rate, else the begin of the first
     interval from which they do. The old rate is the median of the intervals before the event.
     """
-    first = (event_begin_ns - rate.start_ns) // rate.interval_ns
+    first = max(0, (event_begin_ns - rate.start_ns) // rate.interval_ns)
     before = rate.counts[:first]
     if not before:
         return None
@@ -169,8 +169,18 @@ def _recording_sinks(endpoints: Sequence[EndpointRecord]) -> list[Mapping[str, A
         stream
         for endpoint in endpoints
         for stream in _list_of_mappings(endpoint.totals.get("streams"))
-        if isinstance(stream.get("arrivals"), Mapping)
+        if _has_readable_arrivals(stream)
     ]
+
+
+def _has_readable_arrivals(stream: Mapping[str, Any]) -> bool:
+    """Return whether a stream has arrivals in the form of an agent; a file from someone else may not."""
+    try:
+        read_gaps(stream)
+        read_rate(stream)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
+    return True
 
 
 def _counts_during_event(
@@ -225,18 +235,18 @@ def read_gaps(stream: Mapping[str, Any]) -> list[Gap]:
             max(0, int(each["number_after"]) - int(each["number_before"]) - 1),
             int(each["sent_apart_ns"]),
         )
-        for each in _list_of_mappings(stream["arrivals"].get("gaps"))
+        for each in stream["arrivals"]["gaps"]
     ]
 
 
 def read_rate(stream: Mapping[str, Any]) -> ArrivalRate:
     """Return the arrivals over time of a sink's totals."""
-    counts = mapping_or_empty(stream["arrivals"].get("counts"))
-    arrivals: Any = counts.get("datagrams")
+    counts = stream["arrivals"]["counts"]
+    interval_ns = int(counts["interval_ns"])
+    if interval_ns <= 0:
+        raise ValueError("interval_ns is not positive")
     return ArrivalRate(
-        int(str(counts.get("started_monotonic_ns", 0))),
-        max(1, int(str(counts.get("interval_ns", 1)))),
-        [int(each) for each in arrivals] if isinstance(arrivals, list) else [],
+        int(counts["started_monotonic_ns"]), interval_ns, [int(each) for each in counts["datagrams"]]
     )
 
 

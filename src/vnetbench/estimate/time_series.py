@@ -67,7 +67,10 @@ def metric_time_series(trial: TrialRecord, metric: str = "goodput_bps") -> TimeS
     if metric in SEARCH_METRIC_NAMES:
         return TimeSeries((dict(metrics_measured_by_steps(trial))[metric],), (trial.duration_s,))
     if metric in EVENT_METRIC_NAMES:
-        return TimeSeries((dict(disruption_metrics(trial))[metric],), (trial.duration_s,))
+        event_metrics = dict(disruption_metrics(trial))
+        if metric not in event_metrics:
+            raise ValueError("the trial has no event whose arrivals were recorded")
+        return TimeSeries((event_metrics[metric],), (trial.duration_s,))
     load = load_samples_by_endpoint_and_interval(trial)
     load_intervals, idle_intervals = (
         _group_by_interval(load),
