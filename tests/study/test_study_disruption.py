@@ -56,6 +56,7 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
             "silent-drop needs a link without link_rate",
             "use event = link-flap",
         ),
+        (study_text('link_loss = "1 %"'), "needs a link without link_loss", "remove link_loss"),
         (
             study_text("streams = 1", '[testbed]\nlab = "qemu"\n'),
             "in the lab netns only",

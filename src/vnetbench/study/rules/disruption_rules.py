@@ -41,8 +41,8 @@ def _ends_before_recovery(levels: TreatmentLevels, study: Study) -> bool:
     return _has_event(levels) and duration_s is not None and duration_s < shortest_trial_s(levels)
 
 
-def _drops_on_configured_link(factor: Factor) -> LevelPredicate:
-    return lambda levels, _: EVENT.is_at(levels, SILENT_DROP) and factor.has_non_default_level(levels)
+def _has_event_on_impaired_link(impairment: Factor) -> LevelPredicate:
+    return lambda levels, _: _has_event(levels) and impairment.has_non_default_level(levels)
 
 
 DISRUPTION_RULES = (
@@ -77,14 +77,21 @@ DISRUPTION_RULES = (
         "event = {event} concerns one link, but each of the {pairs} pairs has its own",
         "write uplink = true under [testbed], so that all pairs use one link, or pairs = 1",
     ),
+    LevelRule(
+        EVENT,
+        lambda levels, _: EVENT.is_at(levels, SILENT_DROP) and LINK_RATE.has_non_default_level(levels),
+        f"event = silent-drop needs a link without {LINK_RATE.name}: both use its queueing discipline",
+        f"use event = link-flap, or {EXCLUDE_FIX}",
+    ),
     *(
         LevelRule(
             EVENT,
-            _drops_on_configured_link(factor),
-            f"event = silent-drop needs a link without {factor.name}: both use its queueing discipline",
-            f"use event = link-flap, or {EXCLUDE_FIX}",
+            _has_event_on_impaired_link(impairment),
+            f"event = {{event}} needs a link without {impairment.name}: both ends of a delay line are "
+            "interfaces of their own, so one stays up while the other is down",
+            f"remove {impairment.name}, or {EXCLUDE_FIX}",
         )
-        for factor in (LINK_RATE, *LINK_IMPAIRMENT_FACTORS)
+        for impairment in LINK_IMPAIRMENT_FACTORS
     ),
     LevelRule(
         REQUEST_OR_DATAGRAM_RATE,
