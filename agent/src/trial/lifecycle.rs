@@ -240,11 +240,11 @@ impl Conductor {
         let mut counts = sampler.counters_between_and_current_cpu(&outcome.first_snapshot, &last);
         for (sample, stream) in counts.streams.iter_mut().zip(&streams.all) {
             sample.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
-            let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();
+            let is_tcp = stream.is_tcp();
             sample.transport = is_tcp.then(|| effective_options::read_transport(stream));
             sample.zero_copy = stream.zero_copy.get().copied();
-            let frames = stream.frames.as_ref();
-            sample.frames = frames.map(|frames| frames.details(outcome.load_ended_at));
+            sample.arrivals = stream.arrival_report();
+            sample.frames = stream.frame_details(outcome.load_ended_at);
         }
         let reason = outcome.reason.name();
         let (fault_kind, fault) = match outcome.reason {

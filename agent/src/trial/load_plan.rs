@@ -9,6 +9,7 @@ use super::parameters::{self, PartName, WorkloadName};
 use super::rpc_requests::{StreamRequest, TrialPrepareRequest, parse_sample_interval};
 use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_iperf3::trial;
+use vnetbench_streams::arrival_gaps::MAX_RECORDING_STREAMS;
 use vnetbench_streams::threads::ThreadPlan;
 use vnetbench_streams::{Role, Secret, StreamRole};
 use vnetbench_system::cpu_list::CpuList;
@@ -16,7 +17,7 @@ use vnetbench_system::error::{RequestError, Result};
 use vnetbench_traffic::route::Transport;
 use vnetbench_traffic::sockets::SocketOptions;
 use vnetbench_traffic::source_ports::SourcePorts;
-use vnetbench_traffic::{Load, LoadPart};
+use vnetbench_traffic::{Load, LoadPart, Workload};
 
 /// The maximum number of streams of one trial.
 pub const MAX_STREAMS_PER_TRIAL: usize = 1024;
@@ -136,6 +137,14 @@ impl TrialPrepareRequest {
             return reject_parameter(
                 "this workload needs one thread for each stream. Leave out threads".into(),
             );
+        }
+        if let Workload::Datagrams(flow) = &work
+            && flow.records_arrivals
+            && count > MAX_RECORDING_STREAMS
+        {
+            return reject_parameter(format!(
+                "arrival_gaps is limited to {MAX_RECORDING_STREAMS} streams, not {count}"
+            ));
         }
         let part = LoadPart {
             name: None,
@@ -278,7 +287,6 @@ mod tests {
     use super::*;
     use crate::trial::rpc_requests::TrialPlan;
     use crate::trial::rpc_requests::tests::plan_with;
-    use vnetbench_traffic::Workload;
 
     fn mixed_plan(changes: Value) -> Result<TrialPlan> {
         let mut request = json!({"workload": "mixed", "idle_s": 0.5, "interval_s": 0.1, "streams": [

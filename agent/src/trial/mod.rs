@@ -96,6 +96,7 @@ impl Trials {
         let address = plan.load.as_ref().map(|(address, _)| address);
         let scope = CounterScope {
             interface: plan.interface.as_deref(),
+            interface_may_lose_link: plan.interface_may_lose_link,
             cycles: match address {
                 Some(_) => CycleScope::Process(&self.cycles),
                 None => CycleScope::System,

@@ -136,6 +136,7 @@ struct UdpStreamRequest {
     gso: Option<bool>,
     gro: Option<bool>,
     fragments: Option<bool>,
+    arrival_gaps: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -312,6 +313,7 @@ fn build_udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> R
         uses_udp_gso: segmented,
         uses_udp_gro: aggregated,
         can_fragment: fragmented,
+        records_arrivals: request.arrival_gaps.unwrap_or_default(),
         buffer_bytes: options.buffer_bytes.take(),
         source_ports: std::mem::take(&mut options.source_ports),
     }))

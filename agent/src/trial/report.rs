@@ -12,6 +12,7 @@ use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_counters::{Counters, CpuWork, observer};
 use vnetbench_frames::OtherFrameCounts;
 use vnetbench_iperf3::trial::ServerReport;
+use vnetbench_streams::arrival_gaps::ArrivalReport;
 use vnetbench_streams::datagrams::{DatagramCounts, PacingDeviation};
 use vnetbench_streams::frames::FrameStreamDetails;
 use vnetbench_streams::{Role, ZeroCopyCounts};
@@ -88,6 +89,9 @@ pub struct StreamSample {
     /// The outcome of zero-copy sends. Present in `trial.end` for sources that use them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<ZeroCopyCounts>,
+    /// When datagrams arrived. Present in `trial.end` for sinks with `arrival_gaps`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<ArrivalReport>,
     /// The totals of a stream of frames. Present in `trial.end`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FrameStreamDetails>,

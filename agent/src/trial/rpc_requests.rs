@@ -57,6 +57,8 @@ pub struct TrialPrepareRequest {
     pub thread_cpus: Option<Vec<String>>,
     /// The interface to count, or the port for frames.
     pub interface: Option<String>,
+    /// Whether the interface may go down or lose its carrier without a fault.
+    pub link_may_go_down: Option<bool>,
     /// Whether to read counters of the whole kernel.
     pub system: Option<bool>,
     /// The time between two samples.
@@ -118,6 +120,8 @@ pub struct TrialPlan {
     pub trial: String,
     /// The interface to count.
     pub interface: Option<String>,
+    /// Whether the interface may go down or lose its carrier without a fault.
+    pub interface_may_lose_link: bool,
     /// Whether to read counters of the whole kernel.
     pub system: bool,
     /// The time between two samples.
@@ -151,6 +155,7 @@ impl TrialPrepareRequest {
             load,
             observer: watched,
             interface: self.interface,
+            interface_may_lose_link: self.link_may_go_down.unwrap_or_default(),
             system: self.system.unwrap_or(true),
             trial: self.trial,
         })
@@ -242,6 +247,7 @@ pub mod tests {
             "threads",
             "thread_cpus",
             "interface",
+            "link_may_go_down",
             "interval_s",
             "timeout_s",
         ];
@@ -269,6 +275,7 @@ pub mod tests {
                     "gso",
                     "gro",
                     "fragments",
+                    "arrival_gaps",
                 ],
             ),
         ];

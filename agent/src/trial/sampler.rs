@@ -296,6 +296,7 @@ impl Sampler {
                     state: None,
                     transport: None,
                     zero_copy: None,
+                    arrivals: None,
                     frames: None,
                 }
             })

@@ -44,7 +44,10 @@ pub struct Relay {
 
 impl Relay {
     /// Starts a relay for one stream whose sink listens on this port.
-    pub fn start(sink_port: &Value, sampler: ImpairmentSampler) -> Self {
+    pub fn start(
+        sink_port: &Value,
+        sampler: impl FnMut(u64, usize) -> DatagramAction + Send + 'static,
+    ) -> Self {
         let to = ("127.0.0.1", sink_port.as_u64().expect("a port") as u16);
         let sink = TcpStream::connect(to).expect("the sink listens");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -67,7 +70,11 @@ impl Relay {
     }
 }
 
-fn relay(source: &TcpStream, sink: &TcpStream, sampler: ImpairmentSampler) -> RelayCounts {
+fn relay(
+    source: &TcpStream,
+    sink: &TcpStream,
+    sampler: impl FnMut(u64, usize) -> DatagramAction,
+) -> RelayCounts {
     let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
     let (from_source, to_sink) = (clone(source), clone(sink));
     let forward = std::thread::spawn(move || copy_bytes(from_source, to_sink));
@@ -97,7 +104,7 @@ fn copy_bytes(mut from: TcpStream, mut to: TcpStream) {
 fn relay_datagrams(
     socket: &UdpSocket,
     to: SocketAddr,
-    sampler: ImpairmentSampler,
+    mut sampler: impl FnMut(u64, usize) -> DatagramAction,
     is_over: impl Fn() -> bool,
 ) -> RelayCounts {
     socket.set_read_timeout(Some(IDLE)).expect("a timeout");

@@ -1,6 +1,7 @@
 //! Integration tests: run the real binary and control it through standard input and output, as the bench does.
 
 mod agent_process;
+mod arrival_gaps;
 mod connections;
 mod datagram_relay;
 mod datagrams;

@@ -16,6 +16,8 @@ MAX_CPU_NUMBER = 4095
 """Highest CPU number in a list, as in a study."""
 MAX_LIST_LENGTH = 1024
 """Most streams, threads, watched parts and interfaces of one agent ("Limits" in docs/protocol.md)."""
+MAX_ARRIVAL_GAPS, MAX_ARRIVAL_INTERVALS = 64, 8192
+"""Most gaps, and most intervals with a count of arrivals, of one stream (`arrivals`)."""
 _MAX_REASON_CHARACTERS = 200
 
 Count = Annotated[int, Field(ge=0, le=2**64)]
@@ -168,6 +170,10 @@ class _DelayLine(_Message):
     reverse: _DelayLineDirection
 
 
+class _Started(_Message):
+    started_monotonic_ns: Count | None = None
+
+
 class _Listener(_Message):
     port: PortNumber
 
@@ -201,6 +207,28 @@ class _ZeroCopyCounts(_Message):
     uncompleted: Count
 
 
+class _ArrivalGap(_Message):
+    length_ns: Count
+    started_monotonic_ns: Count
+    number_before: Count
+    number_after: Count
+    sent_apart_ns: Count
+
+
+class _ArrivalCounts(_Message):
+    started_monotonic_ns: Count
+    interval_ns: Annotated[int, Field(gt=0, le=2**64)]
+    datagrams: Annotated[list[Count], Field(max_length=MAX_ARRIVAL_INTERVALS)]
+
+
+class _Arrivals(_Message):
+    gaps: Annotated[list[_ArrivalGap], Field(max_length=MAX_ARRIVAL_GAPS)]
+    counts: _ArrivalCounts
+    last_monotonic_ns: Count
+    clock_step_ns: Count
+    clock_error_ns: Count
+
+
 class _StreamTotals(_Message):
     id: Count
     role: Literal["source", "sink"]
@@ -217,6 +245,7 @@ class _StreamTotals(_Message):
     frames_received: Count = 0
     frames_rejected: Count = Field(0, alias="rejected")
     out_of_order: Count = 0
+    arrivals: _Arrivals | None = None
 
     @model_validator(mode="after")
     def _check_datagrams(self) -> _StreamTotals:
@@ -295,6 +324,7 @@ _REPLY_MODEL_BY_METHOD: Mapping[str, type[BaseModel]] = {
     "delay_line.read": _DelayLine,
     "trial.prepare": _Ready,
     "trial.ready": _Ready,
+    "trial.start": _Started,
 }
 """The replies that the bench reads. It reads nothing of the others."""
 

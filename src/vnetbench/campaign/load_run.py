@@ -20,7 +20,11 @@ ABANDON_TIMEOUT_S = 1.0
 
 
 def run_load_and_measure_bench_cpu_s(
-    endpoints: Mapping[str, TrialEndpoint], trial: str, sending_s: float, should_abandon: Callable[[], bool]
+    endpoints: Mapping[str, TrialEndpoint],
+    trial: str,
+    sending_s: float,
+    should_abandon: Callable[[], bool],
+    on_start: Callable[[int], None],
 ) -> float | None:
     """Run the load until each agent has ended its trial.
 
@@ -29,6 +33,7 @@ def run_load_and_measure_bench_cpu_s(
         trial: The trial's name.
         sending_s: Duration of the idle phase and the load together.
         should_abandon: Polled during the load; returns whether to stop it.
+        on_start: Takes the time at which the last agent started, by its CLOCK_MONOTONIC in nanoseconds.
 
     Returns:
         CPU time of this process in seconds while the load ran, or None if the load was abandoned.
@@ -40,8 +45,8 @@ def run_load_and_measure_bench_cpu_s(
     # Observers and sinks start before anything is sent.
     order = sorted(endpoints.values(), key=lambda e: [OBSERVE, "sink", "both", "source"].index(e.role))
     pending = [(e, e.agent.send("trial.start", trial=trial, duration_s=sending_s)) for e in order]
-    for endpoint, future in pending:
-        endpoint.agent.wait(future, "trial.start")
+    replies = [endpoint.agent.wait(future, "trial.start") for endpoint, future in pending]
+    on_start(max(int(reply.get("started_monotonic_ns") or 0) for reply in replies))
     if _process_events_until_end_or_abandoned(endpoints, trial, sending_s, should_abandon):
         return time.process_time() - start_s
     _stop_and_wait(endpoints, trial)

@@ -36,6 +36,7 @@ from vnetbench.campaign.load_checks import (
     sum_zero_copy_counts,
 )
 from vnetbench.campaign.load_run import collect_records, run_load_and_measure_bench_cpu_s
+from vnetbench.campaign.network_event import OnStart, ignore_start, run_with_network_event
 from vnetbench.campaign.source_port_checks import (
     EndpointSockets,
     check_and_return_source_ports,
@@ -152,11 +153,16 @@ def measure_trial(
         participants[name] = TrialEndpoint(testbed.agents[name], OBSERVE)
     participants[HOST] = TrialEndpoint(observer, OBSERVE)
     testbed.reset_delay_line_counters_and_seeds()
-    measurement = run_trial(
-        participants,
-        lambda trial: _connect_pairs_and_check_settings(testbed, observer, load, trial),
+    measurement = run_with_network_event(
+        testbed,
         load,
-        should_abandon,
+        lambda on_start: run_trial(
+            participants,
+            lambda trial: _connect_pairs_and_check_settings(testbed, observer, load, trial),
+            load,
+            should_abandon,
+            on_start,
+        ),
     )
     measurement = _add_delay_line_counters_and_notes(measurement, testbed.read_delay_line_counters())
     load_endpoints = [endpoint for endpoint in measurement.endpoints if endpoint.role != OBSERVE]
@@ -191,6 +197,7 @@ def run_trial(
     connect: Callable[[str], Mapping[str, object]],
     load: TrialLoad,
     should_abandon: Callable[[], bool],
+    on_start: OnStart = ignore_start,
 ) -> TrialMeasurement:
     """Run one trial of these endpoints. Raises as `measure_trial` does.
 
@@ -200,13 +207,16 @@ def run_trial(
             sockets and threads, which it has checked.
         load: The load.
         should_abandon: Polled during the trial; returns whether to stop it.
+        on_start: Called once when all agents have started the load.
     """
     trial = secrets.token_hex(4)
     for endpoint in endpoints.values():
         endpoint.agent.discard_events()
     try:
         effective = dict(connect(trial))
-        bench_cpu_s = run_load_and_measure_bench_cpu_s(endpoints, trial, load.idle_and_load_s, should_abandon)
+        bench_cpu_s = run_load_and_measure_bench_cpu_s(
+            endpoints, trial, load.idle_and_load_s, should_abandon, on_start
+        )
     except AgentError as error:
         raise refusal_from_agent_error(error, error.endpoint) or failure_from_agent_error(error) from error
     finally:

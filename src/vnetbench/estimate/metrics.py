@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vnetbench.estimate.disruption_metrics import DISRUPTION_METRICS
 from vnetbench.estimate.frame_metrics import FRAME_METRICS
 from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.reported_metrics import REPORTED_METRICS
@@ -91,7 +92,7 @@ METRICS: dict[str, Metric] = {
             "neither",
             "datagrams per second that the sources pass to the kernel, sum of all streams and pairs",
         ),
-        *FRAME_METRICS,
+        *(*FRAME_METRICS, *DISRUPTION_METRICS),
         Metric(
             "loss_percent",
             "%",

@@ -8,6 +8,7 @@ from typing import Any
 
 from vnetbench.estimate import imported_trials
 from vnetbench.estimate.datagrams import SHARE_METRICS_BY_DENOMINATOR_METRIC, zero_count_upper_bound_percent
+from vnetbench.estimate.event_timeline import event_length_s, event_timeline
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.packet_work import work_location_by_metric
 from vnetbench.estimate.evidence.path_state import path_state_location_by_metric
@@ -249,6 +250,8 @@ def _trial_point(
         idle_time_series=time_series.idle_values,
         notes=trial.notes,
         outstanding_frames_at_interval_ends=outstanding_frames(part.load_intervals_with_warmup),
+        arrivals_around_event=event_timeline(trial),
+        event_s=event_length_s(trial),
         steps=trial.steps,
         search_result=read_search_result(trial),
         evidence=evidence,

@@ -43,6 +43,10 @@ class TrialPoint:
     notes: tuple[str, ...] = ()
     outstanding_frames_at_interval_ends: tuple[int, ...] = ()
     """For frames: the number sent but not received at the end of each sampling interval."""
+    arrivals_around_event: tuple[tuple[float, float], ...] = ()
+    """For `disruption`: seconds since the event began, and datagrams per second that arrived then."""
+    event_s: float = 0.0
+    """For `disruption`: how long the event lasted."""
     steps: tuple[StepRecord, ...] = ()
     """The search steps that preceded the run, if the trial has any."""
     search_result: Mapping[str, Any] = field(default_factory=_no_entries)

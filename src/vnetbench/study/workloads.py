@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, MIXED = "tcp_stream", "tcp_rr", "tcp_crr", "udp_stream", "mixed"
 FRAMES, FRAME_LATENCY, FRAME_LOSS = "frames", "frame_latency", "frame_loss"
 BACK_TO_BACK, SOAK = "back_to_back", "soak"
+DISRUPTION = "disruption"
 
 MAX_LOSS_GOALS = 4
 """Maximum loss goals of one search; each has its own metric."""
@@ -35,6 +36,9 @@ SEARCH_METRIC_NAMES = (
     "buffer_s",
 )
 """Metrics that a trial computes from its steps; they have no time series."""
+
+EVENT_METRIC_NAMES = ("outage_s", "recovery_s")
+"""Metrics of the one event of a trial, which can decide; they have no time series."""
 
 RATE_FACTOR_NAMES = ("rate", "bit_rate")
 """Factors that set the send rate; with the level `none` the network limits it."""
@@ -94,6 +98,8 @@ class Workload:
     """Whether requests and transfers run together; the count factor and `streams` set their numbers."""
     has_idle_phase: bool = False
     """Whether a trial starts with a phase of requests only."""
+    has_network_event: bool = False
+    """Whether something happens to the network once in each trial, and the outage is measured."""
 
     search_use: SearchUse = SearchUse.NEVER
     has_frame_load_factor: bool = False
@@ -104,6 +110,8 @@ class Workload:
     """Whether a trial also searches for the longest burst without loss."""
     needs_duration_in_study: bool = False
     """Whether the study must set the duration of a trial."""
+    duration_example: str = "1 h"
+    """Duration that the message about a missing one proposes."""
     default_warmup_s: float | None = None
     """Warm-up if the study sets none; None: found in the samples of each trial."""
     additional_chart_names: tuple[str, ...] = ()
@@ -209,6 +217,25 @@ _WORKLOADS = (
         has_requests_and_transfers=True,
         has_idle_phase=True,
         agent_defaults=_BULK_AGENT_PARAMETERS,
+    ),
+    Workload(
+        DISRUPTION,
+        "a paced flow of datagrams while something happens to the network, and the outage that it makes",
+        EVENT_METRIC_NAMES,
+        "length of the outage",
+        "datagram_size",
+        achieved_rate_metric="datagrams_received_per_s",
+        counted_unit_noun="datagram",
+        latency_title="One-way delay",
+        has_datagrams=True,
+        has_network_event=True,
+        needs_duration_in_study=True,
+        duration_example="2 s",
+        # The flow before the event is part of the measurement: its gaps are the floor of the outage.
+        default_warmup_s=0.0,
+        additional_chart_names=("event_timeline",),
+        agent_workload_override=UDP_STREAM,
+        agent_defaults={"arrival_gaps": True, "link_may_go_down": True},
     ),
     _make_frame_workload(
         FRAMES,

@@ -27,12 +27,14 @@ pub struct InterfaceCounterReader {
     device: interface::Interface,
     /// Whether the interface was up with carrier when it was opened.
     was_running: bool,
+    /// Whether losing the link is part of the measurement, and no fault.
+    may_lose_link: bool,
     file: ProcFile,
     last: [u64; PROC_NET_DEV_COUNTERS.len()],
 }
 
 impl InterfaceCounterReader {
-    pub fn open(name: &str) -> Result<Self> {
+    pub fn open(name: &str, may_lose_link: bool) -> Result<Self> {
         let operation = || format!("read the counters of interface {name}");
         let mut file = ProcFile::open("/proc/net/dev")
             .ok_or_else(|| RequestError::system(operation(), io::Error::last_os_error()))?;
@@ -44,6 +46,7 @@ impl InterfaceCounterReader {
         Ok(Self {
             was_running: device.is_running().unwrap_or(false),
             device,
+            may_lose_link,
             file,
             last,
         })
@@ -58,7 +61,8 @@ impl InterfaceCounterReader {
         if !is_listed || has_stopped && !self.device.is_still_present() {
             return Some(format!("interface {name} vanished"));
         }
-        has_stopped.then(|| format!("interface {name} went down or lost its carrier"))
+        (has_stopped && !self.may_lose_link)
+            .then(|| format!("interface {name} went down or lost its carrier"))
     }
 }
 

@@ -17,6 +17,8 @@ pub enum CycleScope<'a> {
 pub struct CounterScope<'a> {
     /// The endpoint's interface, which must exist.
     pub interface: Option<&'a str>,
+    /// Whether the interface may go down without a fault.
+    pub interface_may_lose_link: bool,
     /// What cycles are counted for.
     pub cycles: CycleScope<'a>,
     /// Whether counters of the whole system are read too.
@@ -64,7 +66,10 @@ impl CounterReader {
         }
         push_available_source(&mut sources, cgroup::CpuThrottlingReader::open());
         if let Some(name) = scope.interface {
-            sources.push(Box::new(interface::InterfaceCounterReader::open(name)?));
+            sources.push(Box::new(interface::InterfaceCounterReader::open(
+                name,
+                scope.interface_may_lose_link,
+            )?));
         }
         Ok(Self {
             sources,

@@ -13,7 +13,8 @@ pub const SMALL_PROBE_NUMBER: u64 = u64::MAX - 1;
 /// Sequence number of a probe with the size of the load's datagrams.
 pub const FULL_PROBE_NUMBER: u64 = u64::MAX;
 
-const SENT_TIME_BITS: u32 = 48;
+/// Number of bits of the time of sending.
+pub(crate) const SENT_TIME_BITS: u32 = 48;
 
 /// The header of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

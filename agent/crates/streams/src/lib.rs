@@ -11,6 +11,7 @@
 //! | [`threads`] | starts the threads, places them on CPUs, and holds them until the start |
 //! | [`timing`] | latencies of requests, and the times at which requests are due |
 //! | [`datagrams`] | the counters of a UDP stream |
+//! | [`arrival_gaps`] | the longest gaps between arrivals of a UDP stream, and its arrivals over time |
 //! | [`datagram_header`] | the header of a datagram or test frame: stream, sequence number, time of sending |
 //! | [`reception`], [`jitter`] | lost, duplicate and reordered packets by sequence number; jitter (RFC 3550) |
 //! | [`frames`] | [`frames::FrameEndpoint`]: the interface of a stream of frames, and its details |
@@ -22,6 +23,7 @@
 //! crate. Trials and the protocol between bench and agent belong to the agent; this crate only derives the JSON form of
 //! some results.
 
+pub mod arrival_gaps;
 mod commands;
 pub mod datagram_header;
 pub mod datagrams;

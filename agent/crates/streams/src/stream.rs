@@ -8,9 +8,10 @@ use std::time::Instant;
 use serde::Serialize;
 use socket2::Socket;
 
+use crate::arrival_gaps::ArrivalReport;
 use crate::datagrams::DatagramFlow;
 use crate::end::StreamEnd;
-use crate::frames::FrameEndpoint;
+use crate::frames::{FrameEndpoint, FrameStreamDetails};
 use crate::role::Role;
 use crate::timing::{Pacing, RequestTiming};
 
@@ -153,6 +154,21 @@ impl Stream {
             .as_ref()
             .and_then(|timing| timing.pacing.as_ref());
         request_pacing.or_else(|| self.datagrams.as_ref()?.pacing.as_ref())
+    }
+
+    /// Returns the totals of a stream of frames whose load ended at this time.
+    pub fn frame_details(&self, load_ended_at: Instant) -> Option<FrameStreamDetails> {
+        Some(self.frames.as_ref()?.details(load_ended_at))
+    }
+
+    /// Returns whether its own connection carries the data.
+    pub fn is_tcp(&self) -> bool {
+        self.datagrams.is_none() && self.frames.is_none()
+    }
+
+    /// Returns when datagrams arrived, once a sink that records it has ended.
+    pub fn arrival_report(&self) -> Option<ArrivalReport> {
+        self.datagrams.as_ref()?.arrivals.get().cloned()
     }
 
     /// Returns whether the stream's thread closes the connection itself.

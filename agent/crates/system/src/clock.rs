@@ -48,6 +48,41 @@ pub fn monotonic_nanos() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RealtimeOffset {
+    /// The difference in nanoseconds.
+    pub nanos: i64,
+    /// Its maximum error in nanoseconds.
+    pub error_nanos: u64,
+}
+
+impl RealtimeOffset {
+    /// Converts a time of CLOCK_REALTIME to CLOCK_MONOTONIC, both in nanoseconds.
+    pub fn to_monotonic(self, realtime_nanos: u64) -> u64 {
+        realtime_nanos.saturating_add_signed(self.nanos.saturating_neg())
+    }
+}
+
+/// Compares the two clocks: of several readings of one between two of the other, the one with the closest two.
+pub fn read_realtime_offset() -> RealtimeOffset {
+    const READINGS: usize = 9;
+    let read = |_| {
+        let before = monotonic_nanos();
+        let realtime = clock_gettime(ClockId::Realtime);
+        let after = monotonic_nanos();
+        let realtime = realtime.tv_sec as u64 * 1_000_000_000 + realtime.tv_nsec as u64;
+        RealtimeOffset {
+            nanos: realtime.wrapping_sub(before.midpoint(after)) as i64,
+            error_nanos: (after - before).div_ceil(2),
+        }
+    };
+    let readings = (0..READINGS).map(read);
+    readings
+        .min_by_key(|reading| reading.error_nanos)
+        .expect("at least one reading")
+}
+
 /// Hashes the name of a clock without surrounding white space: 128-bit FNV-1a (draft-eastlake-fnv).
 fn hash_clock_name(clock_name: &str) -> ClockIdHash {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

@@ -11,6 +11,10 @@ use vnetbench_streams::Role;
 use vnetbench_system::error::{ErrorKind, RequestError, Result};
 use vnetbench_system::socket_option;
 
+/// Receive buffer of a sink that records arrivals, if the trial requests no size: half a second of small datagrams at
+/// 10,000 per second, with the kernel's overhead of 768 bytes each.
+const ARRIVAL_RECEIVE_BUFFER_BYTES: u32 = 4 << 20;
+
 /// Opens the UDP socket of a flow at the local address of its connection and this port.
 pub(crate) fn open_flow_socket(
     control_connection: &Socket,
@@ -42,6 +46,9 @@ fn open_udp_socket(local: SocketAddr, role: Role, options: &FlowOptions) -> Resu
 }
 
 fn set_sink_options(socket: &Socket, options: &FlowOptions) -> Result<()> {
+    if options.records_arrivals && options.buffer_bytes.is_none() {
+        enlarge_receive_buffer(socket);
+    }
     set_option(
         socket,
         libc::SOL_SOCKET,
@@ -54,6 +61,19 @@ fn set_sink_options(socket: &Socket, options: &FlowOptions) -> Result<()> {
             .map_err(|error| error.with_kind_if_none(ErrorKind::UdpOffload))?;
     }
     Ok(())
+}
+
+/// Enlarges the receive buffer beyond rmem_max where that is allowed, and else up to it.
+///
+/// Otherwise, a sink that waits for a CPU loses datagrams that the network has delivered.
+fn enlarge_receive_buffer(socket: &Socket) {
+    let bytes = ARRIVAL_RECEIVE_BUFFER_BYTES;
+    let is_forced =
+        socket_option::set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_ok();
+    if !is_forced {
+        // A smaller buffer is no error: the sink reports its size, and drops at the socket are counted.
+        let _ = socket.set_recv_buffer_size(bytes as usize);
+    }
 }
 
 fn set_fragmentation_and_segmentation(

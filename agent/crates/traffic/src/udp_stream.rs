@@ -1,7 +1,6 @@
 //! The workload `udp_stream`: datagrams with sequence numbers and timestamps in one direction, with or without a rate.
 //!
-//! The stream's own connection carries the handshake of the flow (`udp_handshake`) and, at the end, the number of sent
-//! datagrams. Each thread drives one stream with blocking calls.
+//! The stream's connection carries the handshake (`udp_handshake`) and the number sent. A thread drives each stream.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -17,6 +16,7 @@ use serde::Deserialize;
 use crate::receive::COALESCING_DELAY;
 use crate::source_ports::SourcePorts;
 use crate::udp_calls::{ReceiveBatch, ReceivedMessage, SendBatch};
+use vnetbench_streams::arrival_gaps::{Arrival, ArrivalRecorder};
 use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, realtime_nanos};
 use vnetbench_streams::datagrams::{DatagramCounts, DatagramFlow, PacingDeviation};
 use vnetbench_streams::jitter::JitterEstimator;
@@ -63,6 +63,8 @@ pub struct FlowOptions {
     pub uses_udp_gro: bool,
     /// Whether the kernel fragments datagrams larger than the path MTU; otherwise, it refuses them.
     pub can_fragment: bool,
+    /// Whether sinks record when datagrams arrive.
+    pub records_arrivals: bool,
     /// Size of the send buffer and of the receive buffer; `None` keeps the kernel's default.
     pub buffer_bytes: Option<usize>,
     /// The source ports of the sources.
@@ -252,6 +254,7 @@ struct SinkCounters<'a> {
     sequence: SequenceTracker,
     jitter: JitterEstimator,
     foreign: u64,
+    arrivals: Option<ArrivalRecorder>,
 }
 
 impl SinkCounters<'_> {
@@ -268,6 +271,14 @@ impl SinkCounters<'_> {
                     bytes += run.length * run.datagrams as usize;
                     for number in header.number..=header.number + (run.datagrams - 1) {
                         self.sequence.record(number);
+                    }
+                    if let Some(arrivals) = &mut self.arrivals {
+                        let first = Arrival {
+                            number: header.number,
+                            sent_nanos: header.sent_nanos,
+                            received_nanos: received_at_nanos,
+                        };
+                        arrivals.record(first, run.datagrams);
                     }
                     let transit = header.transit_nanos(received_at_nanos);
                     self.jitter.record(transit);
@@ -296,7 +307,7 @@ impl SinkCounters<'_> {
     }
 }
 
-/// Runs a sink: receives datagrams until all sent ones have arrived, or no more arrive.
+/// Runs a sink: receives the datagrams, and then publishes when they arrived if that is recorded.
 fn run_sink(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::Result<StreamEnd> {
     let datagrams = datagram_flow(stream);
     let mut batch = ReceiveBatch::new(options.uses_udp_gro);
@@ -306,11 +317,28 @@ fn run_sink(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::R
         sequence: SequenceTracker::new(SEQUENCE_WINDOW_DATAGRAMS),
         jitter: JitterEstimator::default(),
         foreign: 0,
+        arrivals: options.records_arrivals.then(ArrivalRecorder::default),
     };
+    let end = receive_until_end(stream, &mut batch, &mut counters, commands);
+    if let Some(report) = counters.arrivals.and_then(ArrivalRecorder::into_report) {
+        // The only place that sets it, so it cannot fail.
+        let _ = datagrams.arrivals.set(report);
+    }
+    end
+}
+
+/// Receives until all sent datagrams have arrived, or no more arrive.
+fn receive_until_end(
+    stream: &Stream,
+    batch: &mut ReceiveBatch,
+    counters: &mut SinkCounters<'_>,
+    commands: &Commands,
+) -> io::Result<StreamEnd> {
+    let socket = datagram_flow(stream).socket.as_fd();
     let mut source_total = SentCountReader::default();
     let mut last_received_at = Instant::now();
     loop {
-        let has_received = match batch.receive(datagrams.socket.as_fd()) {
+        let has_received = match batch.receive(socket) {
             Ok(messages) => {
                 let count = messages.len();
                 let bytes = messages

@@ -13,6 +13,8 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_agents_in_namespaces
 from vnetbench.lab import control_groups, knobs, netlink, path_probe, registry
 from vnetbench.lab.cpus import TesterAndDeviceCpus, assign_vm_cpus
+from vnetbench.lab.disruption import catalog
+from vnetbench.lab.disruption.event import NetworkEvent
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
 from vnetbench.lab.netns import builder, device_under_test, network_settings, open_vswitch, router
@@ -153,6 +155,10 @@ class NetnsTestbed:
     def read_delay_line_counters(self) -> list[dict[str, Any]]:
         """See Testbed."""
         return self.link.read_counters()
+
+    def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
+        """See DisruptableTestbed."""
+        return catalog.make_network_event(self.topology, factors)
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed."""

@@ -8,6 +8,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import format_count_with_noun, format_exact_share
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import estimate_marks_sentence
+from vnetbench.report.charts.event_charts import event_timeline_charts
 from vnetbench.report.charts.factor_layout import FactorLayout
 from vnetbench.report.charts.frame_rows import (
     MAX_ZOOMED_LOAD_DEVIATION,
@@ -136,5 +137,6 @@ ADDITIONAL_CHARTS_BY_NAME: Mapping[str, Callable[[CampaignSummary, FactorLayout]
     "loss_curve": _loss_curve_charts,
     "bursts": _burst_loss_charts,
     "outstanding_frames": _outstanding_frames_charts,
+    "event_timeline": event_timeline_charts,
 }
 """The additional charts that a workload can name (`Workload.additional_chart_names`)."""

@@ -10,6 +10,7 @@ from vnetbench.report.text.answer import answer_question
 from vnetbench.report.text.effect_text import choose_headline_effect
 from vnetbench.report.text.first_sentence import build_first_sentence
 from vnetbench.report.text.narrative_model import Narrative
+from vnetbench.report.text.outage_text import KINDS_OF_COMPARISONS, outage_sentences
 
 
 def build_narrative(summary: CampaignSummary) -> Narrative:
@@ -42,6 +43,16 @@ def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Nar
     finding_kinds = {finding.kind for finding in explanation.findings}
     answer = answer_question(summary)
     effect = choose_headline_effect(summary)
+    if outages := outage_sentences(summary):
+        # A comparison of outages has no best treatment: the events are different things.
+        return Narrative(
+            question=answer.question,
+            answer=_join_answer(outages, explanation, without_limit=True),
+            findings=tuple(each for each in explanation.findings if each.kind not in KINDS_OF_COMPARISONS),
+            further_results=(),
+            effects_without_finding=(),
+            caveats=answer.caveat_sentences,
+        )
     first = build_first_sentence(summary, effect, explanation, answer.best_treatment_sentences[0])
     return Narrative(
         question=answer.question,

@@ -6,6 +6,7 @@ from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import DoctorTreatment, Factor
 from vnetbench.study.factors.port_ranges import ANY_PORTS, source_ports
 from vnetbench.study.workloads import (
+    DISRUPTION,
     FRAME_WORKLOAD_NAMES,
     MIXED,
     SOCKET_WORKLOAD_NAMES,
@@ -31,7 +32,7 @@ STREAMS = Factor(
     "`direction = both` this number applies to each direction. An endpoint takes 1024 streams at most, "
     "both directions together.",
     examples=('"1, 2, 4 .. 16"', "[1, 4]", "4"),
-    workloads=(TCP_STREAM, UDP_STREAM, MIXED),
+    workloads=(TCP_STREAM, UDP_STREAM, MIXED, DISRUPTION),
     counted_noun="stream",
     should_not_lower_rate=True,
     works_with_iperf3_server_as_peer=True,
@@ -86,10 +87,11 @@ REQUEST_OR_DATAGRAM_RATE = Factor(
     description="Requests per second of each connection. `none` is a closed loop: each request follows "
     "the response to the one before. A frequency is an open loop: requests leave at fixed times, with or "
     "without responses. Latency then counts from the scheduled time, so the wait behind a slow response "
-    "is included. With `udp_stream`: datagrams per second of each stream; `none` sends at full speed.",
+    "is included. With `udp_stream`: datagrams per second of each stream; `none` sends at full speed. With "
+    "`disruption`: the time between two datagrams is the resolution of an outage.",
     examples=('["1 k/s", "10 k/s"]', '"10000 /s"', '"none"'),
-    workloads=(TCP_RR, UDP_STREAM, MIXED),
-    workload_defaults={MIXED: 1000.0},
+    workloads=(TCP_RR, UDP_STREAM, MIXED, DISRUPTION),
+    workload_defaults={MIXED: 1000.0, DISRUPTION: 10_000.0},
     phrase_template="rate {}",
     agent_parameter="rate_per_s",
 )
@@ -115,7 +117,7 @@ DATAGRAM_PACING = Factor(
     "the last 100 µs, which is exact but uses a whole CPU at high rates. `sleep`: the kernel wakes it, "
     "and all datagrams that are due leave together.",
     examples=('["spin", "sleep"]', '"sleep"'),
-    workloads=(UDP_STREAM,),
+    workloads=(UDP_STREAM, DISRUPTION),
     agent_parameter="pacing",
 )
 
@@ -127,7 +129,7 @@ DATAGRAM_SIZE = Factor(
     description="Payload bytes of a datagram, without the UDP and IP headers. 18 B make the smallest "
     "Ethernet frame. 1472 B (IPv6: 1452 B) fill an MTU of 1500.",
     examples=('"18 B, 64 B, 512 B, 1472 B"', '"1 KiB"'),
-    workloads=(UDP_STREAM,),
+    workloads=(UDP_STREAM, DISRUPTION),
     phrase_template="{} datagrams",
     agent_parameter="datagram_bytes",
 )
@@ -170,7 +172,7 @@ IP_FRAGMENTATION = Factor(
     description="IP fragmentation of datagrams that are larger than the MTU. `off`: the bench refuses "
     "such a treatment.",
     examples=('["on", "off"]', '"on"'),
-    workloads=(UDP_STREAM,),
+    workloads=(UDP_STREAM, DISRUPTION),
     agent_parameter="fragments",
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from vnetbench.study.factors.disruption_factors import DISRUPTION_FACTORS
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.frame_factors import (
     FRAME_FACTORS,
@@ -24,7 +25,8 @@ from vnetbench.study.problems import WrongValue, suggest_fix
 from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
 FACTORS: Mapping[str, Factor] = {
-    factor.name: factor for factor in (*LOAD_FACTORS, *FRAME_FACTORS, *TESTBED_FACTORS, *GUEST_FACTORS)
+    factor.name: factor
+    for factor in (*LOAD_FACTORS, *DISRUPTION_FACTORS, *FRAME_FACTORS, *TESTBED_FACTORS, *GUEST_FACTORS)
 }
 """All factors by name, in the order of the reference page."""
 

@@ -9,6 +9,7 @@ from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.model import Study
 from vnetbench.study.problems import KeyLocator, Problem
 from vnetbench.study.rules.adapter_rules import ADAPTER_RULES, adapter_limit_texts_by_placeholder
+from vnetbench.study.rules.disruption_rules import DISRUPTION_RULES, format_shortest_trial
 from vnetbench.study.rules.frame_rules import FRAME_RULES, format_frame_sizes
 from vnetbench.study.rules.load_rules import (
     LOAD_RULES,
@@ -18,7 +19,7 @@ from vnetbench.study.rules.load_rules import (
 from vnetbench.study.rules.rule import TreatmentLevels
 from vnetbench.study.rules.testbed_rules import TESTBED_RULES
 
-_RULES = (*FRAME_RULES, *ADAPTER_RULES, *TESTBED_RULES, *LOAD_RULES)
+_RULES = (*FRAME_RULES, *ADAPTER_RULES, *TESTBED_RULES, *LOAD_RULES, *DISRUPTION_RULES)
 
 
 def find_contradictions(
@@ -41,6 +42,7 @@ def find_contradictions(
                 "missing_cpus": format_thread_cpus_outside_vm(levels),
                 **adapter_limit_texts_by_placeholder(levels),
                 **format_frame_sizes(levels),
+                **format_shortest_trial(levels),
             }
             yield locate("factors", rule.factor.name).make_problem(
                 rule.what.format_map(texts), fix=rule.fix.format_map(texts)

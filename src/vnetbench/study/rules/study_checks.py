@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from vnetbench.published.catalog import workload_of_table
 from vnetbench.quantity import format_exact_duration, format_exact_frame_rate
 from vnetbench.study.factors.registry import check_factor_workload, format_level
-from vnetbench.study.labs import IMPORTED_LAB
+from vnetbench.study.labs import IMPORTED_LAB, NETNS
 from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
 from vnetbench.study.plan import generate_treatment_levels
 from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest_fix
@@ -134,10 +134,15 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             f"the workload {workload.name} has no search",
             fix=f'remove the section, or write workload = "{FRAMES}"',
         )
+    if workload.has_network_event and study.testbed.lab != NETNS:
+        yield locate("testbed", "lab").make_problem(
+            f"the workload {workload.name} makes its events in the lab {NETNS} only",
+            fix=f'write lab = "{NETNS}"',
+        )
     if workload.needs_duration_in_study and study.timing.duration_s is None:
         yield locate("timing", "duration").make_problem(
             f"the workload {workload.name} needs a duration, and the study has none",
-            fix='write duration = "1 h" under [timing]',
+            fix=f'write duration = "{workload.duration_example}" under [timing]',
         )
 
 

@@ -1,0 +1,260 @@
+"""The event of a trial of `disruption`: begins and ends at planned times, on the clock of the agents.
+
+The bench and the agents of the lab `netns` run on one kernel. So a time of CLOCK_MONOTONIC means the same in
+both: the times of an event need no alignment with those of the arrivals. The kernel stamps arrivals with
+CLOCK_REALTIME; the agent converts them and reports the error (docs/protocol.md, `arrivals`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from vnetbench.campaign.load_checks import stream_totals
+from vnetbench.errors import BenchError
+from vnetbench.estimate.disruption import EventWindow, find_outages
+from vnetbench.lab.disruption.event import DisruptableTestbed, NetworkEvent
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.lab.testbed import Testbed
+from vnetbench.quantity import format_value
+from vnetbench.results.records import HOST, EndpointRecord
+from vnetbench.study.factors.disruption_factors import EVENT, EVENT_DURATION, event_begin_s
+from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE
+from vnetbench.study.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
+
+OnStart = Callable[[int], None]
+"""Takes the time at which the load started, CLOCK_MONOTONIC in nanoseconds."""
+RESOLUTION_S = 200e-6
+"""Resolution of the length of a gap that docs/protocol.md states, at 10,000 datagrams a second."""
+MAX_CLOCK_ERROR_NS = 100_000
+"""Accepted error of the times of arrivals: half of the resolution that docs/protocol.md states."""
+
+OBSERVATION_TIME_NS = 10_000_000
+"""How long before the end of an event its state is read back, so that the reading does not prolong it."""
+
+
+def ignore_start(started_monotonic_ns: int) -> None:
+    """Do nothing at the start of a load without an event."""
+
+
+def run_with_network_event(
+    testbed: Testbed, load: TrialLoad, run: Callable[[OnStart], TrialMeasurement]
+) -> TrialMeasurement:
+    """Run a trial, and make its event if its workload has one; undo the event in any case.
+
+    Args:
+        testbed: The testbed.
+        load: The load.
+        run: Runs the trial, and calls its argument when the load has started.
+
+    Returns:
+        The measurement. The totals of the host have `network_event` (docs/results-file.md).
+
+    Raises:
+        TreatmentRefused: The testbed cannot make the event.
+        TrialFailed: The event did not happen, or its outage cannot be measured.
+    """
+    if not WORKLOADS[load.workload].has_network_event:
+        return run(ignore_start)
+    if not isinstance(testbed, DisruptableTestbed):
+        raise TreatmentRefused(
+            f"{EVENT.format_as_assignment(load.factors[EVENT.name])} is not possible in this lab",
+            fix='write lab = "netns" under [testbed]',
+        )
+    event = testbed.make_network_event(load.factors)
+    duration_s = float(EVENT_DURATION.read_level(load.factors))
+    with ScheduledEvent(event, event_begin_s(load.duration_s), duration_s) as scheduled:
+        measurement = run(scheduled.start)
+        times = scheduled.wait_until_ended()
+        record: dict[str, Any] = {
+            "event": str(EVENT.read_level(load.factors)),
+            "target": event.target,
+            "datagrams_per_s": float(REQUEST_OR_DATAGRAM_RATE.read_level(load.factors)),
+            **times.to_json(),
+            "proof": scheduled.prove(),
+        }
+    check_arrivals(measurement.endpoints, times, load.duration_s)
+    notes = measure_disagreement_notes(measurement.endpoints, times, float(record["datagrams_per_s"]))
+    return replace(
+        measurement,
+        endpoints=_add_host_totals(measurement.endpoints, record),
+        notes=(*notes, *measurement.notes),
+    )
+
+
+@dataclass(frozen=True)
+class EventTimes:
+    """When an event began and ended: before and after the system calls, CLOCK_MONOTONIC in nanoseconds."""
+
+    load_started_ns: int
+    begin_ns: tuple[int, int]
+    end_ns: tuple[int, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the times for the results file."""
+        return {
+            "load_started_monotonic_ns": self.load_started_ns,
+            "begin_monotonic_ns": list(self.begin_ns),
+            "end_monotonic_ns": list(self.end_ns),
+        }
+
+
+class ScheduledEvent:
+    """An event that begins and ends at planned times after the start of the load. Leaving it undoes it.
+
+    One thread makes every call of the event, because the event's netlink sockets belong to that thread.
+    """
+
+    def __init__(self, event: NetworkEvent, begin_s: float, duration_s: float) -> None:
+        self._event = event
+        self._begin_s, self._duration_s = begin_s, duration_s
+        self._is_cancelled = threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="network-event")
+        self._times: Future[EventTimes | None] | None = None
+
+    def __enter__(self) -> ScheduledEvent:
+        try:
+            self._thread.submit(self._event.prepare).result()
+        except BaseException:
+            self._cancel_and_restore()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._cancel_and_restore()
+
+    def start(self, started_monotonic_ns: int) -> None:
+        """Begin and end the event later, in its thread."""
+        self._times = self._thread.submit(self._run, started_monotonic_ns)
+
+    def wait_until_ended(self) -> EventTimes:
+        """Return when the event began and ended; raises TrialFailed if it did not."""
+        try:
+            times = self._times.result() if self._times else None
+        except (BenchError, OSError) as error:
+            raise TrialFailed(f"the event on {self._event.target} failed: {error}") from error
+        if times is None:
+            raise TrialFailed("the trial ended before its event did")
+        return times
+
+    def prove(self) -> dict[str, object]:
+        """Return the proof of the event; raises TrialFailed if it did not happen."""
+        return dict(self._thread.submit(self._event.prove).result())
+
+    def _cancel_and_restore(self) -> None:
+        """End the thread early. The event may then have begun and not ended."""
+        self._is_cancelled.set()
+        try:
+            self._thread.submit(self._event.restore).result()
+        finally:
+            self._thread.shutdown()
+
+    def _run(self, started_ns: int) -> EventTimes | None:
+        """Make the event; return None if it was cancelled."""
+        if not self._wait_until(started_ns + round(1e9 * self._begin_s)):
+            return None
+        begin_ns = _time_call(self._event.begin)
+        end_due_ns = begin_ns[1] + round(1e9 * self._duration_s)
+        if not self._wait_until(end_due_ns - OBSERVATION_TIME_NS):
+            return None
+        self._event.observe_during()
+        if not self._wait_until(end_due_ns):
+            return None
+        end_ns = _time_call(self._event.end)
+        self._event.observe_after()
+        return EventTimes(started_ns, begin_ns, end_ns)
+
+    def _wait_until(self, due_ns: int) -> bool:
+        """Wait until a time of CLOCK_MONOTONIC; return False if the event was cancelled first."""
+        while (remaining_ns := due_ns - time.monotonic_ns()) > 0:
+            if self._is_cancelled.wait(remaining_ns / 1e9):
+                return False
+        return not self._is_cancelled.is_set()
+
+
+def _time_call(call: Callable[[], None]) -> tuple[int, int]:
+    """Return the times before and after a call, CLOCK_MONOTONIC in nanoseconds."""
+    before_ns = time.monotonic_ns()
+    call()
+    return before_ns, time.monotonic_ns()
+
+
+def check_arrivals(endpoints: Sequence[EndpointRecord], times: EventTimes, duration_s: float) -> None:
+    """Raise TrialFailed if the arrivals cannot show how long an outage was, or the old rate is not back."""
+    for endpoint in endpoints:
+        for stream in stream_totals(endpoint.totals):
+            if stream.get("role") == "sink" and "datagrams" in stream:
+                _check_arrivals_of_stream(
+                    f"{endpoint.name}, stream {stream['id']}", stream, times, duration_s
+                )
+
+    outages = find_outages(endpoints, EventWindow(times.begin_ns[0], times.end_ns[1]))
+    if any(outage.recovered_ns is None for outage in outages):
+        raise TrialFailed(
+            f"the old rate was not back before the end of the trial ({duration_s:g} s). "
+            "Choose a longer duration, or a lower rate if this machine is too busy"
+        )
+
+
+def _check_arrivals_of_stream(
+    name: str, stream: Mapping[str, Any], times: EventTimes, duration_s: float
+) -> None:
+    arrivals = stream.get("arrivals")
+    if not arrivals:
+        raise TrialFailed(f"{name}: no datagram arrived")
+    if dropped := int(stream.get("socket_drops", 0)):
+        raise TrialFailed(
+            f"{name}: its socket dropped {dropped} datagrams, because this machine is too busy to read them. "
+            "They would count as an outage. Lower the rate"
+        )
+    if (error_ns := arrivals["clock_step_ns"] + arrivals["clock_error_ns"]) > MAX_CLOCK_ERROR_NS:
+        raise TrialFailed(
+            f"{name}: the clock was set by {error_ns / 1e3:.0f} µs during the trial, so gaps are not exact"
+        )
+    if arrivals["counts"]["started_monotonic_ns"] >= times.begin_ns[0]:
+        raise TrialFailed(f"{name}: no datagram arrived before the event began")
+    last_s = (arrivals["last_monotonic_ns"] - times.load_started_ns) / 1e9
+    if arrivals["last_monotonic_ns"] <= times.end_ns[1]:
+        raise TrialFailed(
+            f"{name}: no datagram arrived after {last_s:.2f} s, so the flow did not come back before the end "
+            f"of the trial ({duration_s:g} s). Choose a longer duration"
+        )
+
+
+def measure_disagreement_notes(
+    endpoints: Sequence[EndpointRecord], times: EventTimes, datagrams_per_s: float
+) -> tuple[str, ...]:
+    """Return a note for each outage whose length by the clock differs from that by the lost numbers.
+
+    If the source pauses at the end of an outage, the gap is too long, and the numbers are right.
+    """
+    notes = []
+    for outage in find_outages(endpoints, EventWindow(times.begin_ns[0], times.end_ns[1])):
+        if outage.longest is None or not outage.longest.missing:
+            continue
+        by_clock_s = outage.longest_ns / 1e9
+        by_numbers_s = (outage.longest.missing + 1) / datagrams_per_s
+        difference_s = by_clock_s - by_numbers_s
+        if abs(difference_s) > max(RESOLUTION_S, 2 / datagrams_per_s):
+            notes.append(
+                f"the outage is {format_value(abs(difference_s), 's')} "
+                f"{'longer' if difference_s > 0 else 'shorter'} by the clock than by the numbers of its "
+                "datagrams: the source was late"
+            )
+    return tuple(notes)
+
+
+def _add_host_totals(
+    endpoints: Sequence[EndpointRecord], record: Mapping[str, object]
+) -> tuple[EndpointRecord, ...]:
+    return tuple(
+        replace(each, totals={**each.totals, "network_event": dict(record)}) if each.name == HOST else each
+        for each in endpoints
+    )

@@ -1,0 +1,254 @@
+"""The outage that an event made, from the arrivals of a trial of `disruption`.
+
+A sink reports its longest gaps between two arrivals, and its arrivals in short intervals. The bench reports
+when the event began and ended, on the same clock. A gap that overlaps the event, or begins shortly after it,
+belongs to the event; all others are background. The longest background gap is the floor of the measurement:
+this machine makes gaps of that length without any event. A gap in which only the source paused is neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from vnetbench.results.records import HOST, EndpointRecord, Sample, TrialRecord, mapping_or_empty
+
+ATTRIBUTION_S = 0.1
+"""A gap that begins up to this long after the end of the event, or of its outage, belongs to the event."""
+RECOVERED_RATE_SHARE = 0.9
+"""Share of the old rate at which it counts as back."""
+RATE_WINDOW_S = 0.02
+"""The rate is back when the arrivals of this time, on average, reach that share."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A time between two arrivals in succession; all times in nanoseconds of CLOCK_MONOTONIC."""
+
+    start_ns: int
+    length_ns: int
+    missing: int
+    """Sequence numbers between the two arrivals."""
+    sent_apart_ns: int
+
+    @property
+    def end_ns(self) -> int:
+        """The arrival after the gap."""
+        return self.start_ns + self.length_ns
+
+    @property
+    def is_pause_of_source(self) -> bool:
+        """Whether the source sent nothing for at least half of the gap: the network is not the reason."""
+        return self.missing == 0 and 2 * self.sent_apart_ns >= self.length_ns
+
+
+@dataclass(frozen=True)
+class ArrivalRate:
+    """Arrivals in intervals of equal width from `start_ns` on."""
+
+    start_ns: int
+    interval_ns: int
+    counts: Sequence[int]
+
+
+@dataclass(frozen=True)
+class EventWindow:
+    """An event: before its first system call, and after its last."""
+
+    begin_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Outage:
+    """The effect of one event on one stream."""
+
+    longest_ns: int
+    """Length of the longest gap of the event; without one, of the shortest gap that the sink reported."""
+    longest: Gap | None
+    """The longest gap of the event; None if it is shorter than every gap that the sink reported."""
+    window_end_ns: int
+    """Gaps that begin later are background."""
+    recovered_ns: int | None
+    """When the old rate was back; None if not before the end of the arrivals."""
+    background_ns: int
+    """Length of the longest gap that is not of the event; without one, of the shortest reported one."""
+
+
+def find_outage(gaps: Sequence[Gap], rate: ArrivalRate, event: EventWindow) -> Outage:
+    """Attribute the gaps of a stream to its event or to the background.
+
+    Args:
+        gaps: The longest gaps of the stream.
+        rate: Its arrivals.
+        event: The event.
+    """
+    margin_ns = round(1e9 * ATTRIBUTION_S)
+    window_end_ns = event.end_ns + margin_ns
+    own: list[Gap] = []
+    others: list[Gap] = []
+    for gap in sorted(gaps, key=lambda each: each.start_ns):
+        if gap.is_pause_of_source:
+            continue
+        if not (gap.end_ns > event.begin_ns and gap.start_ns < window_end_ns):
+            others.append(gap)
+            continue
+        own.append(gap)
+        if gap.start_ns <= event.end_ns:
+            window_end_ns = max(window_end_ns, gap.end_ns + margin_ns)
+    # A gap that was not reported is shorter than each one that was.
+    shortest_ns = min((each.length_ns for each in gaps), default=0)
+    longest = max(own, key=lambda each: each.length_ns, default=None)
+    return Outage(
+        longest.length_ns if longest else shortest_ns,
+        longest,
+        window_end_ns,
+        find_recovery(rate, event.begin_ns, longest.end_ns if longest else event.begin_ns),
+        max((each.length_ns for each in others), default=shortest_ns),
+    )
+
+
+def find_recovery(rate: ArrivalRate, event_begin_ns: int, outage_end_ns: int) -> int | None:
+    """Return when the rate before the event was back, CLOCK_MONOTONIC in nanoseconds; None if never.
+
+    It is the end of the outage if the arrivals right after it reach the old rate, else the begin of the first
+    interval from which they do. The old rate is the median of the intervals before the event.
+    """
+    first = max(0, (event_begin_ns - rate.start_ns) // rate.interval_ns)
+    before = rate.counts[:first]
+    if not before:
+        return None
+    needed = RECOVERED_RATE_SHARE * median(before)
+    width = max(1, round(1e9 * RATE_WINDOW_S) // rate.interval_ns)
+    # The interval in which the outage ends is only partly filled.
+    index = max(0, (outage_end_ns - rate.start_ns) // rate.interval_ns + 1)
+    while index + width <= len(rate.counts):
+        if sum(rate.counts[index : index + width]) >= needed * width:
+            return max(outage_end_ns, rate.start_ns + (index - 1) * rate.interval_ns)
+        index += 1
+    return None
+
+
+def disruption_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
+    """Yield the metrics of the outage of a trial; none without an event. The slowest stream decides."""
+    record = read_event_record(trial)
+    event = read_event_window(record)
+    if event is None:
+        return
+    outages = find_outages(trial.endpoints, event)
+    if not outages:
+        return
+    worst = max(outages, key=lambda each: each.longest_ns)
+    yield "outage_s", worst.longest_ns / 1e9
+    if worst.longest is not None and worst.longest.missing:
+        yield "outage_by_numbers_s", (worst.longest.missing + 1) / float(record["datagrams_per_s"])
+    yield "background_gap_s", max(each.background_ns for each in outages) / 1e9
+    recovered = [each.recovered_ns for each in outages if each.recovered_ns is not None]
+    if len(recovered) == len(outages):
+        yield "recovery_s", max(0, max(recovered) - event.begin_ns) / 1e9
+    ends = [each.longest.end_ns for each in outages if each.longest is not None]
+    yield from _counts_during_event(trial, record, event.begin_ns, max((event.end_ns, *recovered, *ends)))
+
+
+def find_outages(endpoints: Sequence[EndpointRecord], event: EventWindow) -> list[Outage]:
+    """Return the outage of each stream whose sink recorded arrivals."""
+    return [
+        find_outage(read_gaps(stream), read_rate(stream), event) for stream in _recording_sinks(endpoints)
+    ]
+
+
+def read_rates(endpoints: Sequence[EndpointRecord]) -> list[ArrivalRate]:
+    """Return the arrivals of each stream whose sink recorded them, in the order of `find_outages`."""
+    return [read_rate(stream) for stream in _recording_sinks(endpoints)]
+
+
+def _recording_sinks(endpoints: Sequence[EndpointRecord]) -> list[Mapping[str, Any]]:
+    return [
+        stream
+        for endpoint in endpoints
+        for stream in _list_of_mappings(endpoint.totals.get("streams"))
+        if _has_readable_arrivals(stream)
+    ]
+
+
+def _has_readable_arrivals(stream: Mapping[str, Any]) -> bool:
+    """Return whether a stream has arrivals in the form of an agent; a file from someone else may not."""
+    try:
+        read_gaps(stream)
+        read_rate(stream)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
+    return True
+
+
+def _counts_during_event(
+    trial: TrialRecord, record: Mapping[str, Any], begin_ns: int, last_ns: int
+) -> Iterator[tuple[str, float]]:
+    """Yield the datagrams lost, duplicated and reordered in the samples that the outage touches."""
+    started_ns = int(record["load_started_monotonic_ns"])
+    begin_s, last_s = (begin_ns - started_ns) / 1e9, (last_ns - started_ns) / 1e9
+    streams = [
+        stream
+        for endpoint in trial.endpoints
+        for sample in endpoint.samples
+        if _is_touched(sample, begin_s, last_s)
+        for stream in sample.streams
+        if stream.role == "sink" and "datagrams" in stream.details
+    ]
+    for metric, name in (
+        ("outage_lost_datagrams", "lost"),
+        ("outage_duplicated_datagrams", "duplicates"),
+        ("outage_reordered_datagrams", "reordered"),
+    ):
+        yield metric, float(max(0, sum(int(str(each.details.get(name) or 0)) for each in streams)))
+
+
+def _is_touched(sample: Sample, begin_s: float, last_s: float) -> bool:
+    """Return whether a sample overlaps a time. A sink starts up to one interval before the load."""
+    return sample.end_s > begin_s and sample.end_s - 2 * sample.interval_s < last_s
+
+
+def read_event_record(trial: TrialRecord) -> Mapping[str, Any]:
+    """Return the record of a trial's event (docs/results-file.md, `network_event`); empty without one."""
+    host = next((each for each in trial.endpoints if each.name == HOST), None)
+    return mapping_or_empty(host.totals.get("network_event")) if host else {}
+
+
+def read_event_window(record: Mapping[str, Any]) -> EventWindow | None:
+    """Return when an event began and ended; None without an event."""
+    try:
+        if not float(record["datagrams_per_s"]) > 0 or int(record["load_started_monotonic_ns"]) < 0:
+            return None
+        return EventWindow(int(record["begin_monotonic_ns"][0]), int(record["end_monotonic_ns"][1]))
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+
+
+def read_gaps(stream: Mapping[str, Any]) -> list[Gap]:
+    """Return the gaps of a sink's totals."""
+    return [
+        Gap(
+            int(each["started_monotonic_ns"]),
+            int(each["length_ns"]),
+            max(0, int(each["number_after"]) - int(each["number_before"]) - 1),
+            int(each["sent_apart_ns"]),
+        )
+        for each in stream["arrivals"]["gaps"]
+    ]
+
+
+def read_rate(stream: Mapping[str, Any]) -> ArrivalRate:
+    """Return the arrivals over time of a sink's totals."""
+    counts = stream["arrivals"]["counts"]
+    interval_ns = int(counts["interval_ns"])
+    if interval_ns <= 0:
+        raise ValueError("interval_ns is not positive")
+    return ArrivalRate(
+        int(counts["started_monotonic_ns"]), interval_ns, [int(each) for each in counts["datagrams"]]
+    )
+
+
+def _list_of_mappings(value: object) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

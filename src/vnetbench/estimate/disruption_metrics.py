@@ -1,0 +1,62 @@
+"""Metrics of the workload `disruption`: names, units, labels and meanings."""
+
+from __future__ import annotations
+
+from vnetbench.estimate.metric import Metric
+
+DISRUPTION_METRICS = (
+    Metric(
+        "outage_s",
+        "s",
+        "Outage",
+        "lower",
+        "longest time without an arriving datagram that the event made, by the receiving kernel's clock, of "
+        "the stream with the longest. It exceeds the true outage by up to one spacing of the datagrams. The "
+        "longest gap without an event is its floor",
+    ),
+    Metric(
+        "outage_by_numbers_s",
+        "s",
+        "Outage by sequence numbers",
+        "lower",
+        "the same gap by another measure: the datagrams missing in it, and one, times their spacing. Only if "
+        "datagrams were lost",
+    ),
+    Metric(
+        "background_gap_s",
+        "s",
+        "Longest gap without event",
+        "lower",
+        "longest time without an arriving datagram that is far from the event, and in which the source did "
+        "not pause. Shorter outages cannot be distinguished from it",
+    ),
+    Metric(
+        "recovery_s",
+        "s",
+        "Recovery",
+        "lower",
+        "time from the begin of the event until the rate of arrivals is back at 90 % of its old value, of "
+        "the slowest stream",
+    ),
+    Metric(
+        "outage_lost_datagrams",
+        "1",
+        "Datagrams lost in the outage",
+        "lower",
+        "datagrams lost in the samples that the outage touches, sum of all streams",
+    ),
+    Metric(
+        "outage_duplicated_datagrams",
+        "1",
+        "Duplicates in the outage",
+        "lower",
+        "additional copies of datagrams in the samples that the outage touches, sum of all streams",
+    ),
+    Metric(
+        "outage_reordered_datagrams",
+        "1",
+        "Reordered in the outage",
+        "lower",
+        "datagrams that arrived after a later one in the samples that the outage touches, sum of all streams",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Events that disrupt the network of a testbed during a trial, one module each."""

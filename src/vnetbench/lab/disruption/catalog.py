@@ -1,0 +1,39 @@
+"""The events of the lab `netns` by the level of the factor `event`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from vnetbench.lab.disruption.bridge_port_stp import BridgePortStp
+from vnetbench.lab.disruption.event import NetworkEvent, NoEvent
+from vnetbench.lab.disruption.link_end import disrupted_link_ends
+from vnetbench.lab.disruption.link_flap import LinkFlap
+from vnetbench.lab.disruption.silent_drop import SilentDrop
+from vnetbench.lab.netns.topology import NetnsTopology
+from vnetbench.study.factors.disruption_factors import (
+    BRIDGE_PORT_STP,
+    EVENT,
+    LINK_FLAP,
+    NO_EVENT,
+    SILENT_DROP,
+)
+from vnetbench.study.model import Level
+
+
+def _make_bridge_port_stp(topology: NetnsTopology) -> NetworkEvent:
+    near, far = disrupted_link_ends(topology)
+    # The switch that owns the near end: the first one with an uplink, else the only one.
+    return BridgePortStp(near, far, topology.vswitches[0])
+
+
+_MAKER_BY_EVENT: Mapping[str, Callable[[NetnsTopology], NetworkEvent]] = {
+    NO_EVENT: lambda _: NoEvent(),
+    LINK_FLAP: lambda topology: LinkFlap(*disrupted_link_ends(topology)),
+    SILENT_DROP: lambda topology: SilentDrop(*disrupted_link_ends(topology)),
+    BRIDGE_PORT_STP: _make_bridge_port_stp,
+}
+
+
+def make_network_event(topology: NetnsTopology, factors: Mapping[str, Level]) -> NetworkEvent:
+    """Return the event of a treatment on this topology, which has not begun."""
+    return _MAKER_BY_EVENT[str(EVENT.read_level(factors))](topology)

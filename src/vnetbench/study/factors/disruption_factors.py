@@ -1,0 +1,69 @@
+"""Factors of the workload `disruption`: what happens to the network during a trial, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vnetbench.study.factors import value_types
+from vnetbench.study.factors.factor import Factor
+from vnetbench.study.labs import NETNS
+from vnetbench.study.model import Level
+from vnetbench.study.workloads import DISRUPTION
+
+NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP = "none", "link-flap", "silent-drop", "bridge-port-stp"
+"""Levels of the factor `event`."""
+
+EVENT_BEGIN_SHARE = 0.25
+"""An event begins after this share of the trial's duration; the flow before it shows the old rate."""
+STP_FORWARD_DELAY_S = 2.0
+"""Time in each of the states listening and learning: the shortest that the kernel allows (IEEE 802.1D)."""
+RECOVERY_TIME_BY_EVENT_S: Mapping[str, float] = {BRIDGE_PORT_STP: 2 * STP_FORWARD_DELAY_S}
+"""How long after an event of this kind the network stays broken by design; 0 for the others."""
+MIN_TIME_AFTER_OUTAGE_S = 0.5
+"""Load that a trial needs after the expected outage, to show that the old rate is back."""
+
+EVENT = Factor(
+    "event",
+    value_types.keywords(NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP),
+    unit="",
+    default=LINK_FLAP,
+    description="What happens to the network once in each trial, after a quarter of its duration. "
+    "`link-flap`: the link before the second VM (with `uplink`, the uplink) goes down for `event_duration` "
+    "and up again. `silent-drop`: this link stays up for `event_duration` and drops every packet in both "
+    "directions. `bridge-port-stp`: as `link-flap`, but the bridge runs the spanning tree protocol, so the "
+    "port then listens for 2 s and learns for 2 s before it forwards. `none`: nothing happens, which shows "
+    "the gaps that this machine makes by itself.",
+    examples=('["none", "link-flap", "silent-drop"]', '"silent-drop"'),
+    workloads=(DISRUPTION,),
+    labs=(NETNS,),
+    label="Event",
+    phrase_template="event {}",
+)
+
+EVENT_DURATION = Factor(
+    "event_duration",
+    value_types.durations(0.001, 60.0),
+    unit="s",
+    default=0.1,
+    description="How long the event keeps the link down or dropping. `none` ignores it.",
+    examples=('["20 ms", "100 ms", "1 s"]', '"50 ms"'),
+    workloads=(DISRUPTION,),
+    labs=(NETNS,),
+    label="Event duration",
+    phrase_template="for {}",
+)
+
+DISRUPTION_FACTORS = (EVENT, EVENT_DURATION)
+
+
+def event_begin_s(duration_s: float) -> float:
+    """Return when the event of a trial of this duration begins, in seconds after the start of the load."""
+    return EVENT_BEGIN_SHARE * duration_s
+
+
+def shortest_trial_s(levels: Mapping[str, Level]) -> float:
+    """Return the shortest duration of a trial that shows the whole outage of a treatment, in seconds."""
+    outage_s = float(EVENT_DURATION.read_level(levels)) + RECOVERY_TIME_BY_EVENT_S.get(
+        str(EVENT.read_level(levels)), 0.0
+    )
+    return (outage_s + MIN_TIME_AFTER_OUTAGE_S) / (1 - EVENT_BEGIN_SHARE)

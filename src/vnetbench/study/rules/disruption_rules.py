@@ -1,0 +1,104 @@
+"""Level rules of the workload `disruption`: events that a testbed or a trial's duration cannot show."""
+
+from __future__ import annotations
+
+import math
+
+from vnetbench.quantity import format_exact_duration
+from vnetbench.study.factors.disruption_factors import (
+    BRIDGE_PORT_STP,
+    EVENT,
+    EVENT_DURATION,
+    NO_EVENT,
+    SILENT_DROP,
+    shortest_trial_s,
+)
+from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE
+from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENT_FACTORS, LINK_RATE, VM_PAIRS, VSWITCH
+from vnetbench.study.model import Study
+from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelPredicate, LevelRule, TreatmentLevels
+from vnetbench.study.workloads import WORKLOADS
+
+_VSWITCHES_WITH_PORTS = ("bridge", "openvswitch")
+
+
+def format_shortest_trial(levels: TreatmentLevels) -> dict[str, str]:
+    """Return the text of the placeholder `shortest_trial`, rounded up to half a second."""
+    if not EVENT.is_present_in(levels) or not EVENT_DURATION.is_present_in(levels):
+        return {}
+    return {"shortest_trial": format_exact_duration(math.ceil(2 * shortest_trial_s(levels)) / 2)}
+
+
+def _has_event(levels: TreatmentLevels) -> bool:
+    # A factor of another lab is an error of its own; its treatment has no vswitch.
+    has_factors = all(factor.is_present_in(levels) for factor in (EVENT, EVENT_DURATION, VSWITCH))
+    return has_factors and not EVENT.is_at(levels, NO_EVENT)
+
+
+def _ends_before_recovery(levels: TreatmentLevels, study: Study) -> bool:
+    duration_s = study.timing.duration_s
+    return _has_event(levels) and duration_s is not None and duration_s < shortest_trial_s(levels)
+
+
+def _has_event_on_impaired_link(impairment: Factor) -> LevelPredicate:
+    return lambda levels, _: _has_event(levels) and impairment.has_non_default_level(levels)
+
+
+DISRUPTION_RULES = (
+    LevelRule(
+        EVENT,
+        _ends_before_recovery,
+        "a trial is too short for event = {event} with event_duration = {event_duration}: it has to show the "
+        "flow before the event and after the outage",
+        'write duration = "{shortest_trial}" under [timing], or a shorter event_duration',
+    ),
+    LevelRule(
+        EVENT,
+        lambda levels, _: _has_event(levels) and not VSWITCH.is_at(levels, *_VSWITCHES_WITH_PORTS),
+        "event = {event} is not possible with vswitch = {vswitch}, which has no port before the second VM",
+        f'write vswitch = "bridge", or {EXCLUDE_FIX}',
+    ),
+    LevelRule(
+        EVENT,
+        lambda levels, _: (
+            _has_event(levels)
+            and EVENT.is_at(levels, BRIDGE_PORT_STP)
+            and not VSWITCH.is_at(levels, "bridge")
+        ),
+        "event = {event} is not possible with vswitch = {vswitch}: only a bridge runs the spanning tree",
+        f'write vswitch = "bridge", or {EXCLUDE_FIX}',
+    ),
+    LevelRule(
+        EVENT,
+        lambda levels, study: (
+            _has_event(levels) and not study.testbed.uplink and int(levels.get(VM_PAIRS.name, 1)) > 1
+        ),
+        "event = {event} concerns one link, but each of the {pairs} pairs has its own",
+        "write uplink = true under [testbed], so that all pairs use one link, or pairs = 1",
+    ),
+    LevelRule(
+        EVENT,
+        lambda levels, _: EVENT.is_at(levels, SILENT_DROP) and LINK_RATE.has_non_default_level(levels),
+        f"event = silent-drop needs a link without {LINK_RATE.name}: both use its queueing discipline",
+        f"use event = link-flap, or {EXCLUDE_FIX}",
+    ),
+    *(
+        LevelRule(
+            EVENT,
+            _has_event_on_impaired_link(impairment),
+            f"event = {{event}} needs a link without {impairment.name}: both ends of a delay line are "
+            "interfaces of their own, so one stays up while the other is down",
+            f"remove {impairment.name}, or {EXCLUDE_FIX}",
+        )
+        for impairment in LINK_IMPAIRMENT_FACTORS
+    ),
+    LevelRule(
+        REQUEST_OR_DATAGRAM_RATE,
+        lambda levels, study: (
+            WORKLOADS[study.workload].has_network_event and REQUEST_OR_DATAGRAM_RATE.is_at(levels, "none")
+        ),
+        "the workload {workload} needs a rate: the time between two datagrams is the resolution of an outage",
+        'write rate = "10 k/s"',
+    ),
+)

@@ -1,0 +1,131 @@
+"""Events in the lab `netns`: the outage has the length of the event, and nothing stays changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.trial import TrialLoad
+from vnetbench.estimate.disruption import EventWindow, find_outages
+from vnetbench.lab.disruption import catalog
+from vnetbench.lab.disruption.bridge_port_stp import BridgePortStp
+from vnetbench.lab.disruption.link_end import LinkEnd, disrupted_link_ends
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.lab.netns import builder
+from vnetbench.lab.netns.testbed import NetnsLab
+from vnetbench.lab.netns.topology import NetnsShape, NetnsTopology, make_topology
+from vnetbench.lab.registry import remove_testbed_and_list_remaining_groups
+from vnetbench.results.records import HOST
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import Level, TestbedSpec
+from vnetbench.study.workloads import DISRUPTION
+
+pytestmark = pytest.mark.lab
+
+EVENT_S, RATE_PER_S = 0.1, 2000
+
+
+@pytest.mark.parametrize(
+    ("event", "uplink"), [("silent-drop", False), ("link-flap", False), ("link-flap", True)]
+)
+def test_an_outage_is_as_long_as_its_event_by_the_clock_and_by_the_numbers(event: str, uplink: bool) -> None:
+    spec = TestbedSpec(uplink=uplink)
+    levels: dict[str, Level] = {"event": event, "event_duration": EVENT_S, "rate": RATE_PER_S}
+    load = TrialLoad(complete_levels(levels, DISRUPTION), 1.2, 0.1, DISRUPTION)
+    with closing(LabInstrument(NetnsLab(spec, "a test"), spec)) as instrument:
+        endpoints = instrument.measure(load, lambda: False).measurement.endpoints
+    record: Any = next(each.totals["network_event"] for each in endpoints if each.name == HOST)
+    (begin_before, begin_after), (end_before, end_after) = (
+        record["begin_monotonic_ns"],
+        record["end_monotonic_ns"],
+    )
+    assert end_before - begin_after >= EVENT_S * 1e9
+    (outage,) = find_outages(endpoints, EventWindow(begin_before, end_after))
+    assert outage.longest is not None
+    # Whatever delays the bench, nothing passed while the event was in force for certain.
+    assert outage.longest_ns >= end_before - begin_after
+    assert outage.longest.start_ns <= begin_after and outage.longest.end_ns >= end_before
+    # The numbers agree: what is missing was due in the gap. A late source sends some of it after the gap.
+    source: Any = next(each.totals for each in endpoints if each.role == "source")
+    late_ns = 1e3 * source["instrument"]["pacing"]["lateness_max_us"]
+    sink: Any = next(each.totals for each in endpoints if each.role == "sink")
+    slow_ns = 1e3 * sink["delay"]["max_us"]
+    by_numbers_ns = (outage.longest.missing + 1) * 1e9 / RATE_PER_S
+    assert abs(outage.longest_ns - by_numbers_ns) <= late_ns + slow_ns + 1e9 / RATE_PER_S
+    assert outage.recovered_ns is not None and outage.recovered_ns >= outage.longest.end_ns
+    _check_proof(event, record["proof"], outage.longest.missing)
+
+
+def _check_proof(event: str, proof: Mapping[str, Any], missing: int) -> None:
+    if event == "link-flap":
+        assert proof["carrier_changes"] >= 2
+    else:
+        # The count is read 10 ms before the end, and also has what the second VM sent.
+        assert proof["link_was_up"] and proof["dropped_packets"] > 0
+        assert missing > 0
+
+
+@pytest.fixture
+def topology() -> Iterator[NetnsTopology]:
+    network = make_topology("disrupted", NetnsShape())
+    try:
+        builder.build_network(network)
+        yield network
+    finally:
+        remove_testbed_and_list_remaining_groups(network.testbed_name)
+
+
+def open_end(topology: NetnsTopology) -> LinkEnd:
+    end = disrupted_link_ends(topology)[0]
+    end.open()
+    return end
+
+
+@pytest.mark.parametrize("event_name", ["link-flap", "silent-drop", "bridge-port-stp"])
+def test_an_event_that_is_interrupted_is_undone_and_not_proved(
+    topology: NetnsTopology, event_name: str
+) -> None:
+    event = catalog.make_network_event(topology, {"event": event_name})
+    end = open_end(topology)
+    before = end.read_state()
+    event.prepare()
+    event.begin()
+    with pytest.raises(TrialFailed, match=f"event {event_name}|event link-flap"):
+        event.prove()
+    event.restore()
+    event.restore()
+    after = end.read_state()
+    assert (after.is_up, after.bridge_port_state) == (before.is_up, before.bridge_port_state) == (True, 3)
+    assert end.read_discipline() == "noqueue"
+    end.close()
+
+
+def test_a_port_listens_after_a_flap_under_the_spanning_tree(topology: NetnsTopology) -> None:
+    event = catalog.make_network_event(topology, {"event": "bridge-port-stp"})
+    assert isinstance(event, BridgePortStp)
+    try:
+        event.prepare()
+        event.begin()
+        event.observe_during()
+        event.end()
+        event.observe_after()
+        # It listens and learns for 4 s, so the trial would fail now.
+        with pytest.raises(TrialFailed, match="does not forward"):
+            event.prove()
+    finally:
+        event.restore()
+
+
+def test_a_link_with_a_queueing_discipline_of_its_own_cannot_drop_silently(topology: NetnsTopology) -> None:
+    end = open_end(topology)
+    end.start_dropping()
+    event = catalog.make_network_event(topology, {"event": "silent-drop"})
+    with pytest.raises(TreatmentRefused, match="which is blackhole already"):
+        event.prepare()
+    event.restore()
+    assert end.read_discipline() == "blackhole"
+    end.close()

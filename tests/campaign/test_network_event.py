@@ -1,0 +1,179 @@
+"""The schedule of an event, and the trials whose outage cannot be measured."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from vnetbench.campaign.network_event import (
+    EventTimes,
+    ScheduledEvent,
+    check_arrivals,
+    measure_disagreement_notes,
+)
+from vnetbench.errors import BenchError
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.results.records import EndpointRecord
+
+pytestmark = pytest.mark.pure
+
+MS = 1_000_000
+START = 9_000 * MS
+TIMES = EventTimes(START, (START + 500 * MS, START + 501 * MS), (START + 600 * MS, START + 601 * MS))
+
+
+class RecordingEvent:
+    """An event that records its calls and the threads that make them."""
+
+    target = "port b1"
+
+    def __init__(self, failing_call: str = "", error: Exception | None = None) -> None:
+        self.calls: list[str] = []
+        self.threads: set[int] = set()
+        self._failing_call, self._error = failing_call, error
+
+    def _record(self, call: str) -> None:
+        self.calls.append(call)
+        self.threads.add(threading.get_ident())
+        if call == self._failing_call and self._error:
+            raise self._error
+
+    def prepare(self) -> None:
+        self._record("prepare")
+
+    def begin(self) -> None:
+        self._record("begin")
+
+    def observe_during(self) -> None:
+        self._record("observe_during")
+
+    def end(self) -> None:
+        self._record("end")
+
+    def observe_after(self) -> None:
+        self._record("observe_after")
+
+    def prove(self) -> Mapping[str, object]:
+        self._record("prove")
+        return {"dropped_packets": 3}
+
+    def restore(self) -> None:
+        self._record("restore")
+
+
+ALL_CALLS = ["prepare", "begin", "observe_during", "end", "observe_after", "prove", "restore"]
+
+
+def test_an_event_happens_in_order_in_one_thread_and_not_before_its_time() -> None:
+    event = RecordingEvent()
+    with ScheduledEvent(event, 0.02, 0.03) as scheduled:
+        started_ns = time.monotonic_ns()
+        scheduled.start(started_ns)
+        times = scheduled.wait_until_ended()
+        assert scheduled.prove() == {"dropped_packets": 3}
+    assert event.calls == ALL_CALLS
+    assert len(event.threads) == 1 and threading.get_ident() not in event.threads
+    assert started_ns + 20 * MS <= times.begin_ns[0] <= times.begin_ns[1]
+    assert times.begin_ns[1] + 30 * MS <= times.end_ns[0] <= times.end_ns[1]
+
+
+def test_an_event_of_an_abandoned_trial_is_undone_without_its_end() -> None:
+    event = RecordingEvent()
+    with pytest.raises(KeyboardInterrupt), ScheduledEvent(event, 0.0, 3600.0) as scheduled:
+        scheduled.start(time.monotonic_ns())
+        while "begin" not in event.calls:
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+    assert event.calls == ["prepare", "begin", "restore"]
+
+
+def test_an_event_that_cannot_be_prepared_is_undone_and_refuses_its_treatment() -> None:
+    event = RecordingEvent("prepare", TreatmentRefused("no queueing discipline"))
+    with pytest.raises(TreatmentRefused, match="no queueing discipline"), ScheduledEvent(event, 0.0, 0.1):
+        raise AssertionError("not reached")
+    assert event.calls == ["prepare", "restore"]
+
+
+def test_an_event_that_fails_fails_the_trial_with_its_target() -> None:
+    event = RecordingEvent("begin", BenchError("the kernel refused"))
+    with (
+        pytest.raises(TrialFailed, match="event on port b1 failed: the kernel refused"),
+        ScheduledEvent(event, 0.0, 0.1) as scheduled,
+    ):
+        scheduled.start(time.monotonic_ns())
+        scheduled.wait_until_ended()
+    assert event.calls == ["prepare", "begin", "restore"]
+
+
+def test_a_trial_without_its_event_fails() -> None:
+    with (
+        pytest.raises(TrialFailed, match="ended before its event did"),
+        ScheduledEvent(RecordingEvent(), 0.0, 0.1) as scheduled,
+    ):
+        scheduled.wait_until_ended()
+
+
+def sink(silent_ms: range = range(500, 600), length_ms: float = 100.0, **changes: Any) -> EndpointRecord:
+    """Return a sink of 10,000 datagrams a second for 1.5 s, with a gap of these lost datagrams."""
+    gap = {
+        "length_ns": round(length_ms * MS),
+        "started_monotonic_ns": START + 500 * MS,
+        "number_before": 4999,
+        "number_after": 5999,
+        "sent_apart_ns": 100 * MS,
+    }
+    arrivals = {
+        "gaps": [gap],
+        "counts": {
+            "started_monotonic_ns": START,
+            "interval_ns": MS,
+            "datagrams": [0 if at in silent_ms else 10 for at in range(1500)],
+        },
+        "last_monotonic_ns": START + 1499 * MS,
+        "clock_step_ns": 0,
+        "clock_error_ns": 30,
+        **changes,
+    }
+    stream = {
+        "id": 0,
+        "role": "sink",
+        "datagrams": 14_000,
+        "duplicates": 0,
+        "lost": 1000,
+        "arrivals": arrivals,
+    }
+    return EndpointRecord("b1", "sink", {"streams": [stream]}, ())
+
+
+def with_stream(**changes: Any) -> EndpointRecord:
+    streams: Any = sink().totals["streams"]
+    return EndpointRecord("b1", "sink", {"streams": [{**streams[0], **changes}]}, ())
+
+
+def test_an_outage_that_the_arrivals_show_passes() -> None:
+    check_arrivals([sink()], TIMES, 1.5)
+    assert measure_disagreement_notes([sink()], TIMES, 10_000.0) == ()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "message"),
+    [
+        (with_stream(arrivals=None), "b1, stream 0: no datagram arrived"),
+        (with_stream(socket_drops=12), "its socket dropped 12 datagrams"),
+        (sink(clock_step_ns=250_000), "the clock was set by 250 µs"),
+        (sink(last_monotonic_ns=START + 499 * MS), "no datagram arrived after 0.50 s"),
+        (sink(silent_ms=range(500, 1495)), "the old rate was not back before the end"),
+    ],
+)
+def test_a_trial_whose_outage_cannot_be_measured_fails(endpoint: EndpointRecord, message: str) -> None:
+    with pytest.raises(TrialFailed, match=message):
+        check_arrivals([endpoint], TIMES, 1.5)
+
+
+def test_a_source_that_was_late_at_the_end_of_an_outage_is_noted() -> None:
+    (note,) = measure_disagreement_notes([sink(length_ms=104.0)], TIMES, 10_000.0)
+    assert note.startswith("the outage is 4.00 ms longer by the clock than by the numbers")

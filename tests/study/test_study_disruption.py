@@ -1,0 +1,77 @@
+"""Studies of the workload `disruption`: their defaults, and what cannot be measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from vnetbench.study.factors.disruption_factors import shortest_trial_s
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.file.load import parse_study
+from vnetbench.study.problems import StudyError
+from vnetbench.study.workloads import choose_deciding_metric
+
+pytestmark = pytest.mark.pure
+
+HEAD = 'title = "x"\nworkload = "disruption"\n'
+
+
+def study_text(factors: str = "", testbed: str = "", duration: str = "10 s") -> str:
+    return f'{HEAD}{testbed}[factors]\n{factors}\n[timing]\nduration = "{duration}"\n'
+
+
+def test_a_flow_has_a_rate_and_the_outage_decides() -> None:
+    levels = complete_levels({}, "disruption")
+    assert levels["rate"] == 10_000
+    assert (levels["event"], levels["event_duration"]) == ("link-flap", 0.1)
+    study = parse_study(study_text('event = ["none", "silent-drop"]'), None)
+    assert choose_deciding_metric(study) == "outage_s"
+
+
+def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
+    assert shortest_trial_s({"event": "silent-drop", "event_duration": 0.25}) == pytest.approx(1.0)
+    assert shortest_trial_s({"event": "bridge-port-stp", "event_duration": 0.25}) == pytest.approx(
+        4.75 / 0.75
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "fix"),
+    [
+        (f"{HEAD}[factors]\nstreams = 1\n", "needs a duration", 'write duration = "2 s" under [timing]'),
+        (
+            study_text('event = "bridge-port-stp"', duration="6 s"),
+            "a trial is too short for event = bridge-port-stp with event_duration = 100 ms",
+            'write duration = "6.5 s" under [timing]',
+        ),
+        (study_text('vswitch = "direct"'), "no port before the second VM", 'write vswitch = "bridge"'),
+        (
+            study_text('event = "bridge-port-stp"\nvswitch = "openvswitch"'),
+            "only a bridge runs the spanning tree",
+            'write vswitch = "bridge"',
+        ),
+        (study_text("pairs = 2"), "each of the 2 pairs has its own", "write uplink = true under [testbed]"),
+        (study_text('rate = "none"'), "needs a rate", 'write rate = "10 k/s"'),
+        (
+            study_text('event = "silent-drop"\nlink_rate = "1 Gbit/s"'),
+            "silent-drop needs a link without link_rate",
+            "use event = link-flap",
+        ),
+        (study_text('link_loss = "1 %"'), "needs a link without link_loss", "remove link_loss"),
+        (
+            study_text("streams = 1", '[testbed]\nlab = "qemu"\n'),
+            "in the lab netns only",
+            'write lab = "netns"',
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_with_the_fix(text: str, what: str, fix: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        parse_study(text, "s.toml")
+    (problem,) = caught.value.problems
+    assert what in problem.what
+    assert problem.fix is not None and fix in problem.fix
+
+
+def test_several_pairs_share_one_uplink_and_the_control_needs_no_port() -> None:
+    parse_study(study_text("pairs = 2", "[testbed]\nuplink = true\n"), None)
+    parse_study(study_text('event = "none"\nvswitch = "direct"\npairs = 2', duration="1 s"), None)
