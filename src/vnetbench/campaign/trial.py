@@ -345,12 +345,14 @@ def _connect_pairs_and_check_settings(
     )
     for agent, future in observing:
         agent.wait(future, "trial.prepare")
+    teams = list(testbed.read_teams())
     streams = [stream for answer in answers.values() for stream in answer["streams"]]
     cpus = {name: answer["thread_cpus"] for name, answer in answers.items()}
     return {
         **check_and_return_socket_settings(load.factors, streams),
         **check_and_return_thread_cpus(preparation.thread_cpus, cpus),
         **merge_frame_backends(answers),
+        **({"teams": teams} if teams else {}),
         **({"rejected_frames": testbed.rejected_frame_outcome} if is_frames else {}),
     }
 

@@ -16,6 +16,7 @@ from vnetbench.lab.cpus import TesterAndDeviceCpus, assign_vm_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
 from vnetbench.lab.netns import builder, device_under_test, network_settings, open_vswitch, router
+from vnetbench.lab.netns.team_load import list_load_flows, predict_load
 from vnetbench.lab.netns.testbed_team import TestbedTeam, find_testbed_team
 from vnetbench.lab.netns.topology import (
     OPEN_VSWITCH,
@@ -87,7 +88,7 @@ class NetnsTestbed:
         )
         if self.team is not None:
             self.team.shape_links(spec.shaper)
-            effective["teams"] = [self.team.prove()]
+            effective["teams"] = [self.team.prove_and_describe()]
         if CPU_QUOTA.is_present_in(factors):
             pids = control_groups.agent_pids(self.endpoints, self.agents)
             quotas = control_groups.assign_vm_quotas(factors[CPU_QUOTA.name], self.endpoints)
@@ -169,6 +170,14 @@ class NetnsTestbed:
     def read_delay_line_counters(self) -> list[dict[str, Any]]:
         """See Testbed."""
         return self.link.read_counters()
+
+    def read_teams(self) -> list[dict[str, Any]]:
+        """See Testbed."""
+        if self.team is None:
+            return []
+        states, flows = self.team.read_states(), list_load_flows(self.topology)
+        predicted = predict_load(self.team, states, flows)
+        return [{**self.team.describe(states), "predicted": predicted}]
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed."""

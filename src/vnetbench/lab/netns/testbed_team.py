@@ -23,6 +23,8 @@ from vnetbench.teaming.state.team_state import TeamState
 
 NEAR, FAR = "sw0", "sw1"
 """The virtual switches at the two ends of the links: that of the first VMs of the pairs, and the other."""
+REBALANCE_INTERVAL_MS = 10_000
+"""Interval in which the switch moves buckets from busy members to others: its own default."""
 _FIX = "run the study again; if it fails again, run vnetbench doctor to see what this machine allows"
 
 
@@ -62,7 +64,8 @@ class TestbedTeam:
         removed = [word for name in names for word in ("--", "--if-exists", "del-port", name)]
         self.switch.change(*removed[1:])
         lacp = LACP_COLUMNS if self.spec.has_lacp else NO_LACP_COLUMNS
-        columns = [f"bond_mode={self.spec.policy}", *lacp]
+        interval = f"other_config:bond-rebalance-interval={REBALANCE_INTERVAL_MS}"
+        columns = [f"bond_mode={self.spec.policy}", interval, *lacp]
         if self.spec.policy == ACTIVE_BACKUP:
             columns.append(f"other_config:bond-primary={near[0]}")
         self.switch.add_bond(NEAR, near, columns)
@@ -117,8 +120,8 @@ class TestbedTeam:
         )
         return replace(state, team=team)
 
-    def prove(self) -> dict[str, Any]:
-        """Return the team as the switch reports it, for the results file.
+    def prove_and_describe(self) -> dict[str, Any]:
+        """Check the state that the switch reports, and return it as `describe` does.
 
         Raises:
             TreatmentRefused: if the switch runs another policy, or a member may not send.
@@ -136,6 +139,10 @@ class TestbedTeam:
                     where=f"bridge {bridge}",
                     fix=_FIX,
                 )
+        return self.describe(states)
+
+    def describe(self, states: TeamStates) -> dict[str, Any]:
+        """Return the team and its links as they were read back, for the results file."""
         return {
             "name": self.spec.name,
             "location": self.spec.location,
@@ -147,7 +154,7 @@ class TestbedTeam:
                     "name": f"link{number}",
                     "near": near.interface,
                     "far": far.interface,
-                    "speed_bps": None if (rate_bps := read_rate_limit_bps(near)) is None else round(rate_bps),
+                    "speed_bps": _read_speed_bps(near),
                 }
                 for number, (near, far) in enumerate(zip(self.links.near, self.links.far, strict=True))
             ],
@@ -161,3 +168,8 @@ def find_testbed_team(testbed_name: str, links: TeamLinks, spec: TeamSpec) -> Te
 
 def _interfaces(devices: tuple[NetDevice, ...]) -> list[str]:
     return [device.interface for device in devices]
+
+
+def _read_speed_bps(device: NetDevice) -> int | None:
+    rate_bps = read_rate_limit_bps(device)
+    return None if rate_bps is None else round(rate_bps)
