@@ -9,10 +9,17 @@ import pytest
 
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
+from vnetbench.estimate.evidence import collect_evidence
+from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.steady_state import select_steady_part
 from vnetbench.estimate.team_traffic import TeamTraffic, collect_team_traffic
+from vnetbench.estimate.time_series import metric_time_series
+from vnetbench.estimate.trial_metrics import metrics_of_steady_part
+from vnetbench.explain.rules import load_rules
+from vnetbench.explain.scoring import rank_causes
 from vnetbench.lab.netns import testbed_team
 from vnetbench.lab.netns.testbed import NetnsLab
+from vnetbench.lab.netns.topology import NetnsShape, make_topology
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
@@ -33,13 +40,16 @@ def instrument() -> Iterator[LabInstrument]:
         yield one
 
 
-def measure(instrument: LabInstrument, workload: str = TCP_STREAM, **levels: Level) -> TeamTraffic:
+def measure(instrument: LabInstrument, workload: str = TCP_STREAM, **levels: Level) -> TrialRecord:
     factors = complete_levels({"vswitch": "openvswitch", **levels}, workload)
     completed = instrument.measure(TrialLoad(factors, 1.0, 0.05, workload), lambda: False)
     measured = completed.measurement
-    trial = TrialRecord(
+    return TrialRecord(
         0, 0, completed.testbed_shape, 0.0, 1.0, 0.0, dict(measured.effective), measured.endpoints
     )
+
+
+def traffic(trial: TrialRecord) -> TeamTraffic:
     (team,) = collect_team_traffic(select_steady_part(trial, 0))
     return team
 
@@ -52,7 +62,7 @@ def tables_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("policy", ["active-backup", "balance-slb", "balance-tcp"])
 def test_the_predicted_links_carry_the_load(instrument: LabInstrument, policy: str) -> None:
-    team = measure(instrument, team_policy=policy, streams=6)
+    team = traffic(measure(instrument, team_policy=policy, streams=6))
     assert (team.policy, team.flows) == (policy, 6)
     for direction in ("forward", "reverse"):
         links = [getattr(link, direction) for link in team.links]
@@ -65,6 +75,21 @@ def test_the_predicted_links_carry_the_load(instrument: LabInstrument, policy: s
 
 
 def test_datagrams_are_predicted_without_their_control_connections(instrument: LabInstrument) -> None:
-    team = measure(instrument, UDP_STREAM, team_policy="active-backup", streams=2, bit_rate=10**6)
+    load: dict[str, Level] = {"team_policy": "active-backup", "streams": 2, "bit_rate": 10**6}
+    team = traffic(measure(instrument, UDP_STREAM, **load))
     assert [link.forward.predicted_flows for link in team.links] == [2, 0, 0]
     assert [bool(link.forward.packets) for link in team.links] == [True, False, False]
+
+
+def test_the_cause_is_the_policy_that_puts_all_flows_on_one_link(instrument: LabInstrument) -> None:
+    trial = measure(instrument, team_policy="balance-slb", streams=4)
+    part = select_steady_part(trial, 0)
+    testbed = make_topology("x", NetnsShape("openvswitch", team_link_count=LINKS)).describe()
+    series = metric_time_series(trial, "goodput_bps")
+    evidence = collect_evidence(build_trial_data(part, metrics_of_steady_part(part), series, testbed))
+    assert evidence["uplink_count"] == LINKS
+    assert evidence["busiest_uplink_percent"] > 95
+    candidates = rank_causes([evidence], load_rules(), TCP_STREAM).candidates
+    assert "one_uplink" in [each.cause.name for each in candidates]
+    ((advice,),) = {traffic(trial).advice}
+    assert advice == "No other port or last octet spreads these flows better."

@@ -15,7 +15,7 @@ from vnetbench.estimate.team_traffic import DirectionTraffic, LinkTraffic, TeamT
 from vnetbench.report.export.campaign_json import campaign_json
 from vnetbench.report.page.html import render_page
 from vnetbench.report.tables.estimates_table import estimates_table
-from vnetbench.report.tables.team_table import TEAM_TABLE_TITLE, team_columns
+from vnetbench.report.tables.team_table import TEAM_TABLE_TITLE, team_advice, team_columns
 from vnetbench.study.model import FactorLevels
 
 pytestmark = pytest.mark.pure
@@ -78,6 +78,21 @@ def test_the_terminal_shows_each_link_uncut(teams: CampaignSummary, width: int) 
     assert TEAM_TABLE_TITLE in lines
     assert any("▄▂▂▁  50  30  20   0   4  2  2  0" in line for line in lines), lines
     assert not any("…" in line for line in lines)
+
+
+def test_advice_stands_once_with_the_number_of_its_treatments(teams: CampaignSummary) -> None:
+    def advise(one: TeamTraffic) -> TeamTraffic:
+        return replace(one, advice=("Use more flows.",))
+
+    treatments = tuple(
+        replace(each, points=tuple(replace(p, teams=tuple(map(advise, p.teams))) for p in each.points))
+        for each in teams.treatments
+    )
+    advised = replace(teams, treatments=treatments)
+    assert team_advice(teams) == []
+    assert team_advice(advised) == ["Use more flows. (2 treatments)"]
+    assert "· Use more flows. (2 treatments)" in print_lines(estimates_table(advised))
+    assert "<li>Use more flows. (2 treatments)</li>" in render_page([advised])
 
 
 def test_a_narrow_terminal_says_what_the_table_needs(teams: CampaignSummary) -> None:

@@ -31,7 +31,7 @@ from vnetbench.report.tables.published_comparison import (
     compare_with_published,
     measured_and_published_columns,
 )
-from vnetbench.report.tables.team_table import team_columns
+from vnetbench.report.tables.team_table import team_advice, team_columns
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.evidence_text import (
     EvidenceText,
@@ -121,6 +121,8 @@ class CampaignSection:
     published_columns: list[Column]
     team_columns: list[Column]
     """The links of the testbed's team; empty without one."""
+    team_advice: list[str]
+    """What would spread the team's flows better."""
     facts: tuple[Fact, ...]
     method: tuple[tuple[str, str], ...]
     fallback_image: str
@@ -190,6 +192,7 @@ def _published_table_section(
         published_title_and_conditions="",
         published_columns=[],
         team_columns=[],
+        team_advice=[],
         facts=(),
         method=(),
         fallback_image=to_image_url(charts[0]),
@@ -222,6 +225,7 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
         published_title_and_conditions=caption,
         published_columns=measured_and_published_columns(comparison) if comparison else [],
         team_columns=team_columns(summary),
+        team_advice=team_advice(summary),
         facts=list_facts(summary),
         method=describe_method(summary),
         fallback_image=to_image_url(charts[0]) if charts else "",

@@ -31,7 +31,7 @@ from vnetbench.report.tables.published_comparison import (
     compare_with_published,
     measured_and_published_columns,
 )
-from vnetbench.report.tables.team_table import TEAM_TABLE_NOTE, TEAM_TABLE_TITLE, team_columns
+from vnetbench.report.tables.team_table import TEAM_TABLE_NOTE, TEAM_TABLE_TITLE, team_advice, team_columns
 from vnetbench.report.tables.text_bars import draw_estimate_bar, largest_bar_end_value
 from vnetbench.report.tables.text_table import (
     COLUMN_GAP_CHARACTERS,
@@ -87,6 +87,8 @@ class EstimatesTable:
     """The published values, shown below the table."""
     team_columns: Sequence[Column] = ()
     """The links of the testbed's team, shown below the table; empty without one."""
+    team_advice: Sequence[str] = ()
+    """What would spread the team's flows better."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         columns = _fit_columns(
@@ -102,6 +104,7 @@ class EstimatesTable:
             yield from _published_comparison_section(self.published_comparison, options.max_width)
         if self.team_columns:
             yield from _team_section(self.team_columns, options.max_width)
+            yield bullet_list(self.team_advice)
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,7 @@ def estimates_table(summary: CampaignSummary) -> EstimatesTable:
         baseline_ratio_column(summary),
         compare_with_published(summary),
         team_columns(summary),
+        team_advice(summary),
     )
 
 

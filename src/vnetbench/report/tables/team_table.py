@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.estimate.team_traffic import DIRECTIONS, DirectionTraffic, TeamTraffic
 from vnetbench.report.tables.columns import Column
-from vnetbench.wording.factor_text import factor_names, treatment_phrase
+from vnetbench.wording.factor_text import factor_names, format_count_with_noun, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
 TEAM_TABLE_TITLE = "Links of the team"
@@ -21,6 +22,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 """Bars of a share from 0 to 1; a link that carries anything has one."""
 _LINKS_IN_ONE_LINE = 4
 _TREATMENT_WIDTH = 26
+_MAX_ADVICE_SENTENCES = 5
 
 
 def team_columns(summary: CampaignSummary) -> list[Column]:
@@ -47,6 +49,18 @@ def team_columns(summary: CampaignSummary) -> list[Column]:
         Column("direction", "Direction", "", directions, False),
         Column("share", "Each link", "% of bytes", shares, False),
         Column("flows", "Flows", "predicted", flows, False),
+    ]
+
+
+def team_advice(summary: CampaignSummary) -> list[str]:
+    """Return what would spread the flows of the drawn trials better, each sentence once."""
+    typical = (_find_typical_trial(treatment, summary.deciding_metric) for treatment in summary.treatments)
+    treatments_by_sentence: Counter[str] = Counter(
+        sentence for point in typical if point for team in point.teams for sentence in set(team.advice)
+    )
+    return [
+        f"{sentence} ({format_count_with_noun(count, 'treatment')})"
+        for sentence, count in treatments_by_sentence.most_common(_MAX_ADVICE_SENTENCES)
     ]
 
 
