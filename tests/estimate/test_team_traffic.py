@@ -91,6 +91,17 @@ def test_bytes_packets_and_predictions_stand_by_link() -> None:
     assert traffic.advice == ("Use more flows.",)
 
 
+@pytest.mark.parametrize(
+    "teams", [3, "x", [3], [{}], [{"links": 4}], [{"links": [{"speed_bps": float("inf")}], "predicted": [1]}]]
+)
+def test_a_damaged_description_gives_no_error(teams: object) -> None:
+    whole = trial(FORWARD)
+    damaged = replace(whole, effective={**whole.effective, "teams": teams})
+    for traffic in collect_team_traffic(select_steady_part(damaged, 0)):
+        assert {link.speed_bps for link in traffic.links} <= {None}
+        assert traffic.flows is None
+
+
 def test_without_a_team_or_predictions_nothing_is_invented() -> None:
     plain = fixtures.make_trial(rates=[8e9] * SAMPLES)
     assert collect_team_traffic(select_steady_part(plain, 0)) == ()

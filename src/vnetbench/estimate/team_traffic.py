@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,9 +94,8 @@ def collect_team_traffic(part: SteadyPart) -> tuple[TeamTraffic, ...]:
 
     A link's near end sends forward, and its far end sends in reverse.
     """
-    described = part.trial.effective.get("teams")
-    teams = [mapping_or_empty(each) for each in described] if isinstance(described, list) else []
-    return tuple(_team_traffic(team, part.host_samples) for team in teams)
+    teams = _list_or_empty(part.trial.effective.get("teams"))
+    return tuple(_team_traffic(mapping_or_empty(team), part.host_samples) for team in teams)
 
 
 def team_metrics(part: SteadyPart) -> Iterator[tuple[str, float]]:
@@ -112,7 +112,7 @@ def team_metrics(part: SteadyPart) -> Iterator[tuple[str, float]]:
 
 def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample]) -> TeamTraffic:
     predicted = mapping_or_empty(team.get("predicted"))
-    links = [mapping_or_empty(each) for each in team.get("links") or ()]
+    links = [mapping_or_empty(each) for each in _list_or_empty(team.get("links"))]
     forward, reverse = (
         _direction_traffic([str(link.get(end)) for link in links], samples, predicted.get(direction))
         for direction, end in zip(DIRECTIONS, ("near", "far"), strict=True)
@@ -128,7 +128,7 @@ def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample]) -> TeamTra
         ),
         _whole_number(flows),
         {each: _whole_number(predicted.get(f"{each}_open")) or 0 for each in DIRECTIONS} if predicted else {},
-        tuple(map(str, predicted.get("advice") or ())),
+        tuple(map(str, _list_or_empty(predicted.get("advice")))),
     )
 
 
@@ -158,4 +158,8 @@ def _total_sent(interface: str, counter: str, samples: Sequence[Sample]) -> int:
 
 
 def _whole_number(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) else None
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _list_or_empty(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -37,10 +37,7 @@ def team_columns(summary: CampaignSummary) -> list[Column]:
     ]
     if not rows:
         return []
-    treatments = tuple(
-        tuple(textwrap.wrap(name, _TREATMENT_WIDTH)) if direction == DIRECTIONS[0] else ("",)
-        for name, direction, _ in rows
-    )
+    treatments = tuple(_wrap_name(name, direction) for name, direction, _ in rows)
     directions = tuple((direction,) for _, direction, _ in rows)
     shares = tuple(_wrap_links(links, map(_format_share, links), has_bars=True) for _, _, links in rows)
     flows = tuple(_wrap_links(links, map(_format_flows, links)) for _, _, links in rows)
@@ -62,6 +59,12 @@ def team_advice(summary: CampaignSummary) -> list[str]:
         f"{sentence} ({format_count_with_noun(count, 'treatment')})"
         for sentence, count in treatments_by_sentence.most_common(_MAX_ADVICE_SENTENCES)
     ]
+
+
+def _wrap_name(treatment: str, direction: str) -> tuple[str, ...]:
+    """Return the first line of the name for the first direction's row, and the others for the second's."""
+    first, *others = textwrap.wrap(treatment, _TREATMENT_WIDTH)
+    return (first,) if direction == DIRECTIONS[0] else (*others,) or ("",)
 
 
 def _find_typical_trial(treatment: TreatmentSummary, metric: str) -> TrialPoint | None:
