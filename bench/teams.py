@@ -15,12 +15,13 @@ from rich.table import Table
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TrialFailed
+from vnetbench.lab.netns.open_vswitch_bonds import start_open_vswitch
 from vnetbench.lab.teams import bonding, open_vswitch_cases
 from vnetbench.lab.teams.agreement import Agreement
 from vnetbench.lab.teams.bonding import BondingCase
 from vnetbench.lab.teams.flows import random_flows
 from vnetbench.lab.teams.guest_team import prepare_team_guest, start_guest_team
-from vnetbench.lab.teams.open_vswitch import start_open_vswitch, start_open_vswitch_team
+from vnetbench.lab.teams.open_vswitch import start_open_vswitch_team
 from vnetbench.lab.teams.open_vswitch_cases import OpenVswitchCase
 from vnetbench.teaming.policies.registry import find_policy
 

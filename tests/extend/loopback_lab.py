@@ -58,6 +58,10 @@ class LoopbackTestbed:
         """Return no counters: there is no delay line."""
         return ()
 
+    def read_teams(self) -> Sequence[Mapping[str, Any]]:
+        """Return no teams: nothing bundles links."""
+        return ()
+
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """Refuse frames: the loopback is no Ethernet."""
         raise TreatmentRefused("the loopback carries no frames", where="lo", fix="use the lab netns")

@@ -12,6 +12,7 @@ from vnetbench.study.factors.guest_factors import ADAPTERS, GUEST_ROLES
 from vnetbench.study.factors.level_expressions import MAX_LEVELS, parse_levels
 from vnetbench.study.factors.registry import FACTORS, complete_levels, format_level, parse_level
 from vnetbench.study.model import Level
+from vnetbench.study.teams import MAX_TEAM_LINKS, MIN_TEAM_LINKS, OPEN_VSWITCH_POLICIES
 
 
 def levels(name: str, raw: object) -> tuple[Level, ...]:
@@ -188,6 +189,8 @@ LEVEL_STRATEGIES: dict[str, st.SearchStrategy[Level]] = {
     "send_mode": st.sampled_from(["copy", "auto", "sendfile", "splice", "zerocopy", "io_uring"]),
     "send_batch": st.integers(1, 256),
     "receive_mode": st.sampled_from(["discard", "copy"]),
+    "team_policy": st.sampled_from(OPEN_VSWITCH_POLICIES),
+    "team_links": st.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS),
     "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
     "adapter": st.sampled_from(ADAPTERS),
     "role": st.sampled_from(GUEST_ROLES),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from vnetbench.errors import BenchError
+from vnetbench.lab.netns.open_vswitch_bonds import OpenVswitch, start_open_vswitch
 from vnetbench.lab.teams.bonding import (
     BondingCase,
     bonding_cases,
@@ -16,7 +17,6 @@ from vnetbench.lab.teams.bonding import (
 )
 from vnetbench.lab.teams.flows import random_flows
 from vnetbench.lab.teams.guest_team import GuestTeam, prepare_team_guest, start_guest_team
-from vnetbench.lab.teams.open_vswitch import OpenVswitch, start_open_vswitch
 from vnetbench.teaming.state.linux_bonding import read_bonding_dump
 
 pytestmark = pytest.mark.lab

@@ -364,6 +364,7 @@ def _connect_pairs_and_check_settings(
     )
     for agent, future in observing:
         agent.wait(future, "trial.prepare")
+    teams = list(testbed.read_teams())
     streams = [stream for answer in answers.values() for stream in answer["streams"]]
     cpus = {name: answer["thread_cpus"] for name, answer in answers.items()}
     return {
@@ -371,6 +372,7 @@ def _connect_pairs_and_check_settings(
         **check_and_return_source_ports(load.workload, load.factors, _pair_sockets(testbed, answers)),
         **check_and_return_thread_cpus(preparation.thread_cpus, cpus),
         **merge_frame_backends(answers),
+        **({"teams": teams} if teams else {}),
         **({"rejected_frames": testbed.rejected_frame_outcome} if is_frames else {}),
     }
 

@@ -29,6 +29,7 @@ from vnetbench.estimate.stopped_search import (
     throughput_estimates,
 )
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.estimate.team_traffic import collect_team_traffic
 from vnetbench.estimate.time_series import (
     TimeSeries,
     find_warmups,
@@ -261,6 +262,7 @@ def _trial_point(
             **work_location_by_metric(data),
         },
         near_limit_evidence_series=near_limit_evidence_series(data, evidence),
+        teams=collect_team_traffic(part),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from vnetbench.estimate.failures import FailedTrials
 from vnetbench.estimate.model import Estimate, Experiment
+from vnetbench.estimate.team_traffic import TeamTraffic
 from vnetbench.published.tables import PublishedTable
 from vnetbench.results.records import Histogram, StepRecord
 from vnetbench.search.interface import GoalResult
@@ -62,6 +63,8 @@ class TrialPoint:
     """Where an evidence metric was measured, in words, for metrics that one queue, hop or kernel decides."""
     near_limit_evidence_series: Mapping[str, tuple[float, ...]] = field(default_factory=_no_entries)
     """Evidence metrics near their limit, in each sampling interval, warm-up included."""
+    teams: tuple[TeamTraffic, ...] = ()
+    """What each link of the testbed's teams carried."""
 
     @property
     def goal_results(self) -> tuple[GoalResult, ...]:

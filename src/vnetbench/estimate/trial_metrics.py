@@ -10,6 +10,7 @@ from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, frame_metric
 from vnetbench.estimate.guests import busy_percent, guest_metrics, sum_cpu_seconds_by_state
 from vnetbench.estimate.latency import count_histogram_values, latency_metrics
 from vnetbench.estimate.steady_state import SteadyPart, select_steady_part
+from vnetbench.estimate.team_traffic import team_metrics
 from vnetbench.estimate.time_series import (
     SteadySamples,
     merge_sample_histograms,
@@ -64,6 +65,7 @@ def metrics_of_steady_part(part: SteadyPart) -> dict[str, float]:
                 host_samples,
             )
         ),
+        **dict(team_metrics(part)),
         **dict(_iperf3_server_metrics(trial)),
     }
 

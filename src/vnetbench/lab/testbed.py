@@ -45,6 +45,15 @@ class Testbed(Protocol):
     def read_delay_line_counters(self) -> Sequence[Mapping[str, Any]]:
         """Return the counters of all delay lines since the last reset (the agent's `delay_line.read`)."""
 
+    def read_teams(self) -> Sequence[Mapping[str, Any]]:
+        """Return the teams: state, and links of the connected flows (docs/results-file.md, `teams`).
+
+        The bench calls it when all streams are connected, just before the load.
+
+        Raises:
+            BenchError: if a state cannot be read.
+        """
+
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """Return the destination MAC address of frames from an endpoint to its peer.
 

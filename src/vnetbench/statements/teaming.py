@@ -1,4 +1,4 @@
-"""Statements about teams of uplinks. No lab can create teams yet, and no trial counts bytes per uplink."""
+"""Statements about teams of uplinks with ESXi's policies, which no lab can create yet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from vnetbench.statements.selection import TreatmentSelection
 from vnetbench.statements.statement import INCONCLUSIVE, StatementPart
 
 _MISSING_TEAMING_LAB = (
-    "a lab with teams of uplinks, with the policy as a factor and the bytes of each uplink as metrics"
+    "a lab with teams that have IP hash and originating port ID; those of netns have the policies of "
+    "Open vSwitch"
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vnetbench.study.labs import IPERF3_BACKEND
+from vnetbench.study.teams import TeamSpec
 
 ALL_COMBINATIONS, ONE_AT_A_TIME = "all", "one-at-a-time"
 """How the levels make treatments (`Study.combine`)."""
@@ -125,6 +126,8 @@ class TestbedSpec:
     """Lab `hosts`: its endpoints."""
     load_destination_ports: str | None = None
     """Lab `hosts`: destination ports of the load, `first-last`; None: any."""
+    teams: tuple[TeamSpec, ...] = ()
+    """Lab `netns`: teams of links, without the factors that vary them."""
 
     @property
     def backend(self) -> str:

@@ -158,6 +158,10 @@ class GuestTestbed:
         """See Testbed."""
         return self.link.read_counters()
 
+    def read_teams(self) -> list[dict[str, Any]]:
+        """See Testbed. This lab has none."""
+        return []
+
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed. A guest reports the addresses of its own adapters."""
         target = self.topology.next_hop(endpoint)

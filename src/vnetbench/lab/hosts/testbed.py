@@ -131,6 +131,10 @@ class HostsTestbed:
         """See Testbed. This lab has none."""
         return []
 
+    def read_teams(self) -> list[dict[str, Any]]:
+        """See Testbed. This lab has none."""
+        return []
+
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed. The default is the MAC address of the peer's interface, as on one link."""
         if next_hop_mac := self._specs[endpoint.name].next_hop_mac:

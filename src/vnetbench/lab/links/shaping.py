@@ -88,6 +88,13 @@ def limit_transmit_rate(
     return root_shaper.link if root_shaper else None
 
 
+def read_rate_limit_bps(device: NetDevice) -> float | None:
+    """Return the rate to which a device is limited, in bit/s; None without a limit."""
+    with open_in_namespace(device.namespace) as ipr:
+        shaper = _read_shaper(ipr, interface_index(ipr, device.interface))
+    return shaper.link.rate_bps if shaper and shaper.link else None
+
+
 def _requested_fifo_bytes(device: NetDevice, rate_bps: float, queue_s_or_qdisc: str | float) -> int | None:
     """Return the length of the requested FIFO in bytes; None for another kind of queue."""
     if isinstance(queue_s_or_qdisc, str):

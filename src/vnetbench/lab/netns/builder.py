@@ -22,6 +22,7 @@ from vnetbench.lab.netns.topology import (
     ROUTER,
     NetnsTopology,
     SwitchNetwork,
+    TeamLinks,
     Vm,
 )
 from vnetbench.study.factors.testbed_factors import MIN_IPV6_MTU
@@ -213,6 +214,14 @@ def add_switch_link(switch: IPRoute, network: SwitchNetwork) -> None:
         _set_link_up(switch, interface)
 
 
+def add_team_links(switch: IPRoute, team: TeamLinks) -> None:
+    """Add the links of a team, and set both ends of each up."""
+    for near, far in zip(team.near, team.far, strict=True):
+        switch.link("add", ifname=near.interface, kind="veth", peer={"ifname": far.interface})
+        for device in (near, far):
+            _set_link_up(switch, device.interface)
+
+
 def add_vm_port(switch: IPRoute, vm: Vm, bridge: int) -> None:
     """Add a VM's vNIC and its port of the bridge."""
     add_vm_link(switch, vm)
@@ -247,6 +256,8 @@ def _connect_with_open_vswitch(topology: NetnsTopology, switch: IPRoute) -> None
         add_vm_link(switch, vm)
     if topology.uplink_ends:
         add_switch_link(switch, topology)
+    if topology.team is not None:
+        add_team_links(switch, topology.team)
     open_vswitch.start_switch(topology)
 
 

@@ -11,7 +11,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.links.shaping import AUTO_QUEUE, ShapedLink, limit_transmit_rate
 from vnetbench.lab.netns import builder
-from vnetbench.lab.netns.topology import SwitchNetwork
+from vnetbench.lab.netns.topology import NetDevice, SwitchNetwork
 from vnetbench.study.factors.testbed_factors import LINK_QUEUE, LINK_RATE, MTU
 from vnetbench.study.model import Level, TestbedSpec
 
@@ -73,27 +73,44 @@ def _shape_links(
     level = factors[LINK_RATE.name]
     rate = None if level == "none" else float(level)
     queue = LINK_QUEUE.read_level(factors)
-    values = [
-        limit_transmit_rate(device, rate, spec.shaper, queue) for device in network.rate_limited_devices
-    ]
-    for device, shaped in zip(network.rate_limited_devices, values, strict=True):
-        value = shaped.rate_bps if shaped else None
-        # The kernel keeps whole bytes per second.
-        is_requested = value is None if rate is None else value is not None and abs(value - rate) <= 8
-        if not is_requested:
-            raise TreatmentRefused(
-                f"{LINK_RATE.format_as_assignment(level)} did not take effect: {value} was read back",
-                where=device.display_name,
-                fix="choose another rate or shaper",
-            )
-        if shaped and not _is_requested_queue(queue, shaped):
-            raise TreatmentRefused(
-                f"{LINK_QUEUE.format_as_assignment(queue)} did not take effect: "
-                f"{shaped.fifo_bytes_or_qdisc} was read back",
-                where=device.display_name,
-                fix="choose another queue",
-            )
+    values = [shape_and_prove(device, rate, spec.shaper, queue) for device in network.rate_limited_devices]
     return values[0]
+
+
+def shape_and_prove(
+    device: NetDevice, rate_bps: float | None, shaper: str, queue: Level = AUTO_QUEUE
+) -> ShapedLink | None:
+    """Limit the rate at which packets leave a device, and return the shaped link as it was read back.
+
+    Args:
+        device: The interface.
+        rate_bps: The limit; None removes it.
+        shaper: `tbf` or `htb`.
+        queue: A level of the factor `link_queue`.
+
+    Raises:
+        TreatmentRefused: if another rate or queue was read back.
+        BenchError: as `limit_transmit_rate`.
+    """
+    shaped = limit_transmit_rate(device, rate_bps, shaper, queue)
+    value = shaped.rate_bps if shaped else None
+    # The kernel keeps whole bytes per second.
+    is_requested = value is None if rate_bps is None else value is not None and abs(value - rate_bps) <= 8
+    if not is_requested:
+        level = "none" if rate_bps is None else rate_bps
+        raise TreatmentRefused(
+            f"{LINK_RATE.format_as_assignment(level)} did not take effect: {value} was read back",
+            where=device.display_name,
+            fix="choose another rate or shaper",
+        )
+    if shaped and not _is_requested_queue(queue, shaped):
+        raise TreatmentRefused(
+            f"{LINK_QUEUE.format_as_assignment(queue)} did not take effect: "
+            f"{shaped.fifo_bytes_or_qdisc} was read back",
+            where=device.display_name,
+            fix="choose another queue",
+        )
+    return shaped
 
 
 def _is_requested_queue(queue: Level, shaped: ShapedLink) -> bool:

@@ -38,7 +38,7 @@ def installed_version() -> str:
 def start_switch(topology: NetnsTopology) -> None:
     """Start the database and the switch in the testbed's switch namespace, and add all ports.
 
-    The processes live until the testbed is removed.
+    The processes live until the testbed is removed. The links of a team are no ports yet.
 
     Raises:
         BenchError: if a part is missing or does not start.
@@ -67,11 +67,16 @@ def start_daemons(testbed_name: str, namespace: str) -> tuple[list[str], Path]:
     database, socket = folder / "ovs.db", folder / "ovs.sock"
     run_tool([find_program(TOOL), "create", str(database), str(SCHEMA_FILE)])
     _start_daemon(testbed_name, namespace, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])
-    control = [find_program(CONTROL), f"--db=unix:{socket}", f"--timeout={START_TIMEOUT_S:.0f}"]
+    control = control_command(folder)
     _wait_for_socket(socket, folder / f"{DATABASE}.log")
     run_tool([*control, "--no-wait", "init"])
     _start_daemon(testbed_name, namespace, folder, [SWITCH, f"unix:{socket}"])
     return control, folder / f"{SWITCH}.log"
+
+
+def control_command(folder: Path) -> list[str]:
+    """Return the start of each command line that changes the switch whose files are in `folder`."""
+    return [find_program(CONTROL), f"--db=unix:{folder / 'ovs.sock'}", f"--timeout={START_TIMEOUT_S:.0f}"]
 
 
 def switch_threads(topology: NetnsTopology) -> dict[int, str]:

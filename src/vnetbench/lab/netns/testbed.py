@@ -18,6 +18,8 @@ from vnetbench.lab.disruption.event import NetworkEvent
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
 from vnetbench.lab.netns import builder, device_under_test, network_settings, open_vswitch, router
+from vnetbench.lab.netns.team_load import list_load_flows, predict_load
+from vnetbench.lab.netns.testbed_team import TestbedTeam, find_testbed_team
 from vnetbench.lab.netns.topology import (
     OPEN_VSWITCH,
     ROUTER,
@@ -28,6 +30,7 @@ from vnetbench.lab.netns.topology import (
     observed_devices,
 )
 from vnetbench.study.factors.stream_counts import count_load_threads_per_vm
+from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import (
     AUTO,
     CPU_QUOTA,
@@ -51,6 +54,8 @@ class NetnsTestbed:
         self.agents: dict[str, AgentClient] = {}
         self.online_cpus = frozenset(os.sched_getaffinity(0))
         self.link = ImpairedLink(topology.testbed_name, topology)
+        self.team: TestbedTeam | None = None
+        """The team as the last treatment configured it; None without a team."""
         self._sends_frames = False
         self._device_cpus_problem = ""
         """Why this machine cannot give the device its own CPUs; empty until that is found out."""
@@ -78,9 +83,14 @@ class NetnsTestbed:
         cpus = assign_vm_cpus(str(VM_CPUS.read_level(factors)), self.endpoints, self.online_cpus)
         settings = knobs.requested_knob_settings(factors, self.endpoints, cpus, self.online_cpus)
         settings += device_under_test.required_vm_knob_settings(self.topology, factors)
+        # Open vSwitch removes the shaper of an interface that becomes a port: the bonds come first.
+        self._create_team(factors, spec)
         effective = network_settings.set_treatment_knobs(
             settings, self.endpoints, factors, spec, self.topology, self.agents
         )
+        if self.team is not None:
+            self.team.shape_links(spec.shaper)
+            effective["teams"] = [self.team.prove_and_describe()]
         if CPU_QUOTA.is_present_in(factors):
             pids = control_groups.agent_pids(self.endpoints, self.agents)
             quotas = control_groups.assign_vm_quotas(factors[CPU_QUOTA.name], self.endpoints)
@@ -105,6 +115,13 @@ class NetnsTestbed:
             factors, effective["path_mtu_proved"], self.endpoints[0].device.display_name
         )
         return effective
+
+    def _create_team(self, factors: Mapping[str, Level], spec: TestbedSpec) -> None:
+        """Bundle the links of the testbed's team, if it has one, as the treatment requests."""
+        if self.topology.team is not None:
+            (team,) = teams_of_treatment(spec, factors)
+            self.team = find_testbed_team(self.topology.testbed_name, self.topology.team, team)
+            self.team.create_bonds()
 
     def prove_paths(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
         """Prove the path of every pair and return the proof as a trial stores it.
@@ -159,6 +176,14 @@ class NetnsTestbed:
     def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
         """See DisruptableTestbed."""
         return catalog.make_network_event(self.topology, factors)
+
+    def read_teams(self) -> list[dict[str, Any]]:
+        """See Testbed."""
+        if self.team is None:
+            return []
+        states, flows = self.team.read_states(), list_load_flows(self.topology)
+        predicted = predict_load(self.team, states, flows)
+        return [{**self.team.describe(states), "predicted": predicted}]
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed."""
@@ -227,6 +252,8 @@ class NetnsLab:
     def testbed_shape(self, factors: Mapping[str, Level]) -> NetnsShape:
         """See Lab."""
         shape = NetnsShape(str(factors[VSWITCH.name]), int(factors[VM_PAIRS.name]), self._spec.uplink)
+        for team in teams_of_treatment(self._spec, factors):
+            shape = replace(shape, team_link_count=team.links)
         return replace(shape, delay_line=needs_delay_line(factors, make_topology("check", shape)))
 
     def create_testbed(self, name: str, shape: Hashable) -> NetnsTestbed:

@@ -35,9 +35,12 @@ class NetnsShape:
     uplink: bool = False
     delay_line: bool = False
     """Whether the link is a delay line: two taps that an agent joins."""
+    team_link_count: int = 0
+    """Links of a team between two virtual switches; 0 without a team."""
 
     def __str__(self) -> str:
         others = (" uplink" if self.uplink else "") + (" delay_line" if self.delay_line else "")
+        others += f" team_links={self.team_link_count}" if self.team_link_count else ""
         return f"{self.vswitch} pairs={self.pairs}{others}"
 
 
@@ -89,6 +92,21 @@ class DelayLineEnds:
     devices: tuple[NetDevice, NetDevice]
     temporary_tap_names: tuple[str, str]
     """Temporary names of the ends in the switch namespace, where they are created."""
+
+
+@dataclass(frozen=True)
+class TeamLinks:
+    """The links of a team between the first two virtual switches."""
+
+    near: tuple[NetDevice, ...]
+    """The first switch's end of each link, in the order of the team."""
+    far: tuple[NetDevice, ...]
+    """The second switch's end of each link."""
+
+    @property
+    def devices(self) -> tuple[NetDevice, ...]:
+        """Both ends of all links."""
+        return (*self.near, *self.far)
 
 
 class SwitchNetwork(Protocol):
@@ -154,6 +172,8 @@ class NetnsTopology:
     """Both ends of the uplink, if there is one."""
     ports_by_pair: tuple[tuple[NetDevice, ...], ...]
     """Interfaces between the two vNICs of each pair, from a to b."""
+    team: TeamLinks | None = None
+    """The team's links between the two virtual switches, if there is a team."""
 
     @property
     def has_switch_namespace(self) -> bool:
@@ -162,7 +182,9 @@ class NetnsTopology:
 
     @property
     def rate_limited_devices(self) -> tuple[NetDevice, ...]:
-        """Both ends of the uplink if there is one, else every vNIC."""
+        """Both ends of the uplink or of a team's links if there are any, else every vNIC."""
+        if self.team is not None:
+            return self.team.devices
         return self.uplink_ends if self.shape.uplink else tuple(e.device for e in self.endpoints)
 
     @property
@@ -250,7 +272,9 @@ def make_topology(testbed_name: str, shape: NetnsShape) -> NetnsTopology:
     switch_namespace = namespace_name(testbed_name, "sw")
     has_vswitch = shape.vswitch not in (DIRECT, ROUTER)
     uplinks = uplink_devices(switch_namespace) if shape.uplink or (shape.delay_line and has_vswitch) else ()
-    vswitches = 0 if not has_vswitch else 2 if uplinks else 1
+    team = team_links(switch_namespace, shape.team_link_count) if shape.team_link_count else None
+    between = team.devices if team else uplinks
+    vswitches = 0 if not has_vswitch else 2 if between else 1
     return NetnsTopology(
         testbed_name,
         shape,
@@ -258,7 +282,8 @@ def make_topology(testbed_name: str, shape: NetnsShape) -> NetnsTopology:
         switch_namespace,
         tuple(f"sw{i}" for i in range(vswitches)),
         uplinks,
-        tuple(_path_ports(shape, switch_namespace, uplinks, pair) for pair in range(1, shape.pairs + 1)),
+        tuple(_path_ports(shape, switch_namespace, between, pair) for pair in range(1, shape.pairs + 1)),
+        team,
     )
 
 
@@ -289,6 +314,24 @@ def uplink_devices(switch_namespace: str) -> tuple[NetDevice, NetDevice]:
         for i in (0, 1)
     )
     return first, second
+
+
+def team_links(switch_namespace: str, count: int) -> TeamLinks:
+    """Return the links of a team between the first two virtual switches."""
+    near, far = (
+        tuple(
+            NetDevice(
+                f"link {number} at vSwitch sw{i}",
+                switch_namespace,
+                f"sw{i}-link{number}",
+                UPLINK,
+                f"sw{1 - i}",
+            )
+            for number in range(count)
+        )
+        for i in (0, 1)
+    )
+    return TeamLinks(near, far)
 
 
 def _make_vm(testbed_name: str, shape: NetnsShape, side_number: int, side: Side, pair: int) -> Vm:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.errors import BenchError
+from vnetbench.lab.netns.open_vswitch_bonds import LACP_COLUMNS, LACP_TIMEOUT_S, OpenVswitch, is_ready
 from vnetbench.lab.teams.agreement import (
     Agreement,
     carry_flows,
@@ -15,7 +16,6 @@ from vnetbench.lab.teams.agreement import (
 )
 from vnetbench.lab.teams.guest_team import GuestTeam
 from vnetbench.lab.teams.members import MAX_FRAMES_IN_FLIGHT
-from vnetbench.lab.teams.open_vswitch import LACP_TIMEOUT_S, OpenVswitch, is_ready
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.linux_bonding import XMIT_HASH_POLICIES
 from vnetbench.teaming.policies.registry import find_policy
@@ -154,7 +154,8 @@ def _negotiate_lacp(guest_team: GuestTeam, partner: OpenVswitch | None) -> None:
     if partner is None:
         raise BenchError("LACP needs a partner", fix="start Open vSwitch at the other end of the members")
     far_ends = [member.interface for member in guest_team.members]
-    partner.add_bond("far", far_ends, ("bond_mode=balance-slb", "lacp=active", "other_config:lacp-time=fast"))
+    partner.replace_bridge("far")
+    partner.add_bond("far", far_ends, ("bond_mode=balance-slb", *LACP_COLUMNS))
     count = len(far_ends)
     partner.wait_for_bond("far", lambda text: is_ready(text, count, has_lacp=True))
     guest_team.wait_for_state(lambda text: has_negotiated_lacp(text, count), LACP_TIMEOUT_S)

@@ -165,6 +165,8 @@ def _trial_fields(point: TrialPoint) -> JsonObject:
         fields["goal_results"] = [result.to_json() for result in point.goal_results]
     if point.steps:
         fields["steps"] = [_step_fields(step) for step in point.steps]
+    if point.teams:
+        fields["teams"] = [asdict(team) for team in point.teams]
     if point.imported_log:
         fields["imported"] = point.imported_log
     return fields

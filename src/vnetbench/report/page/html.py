@@ -26,6 +26,7 @@ from vnetbench.report.page.sections import (
     limit_other_metric_charts,
     to_image_url,
 )
+from vnetbench.report.tables.team_table import TEAM_TABLE_NOTE, TEAM_TABLE_TITLE
 
 _COMPARISON_ID = "comparison"
 """The id of the section that compares several files."""
@@ -101,6 +102,8 @@ def _render_sections(comparison: FileComparison | None, sections: Sequence[Campa
         comparison_id=_COMPARISON_ID,
         comparison_image=comparison_image,
         version=__version__,
+        team_table_title=TEAM_TABLE_TITLE,
+        team_table_note=TEAM_TABLE_NOTE,
         data=_to_json_script(data),
         style=Markup(_read_asset("page.css")),
         script=Markup(_read_asset("page.js")),

@@ -31,6 +31,7 @@ from vnetbench.report.tables.published_comparison import (
     compare_with_published,
     measured_and_published_columns,
 )
+from vnetbench.report.tables.team_table import team_advice, team_columns
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.evidence_text import (
     EvidenceText,
@@ -117,6 +118,10 @@ class CampaignSection:
     published_title_and_conditions: str
     """Title and conditions of the published table; empty without one."""
     published_columns: list[Column]
+    team_columns: list[Column]
+    """The links of the testbed's team; empty without one."""
+    team_advice: list[str]
+    """What would spread the team's flows better."""
     facts: tuple[Fact, ...]
     method: tuple[tuple[str, str], ...]
     fallback_image: str
@@ -185,6 +190,8 @@ def _published_table_section(
         notes=campaign_notes(summary),
         published_title_and_conditions="",
         published_columns=[],
+        team_columns=[],
+        team_advice=[],
         facts=(),
         method=(),
         fallback_image=to_image_url(charts[0]),
@@ -216,6 +223,8 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
         notes=campaign_notes(summary),
         published_title_and_conditions=caption,
         published_columns=measured_and_published_columns(comparison) if comparison else [],
+        team_columns=team_columns(summary),
+        team_advice=team_advice(summary),
         facts=list_facts(summary),
         method=describe_method(summary),
         fallback_image=to_image_url(charts[0]) if charts else "",

@@ -31,6 +31,7 @@ from vnetbench.report.tables.published_comparison import (
     compare_with_published,
     measured_and_published_columns,
 )
+from vnetbench.report.tables.team_table import TEAM_TABLE_NOTE, TEAM_TABLE_TITLE, team_advice, team_columns
 from vnetbench.report.tables.text_bars import draw_estimate_bar, largest_bar_end_value
 from vnetbench.report.tables.text_table import (
     COLUMN_GAP_CHARACTERS,
@@ -84,6 +85,10 @@ class EstimatesTable:
     """The ratio to the baseline, next to the deciding metric."""
     published_comparison: PublishedComparison | None = None
     """The published values, shown below the table."""
+    team_columns: Sequence[Column] = ()
+    """The links of the testbed's team, shown below the table; empty without one."""
+    team_advice: Sequence[str] = ()
+    """What would spread the team's flows better."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         columns = _fit_columns(
@@ -97,6 +102,9 @@ class EstimatesTable:
         yield bullet_list(self.notes)
         if self.published_comparison is not None:
             yield from _published_comparison_section(self.published_comparison, options.max_width)
+        if self.team_columns:
+            yield from _team_section(self.team_columns, options.max_width)
+            yield bullet_list(self.team_advice)
 
 
 @dataclass(frozen=True)
@@ -135,6 +143,8 @@ def estimates_table(summary: CampaignSummary) -> EstimatesTable:
         campaign_notes(summary),
         baseline_ratio_column(summary),
         compare_with_published(summary),
+        team_columns(summary),
+        team_advice(summary),
     )
 
 
@@ -234,6 +244,17 @@ def _published_comparison_section(comparison: PublishedComparison, width: int) -
     yield Text("")
     yield draw_table([wrapped, *others], [""] * len(names.cells), range(len(names.cells)))
     yield Text("Values are means [minimum, maximum] of the trials.")
+
+
+def _team_section(columns: Sequence[Column], width: int) -> Iterator[Text | Table]:
+    """Yield the links of the team; in a narrow terminal, the width that they need."""
+    yield Text(f"\n{TEAM_TABLE_TITLE}\n")
+    if (needed := columns_width(columns)) > width:
+        yield Text(f"This table needs a terminal of {needed} columns.")
+        return
+    row_count = len(columns[0].cells)
+    yield draw_table(columns, [""] * row_count, range(row_count))
+    yield Text(TEAM_TABLE_NOTE)
 
 
 def _indices_of_fitting_rows(

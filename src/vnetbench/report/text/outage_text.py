@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.quantity import choose_scale, format_interval, format_value
+from vnetbench.quantity import choose_scale, format_count_with_noun, format_interval, format_value
 from vnetbench.study.factors.disruption_factors import EVENT, NO_EVENT
 from vnetbench.study.workloads import WORKLOADS
-from vnetbench.wording.factor_text import format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
 KINDS_OF_COMPARISONS = ("best", "factors", "difference", "not explained")

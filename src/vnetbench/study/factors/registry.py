@@ -18,6 +18,7 @@ from vnetbench.study.factors.guest_factors import GUEST_FACTORS
 from vnetbench.study.factors.imported_factors import LABEL_PREFIX, is_label, make_label_factor
 from vnetbench.study.factors.level_expressions import parse_levels
 from vnetbench.study.factors.load_factors import LOAD_FACTORS, REQUEST_OR_DATAGRAM_RATE
+from vnetbench.study.factors.team_factors import TEAM_FACTORS
 from vnetbench.study.factors.testbed_factors import MTU, TESTBED_FACTORS
 from vnetbench.study.labs import HOSTS, IMPORTED_LAB, IPERF3_BACKEND, NETNS
 from vnetbench.study.model import Level
@@ -26,7 +27,14 @@ from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
 FACTORS: Mapping[str, Factor] = {
     factor.name: factor
-    for factor in (*LOAD_FACTORS, *DISRUPTION_FACTORS, *FRAME_FACTORS, *TESTBED_FACTORS, *GUEST_FACTORS)
+    for factor in (
+        *LOAD_FACTORS,
+        *DISRUPTION_FACTORS,
+        *FRAME_FACTORS,
+        *TESTBED_FACTORS,
+        *TEAM_FACTORS,
+        *GUEST_FACTORS,
+    )
 }
 """All factors by name, in the order of the reference page."""
 

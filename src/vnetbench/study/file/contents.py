@@ -18,12 +18,12 @@ from vnetbench.study.file.keys import StudySection, get_key_format
 from vnetbench.study.file.sections import (
     LEVEL_TABLES,
     SECTIONS,
+    TESTBED_TABLES,
     TOP_LEVEL,
-    HostSection,
     describe_section_location,
     suggest_right_location,
 )
-from vnetbench.study.model import ExistingEndpointSpec, Level
+from vnetbench.study.model import Level
 from vnetbench.study.problems import (
     KeyLocator,
     Problem,
@@ -36,7 +36,8 @@ from vnetbench.study.problems import (
 
 MAX_TABLES_PER_HEADING = 200
 """Maximum number of `[[exclude]]`, and of `[[together]]`."""
-MAX_HOSTS = 64
+MAX_TABLES_BY_NAME = {"host": 64, "team": 8}
+"""Maximum number of each `[[testbed.NAME]]`."""
 
 HEADINGS = [name for name in SECTIONS if name != TOP_LEVEL]
 
@@ -58,7 +59,10 @@ class StudyContents:
         default_factory=lambda: {name: {} for name in LEVEL_TABLES}
     )
     """Tables under each heading of `LEVEL_TABLES`, by their position in the file."""
-    existing_endpoints: list[ExistingEndpointSpec] = field(default_factory=list)
+    testbed_tables: dict[str, list[dict[str, Any]]] = field(
+        default_factory=lambda: {name: [] for name in TESTBED_TABLES}
+    )
+    """Values that each `[[testbed.NAME]]` sets, by its name."""
     problems: list[Problem] = field(default_factory=list)
     override_locations: dict[tuple[str | int, ...], StudyLocation] = field(default_factory=dict)
     """Locations of the `--set` arguments, by section and key."""
@@ -108,29 +112,31 @@ class StudyContents:
             table[name] = tuple(levels)
         return table
 
-    def add_hosts(self, raw: object, locate: KeyLocator) -> None:
-        """Parse the tables `[[testbed.host]]`."""
+    def add_testbed_tables(self, name: str, raw: object, locate: KeyLocator) -> None:
+        """Parse the tables `[[testbed.host]]` or `[[testbed.team]]`."""
         tables = raw if isinstance(raw, list) else [raw]
-        if len(tables) > MAX_HOSTS:
+        if len(tables) > (most := MAX_TABLES_BY_NAME[name]):
             self.problems.append(
-                locate("testbed", "host").make_problem(
-                    f"the study has {len(tables)} hosts, which is too many",
-                    fix=f"list at most {MAX_HOSTS} hosts",
+                locate("testbed", name).make_problem(
+                    f"the study has {len(tables)} {name}s, which is too many",
+                    fix=f"list at most {most} {name}s",
                 )
             )
             return
         for number, table in enumerate(tables):
-            path = ("testbed", "host", number)
+            path = ("testbed", name, number)
             if not isinstance(raw, list) or not isinstance(table, dict):
                 self.problems.append(
                     locate(*path).make_problem(
-                        "host is not a list of tables",
-                        fix="write [[testbed.host]] and the host's keys under it",
+                        f"{name} is not a list of tables",
+                        fix=f"write [[testbed.{name}]] and the {name}'s keys under it",
                     )
                 )
                 continue
-            if fields := self._parse_keys(HostSection, table, locate, *path):
-                self.existing_endpoints.append(ExistingEndpointSpec(**fields))
+            count = len(self.problems)
+            fields = self._parse_keys(TESTBED_TABLES[name], table, locate, *path)
+            if len(self.problems) == count:
+                self.testbed_tables[name].append(fields)
 
     def add_level_tables(self, heading: str, raw: object, locate: KeyLocator) -> None:
         """Parse the tables `[[exclude]]` or `[[together]]`."""
@@ -186,8 +192,9 @@ def parse_file(document: TomlDocument) -> StudyContents:
                 contents.factors = contents.parse_factors(raw, document.locate, "factors")
             else:
                 keys = dict(raw)
-                if name == "testbed" and "host" in keys:
-                    contents.add_hosts(keys.pop("host"), document.locate)
+                for table in TESTBED_TABLES if name == "testbed" else ():
+                    if table in keys:
+                        contents.add_testbed_tables(table, keys.pop(table), document.locate)
                 contents.add_section(name, keys, document.locate)
         elif name in LEVEL_TABLES:
             contents.add_level_tables(name, raw, document.locate)
@@ -200,7 +207,8 @@ def _explain_error(error: ErrorDetails, key_name: str, section: type[StudySectio
     if error["type"] == "extra_forbidden":
         return _explain_unknown_key(key_name, section)
     if error["type"] == "missing":
-        owner = "this host" if section is HostSection else "the study"
+        tables = {each.heading: name for name, each in TESTBED_TABLES.items()}
+        owner = f"this {tables[section.heading]}" if section.heading in tables else "the study"
         return WrongValue(
             f"{owner} has no {key_name}",
             fix=f"write {key_name} = {get_key_format(section.fields_by_key()[key_name]).example}",

@@ -13,9 +13,18 @@ from vnetbench.study.file.document import MAX_CHARACTERS, read_document
 from vnetbench.study.file.overrides import parse_overrides
 from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL, HeadSection
 from vnetbench.study.labs import IMPORTED_LAB
-from vnetbench.study.model import FactorLevels, Precision, SearchSpec, Study, TestbedSpec, Timing
+from vnetbench.study.model import (
+    ExistingEndpointSpec,
+    FactorLevels,
+    Precision,
+    SearchSpec,
+    Study,
+    TestbedSpec,
+    Timing,
+)
 from vnetbench.study.problems import Problem, StudyError, StudyLocation, suggest_fix
 from vnetbench.study.rules.study_checks import check_study, check_table_levels
+from vnetbench.study.teams import TeamSpec
 from vnetbench.study.workloads import WORKLOADS, SearchUse
 
 
@@ -72,7 +81,7 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     needs_search = has_search_keys or WORKLOADS[top_level["workload"]].search_use is SearchUse.ALWAYS
     study = Study(
         **top_level,
-        testbed=TestbedSpec(**values["testbed"], existing_endpoints=tuple(file.existing_endpoints)),
+        testbed=_make_testbed(values["testbed"], file.testbed_tables),
         factors=tuple(FactorLevels(name, levels) for name, levels in factors.items()),
         exclude=tuple(file.tables_by_heading_and_number["exclude"].values()),
         together=tuple(
@@ -100,6 +109,16 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     if problems:
         raise StudyError(problems)
     return study
+
+
+def _make_testbed(
+    values: Mapping[str, Any], tables: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> TestbedSpec:
+    return TestbedSpec(
+        **values,
+        existing_endpoints=tuple(ExistingEndpointSpec(**each) for each in tables["host"]),
+        teams=tuple(TeamSpec(**each) for each in tables["team"]),
+    )
 
 
 def _make_timing(workload: str, values: Mapping[str, Any]) -> Timing:

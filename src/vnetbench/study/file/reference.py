@@ -18,9 +18,9 @@ from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
     SECTIONS,
+    TESTBED_TABLES,
     TOGETHER_DESCRIPTION,
     TOP_LEVEL,
-    HostSection,
 )
 from vnetbench.study.labs import IPERF3_BACKEND, LABS
 from vnetbench.study.rules.study_checks import MAX_TREATMENTS
@@ -124,7 +124,8 @@ arguments. You can use `--set` several times.
 def format_reference_page() -> str:
     """Return the page in Markdown."""
     sections = list(SECTIONS.values())
-    sections.insert(1 + sections.index(SECTIONS["testbed"]), HostSection)
+    after_testbed = 1 + sections.index(SECTIONS["testbed"])
+    sections[after_testbed:after_testbed] = TESTBED_TABLES.values()
     parts = [
         _PAGE_HEAD,
         *map(_format_section, sections),
@@ -144,7 +145,8 @@ def format_schema() -> str:
 
 
 def _format_section(section: type[StudySection]) -> str:
-    heading = f"[[{section.heading}]]" if section is HostSection else f"[{section.heading}]"
+    is_table = section in TESTBED_TABLES.values()
+    heading = f"[[{section.heading}]]" if is_table else f"[{section.heading}]"
     title = "The head of the file" if section.heading == TOP_LEVEL else f"`{heading}`"
     schema = make_section_schema(section)
     rows = [

@@ -13,15 +13,15 @@ from vnetbench.study.factors.imported_factors import LABEL_PATTERN
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.factors.value_types import Json
-from vnetbench.study.file.contents import MAX_HOSTS, MAX_TABLES_PER_HEADING
+from vnetbench.study.file.contents import MAX_TABLES_BY_NAME, MAX_TABLES_PER_HEADING
 from vnetbench.study.file.keys import StudySection, make_value_type_schema
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
     SECTIONS,
+    TESTBED_TABLES,
     TOGETHER_DESCRIPTION,
     TOP_LEVEL,
-    HostSection,
 )
 
 
@@ -34,12 +34,14 @@ def make_json_schema() -> dict[str, Any]:
     levels = {name: _make_factor_schema(factor) for name, factor in FACTORS.items()}
     top = make_section_schema(SECTIONS[TOP_LEVEL])
     testbed = make_section_schema(SECTIONS["testbed"])
-    testbed["properties"]["host"] = {
-        "type": "array",
-        "description": make_section_schema(HostSection)["description"],
-        "maxItems": MAX_HOSTS,
-        "items": make_section_schema(HostSection),
-    }
+    for name, section in TESTBED_TABLES.items():
+        table = make_section_schema(section)
+        testbed["properties"][name] = {
+            "type": "array",
+            "description": table["description"],
+            "maxItems": MAX_TABLES_BY_NAME[name],
+            "items": table,
+        }
     properties: dict[str, Any] = {
         **top["properties"],
         **{name: make_section_schema(section) for name, section in SECTIONS.items() if name != TOP_LEVEL},

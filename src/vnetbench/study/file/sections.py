@@ -12,6 +12,7 @@ from vnetbench.study.factors import value_types
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.file import host_value_types
 from vnetbench.study.file.keys import KeyFormat, StudySection
+from vnetbench.study.file.team_section import TeamSection
 from vnetbench.study.labs import IMPORTED_LAB, LABS
 from vnetbench.study.model import (
     ALL_COMBINATIONS,
@@ -327,6 +328,9 @@ SECTIONS: Mapping[str, type[StudySection]] = {
 }
 """The sections by their headings, in the order of the reference."""
 
+TESTBED_TABLES: Mapping[str, type[StudySection]] = {"host": HostSection, "team": TeamSection}
+"""Tables under `[[testbed.NAME]]`, which a study can have several times, by that name."""
+
 FACTORS_DESCRIPTION = (
     "The factors and their levels. The treatments are all combinations of the levels, unless `combine` says "
     "otherwise, without those that an `[[exclude]]` matches."
@@ -347,7 +351,8 @@ def describe_section_location(section: str) -> str:
     """Return where the keys of a section belong, as a phrase."""
     if section == TOP_LEVEL:
         return "at the head of the file"
-    return f"under [[{section}]]" if section == HostSection.heading else f"under [{section}]"
+    is_table = section in (each.heading for each in TESTBED_TABLES.values())
+    return f"under [[{section}]]" if is_table else f"under [{section}]"
 
 
 def suggest_right_location(word: str) -> str | None:
@@ -358,9 +363,9 @@ def suggest_right_location(word: str) -> str | None:
         return f"write it as a heading: [{word}]"
     if word in LEVEL_TABLES:
         return f"write it as a heading: [[{word}]]"
-    if word == "host":
-        return f"write it as a heading: [[{HostSection.heading}]]"
-    sections: list[type[StudySection]] = [*SECTIONS.values(), HostSection]
+    if word in TESTBED_TABLES:
+        return f"write it as a heading: [[{TESTBED_TABLES[word].heading}]]"
+    sections = [*SECTIONS.values(), *TESTBED_TABLES.values()]
     for section in sections:
         if word in section.fields_by_key():
             return f"{word} belongs {describe_section_location(section.heading)}"

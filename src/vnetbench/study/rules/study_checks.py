@@ -14,6 +14,7 @@ from vnetbench.study.plan import generate_treatment_levels
 from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest_fix
 from vnetbench.study.rules.contradictions import find_contradictions
 from vnetbench.study.rules.lab_checks import check_lab
+from vnetbench.study.rules.team_checks import check_teams
 from vnetbench.study.workloads import FRAMES, MIXED, SEARCH_METRIC_NAMES, WORKLOADS, SearchUse
 
 MAX_TREATMENTS = 10_000
@@ -57,6 +58,7 @@ def check_study(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             "the exclusions leave no treatment", fix="remove an exclusion, or name fewer levels in it"
         )
     yield from find_contradictions(study, treatments, locate)
+    yield from check_teams(study, treatments, locate)
 
 
 def check_table_levels(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from vnetbench.teaming.policies.open_vswitch import BUCKETS
 from vnetbench.teaming.state.team_state import TeamState, make_state_error, parse_number
@@ -13,6 +14,9 @@ _BOND_PATTERN = re.compile(r"^---- (.+) ----$", re.MULTILINE)
 _MEMBER_PATTERN = re.compile(r"^(?:member|slave) (.+): (enabled|disabled)$")
 _BUCKET_PATTERN = re.compile(r"^\s+hash ([0-9]{1,9}): [0-9]+ kB load$")
 _ACTIVE_PATTERN = re.compile(r"^\s+active (?:member|slave)$")
+_BUCKET_RULE_PATTERN = re.compile(
+    r",dp_hash=(0x[0-9a-f]{1,2}|0)/0xff,actions=output:([0-9]{1,5})\s*$", re.MULTILINE
+)
 _MODES = ("balance-slb", "balance-tcp", "active-backup")
 
 
@@ -58,6 +62,21 @@ def read_bond_show(text: str, team_name: str | None) -> TeamState:
         notes.append(_empty_table_note(fields))
     notes += [f"{uplink.name} is disabled." for uplink in uplinks if not uplink.is_up]
     return TeamState(f"{DUMP_FORMAT}, {mode}", team, policy, tuple(notes))
+
+
+def read_bucket_rules(flow_dump: str, uplink_by_port: Mapping[int, int]) -> dict[int, int]:
+    """Return the member of each bucket of a balance-tcp bond, as the switch's own rules give it.
+
+    `bond/show` omits buckets that carried less than 1 kB; these rules list all that have a member.
+
+    Args:
+        flow_dump: Output of `ovs-appctl bridge/dump-flows BRIDGE` (ofproto/bond.c, update_recirc_rules__).
+        uplink_by_port: Index of the member with each OpenFlow port number.
+    """
+    rules = _BUCKET_RULE_PATTERN.findall(flow_dump)
+    return {
+        int(bucket, 16): uplink_by_port[int(port)] for bucket, port in rules if int(port) in uplink_by_port
+    }
 
 
 def _select_bond(text: str, team_name: str | None) -> str:

@@ -1,0 +1,165 @@
+"""The traffic of each link of a team in a trial: its share, how uneven the shares are, and predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vnetbench.estimate.metric import Metric
+from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.results.records import Sample, mapping_or_empty
+
+MIN_USED_SHARE = 0.01
+"""A link is used if it carries at least this share of the bytes of its direction. LACP itself and strays of
+flooded frames stay below it."""
+DIRECTIONS = ("forward", "reverse")
+_DIRECTION_TEXTS = (
+    ("forward", "forward", "from the first VM of each pair to the second"),
+    ("reverse", "reverse", "from the second VM of each pair to the first"),
+)
+
+TEAM_METRICS = tuple(
+    metric
+    for direction, short, text in _DIRECTION_TEXTS
+    for metric in (
+        Metric(
+            f"team_links_used_{direction}",
+            "1",
+            f"Links used, {short}",
+            "higher",
+            f"number of links of the team that carry at least {MIN_USED_SHARE:.0%} of its bytes {text}",
+        ),
+        Metric(
+            f"team_busiest_link_{direction}_percent",
+            "% of bytes",
+            f"Busiest link, {short}",
+            "lower",
+            f"share of the team's bytes {text} that its busiest link carries",
+        ),
+        Metric(
+            f"team_imbalance_{direction}",
+            "1",
+            f"Link imbalance, {short}",
+            "lower",
+            f"bytes {text} of the busiest link of the team minus those of the least busy one, divided by "
+            "their mean over all links. 0: even; the number of links: one carries all (throughput imbalance "
+            "of Alizadeh and others, CONGA, SIGCOMM 2014)",
+        ),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionTraffic:
+    """What one link carries in one direction of a trial, without the warm-up."""
+
+    bytes: int
+    packets: int
+    share: float | None
+    """Share of the team's bytes in this direction, 0 to 1; None if the team carried nothing."""
+    predicted_flows: int | None
+    """Number of flows that the team's state just before the load puts on the link; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTraffic:
+    """One link of a team."""
+
+    name: str
+    speed_bps: int | None
+    forward: DirectionTraffic
+    reverse: DirectionTraffic
+
+
+@dataclass(frozen=True, slots=True)
+class TeamTraffic:
+    """A team in one trial."""
+
+    name: str
+    policy: str
+    lacp: str
+    links: tuple[LinkTraffic, ...]
+    flows: int | None = None
+    """Number of flows that were connected just before the load; None if unknown."""
+    open_flows: Mapping[str, int] = field(default_factory=dict)
+    """Direction to the number of flows whose link the state did not show."""
+    advice: tuple[str, ...] = ()
+    """What would spread the flows better, as sentences."""
+
+
+def collect_team_traffic(part: SteadyPart) -> tuple[TeamTraffic, ...]:
+    """Return the traffic of each team of a trial's testbed, from the counters of its links.
+
+    A link's near end sends forward, and its far end sends in reverse.
+    """
+    teams = _list_or_empty(part.trial.effective.get("teams"))
+    return tuple(_team_traffic(mapping_or_empty(team), part.host_samples) for team in teams)
+
+
+def team_metrics(part: SteadyPart) -> Iterator[tuple[str, float]]:
+    """Yield the values of TEAM_METRICS, for the first team of the testbed."""
+    for team in collect_team_traffic(part)[:1]:
+        for direction in DIRECTIONS:
+            carried = [getattr(link, direction).bytes for link in team.links]
+            if total := sum(carried):
+                yield f"team_links_used_{direction}", sum(n >= MIN_USED_SHARE * total for n in carried)
+                yield f"team_busiest_link_{direction}_percent", 100 * max(carried) / total
+                mean = total / len(carried)
+                yield f"team_imbalance_{direction}", (max(carried) - min(carried)) / mean
+
+
+def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample]) -> TeamTraffic:
+    predicted = mapping_or_empty(team.get("predicted"))
+    links = [mapping_or_empty(each) for each in _list_or_empty(team.get("links"))]
+    forward, reverse = (
+        _direction_traffic([str(link.get(end)) for link in links], samples, predicted.get(direction))
+        for direction, end in zip(DIRECTIONS, ("near", "far"), strict=True)
+    )
+    flows = predicted.get("flows")
+    return TeamTraffic(
+        str(team.get("name")),
+        str(team.get("policy")),
+        str(team.get("lacp")),
+        tuple(
+            LinkTraffic(str(link.get("name")), _whole_number(link.get("speed_bps")), there, back)
+            for link, there, back in zip(links, forward, reverse, strict=True)
+        ),
+        _whole_number(flows),
+        {each: _whole_number(predicted.get(f"{each}_open")) or 0 for each in DIRECTIONS} if predicted else {},
+        tuple(map(str, _list_or_empty(predicted.get("advice")))),
+    )
+
+
+def _direction_traffic(
+    senders: Sequence[str], samples: Sequence[Sample], predicted: object
+) -> list[DirectionTraffic]:
+    """Return what each sending interface put on its link."""
+    flows = predicted if isinstance(predicted, list) and len(predicted) == len(senders) else None
+    carried = [_total_sent(name, "tx_bytes", samples) for name in senders]
+    total = sum(carried)
+    return [
+        DirectionTraffic(
+            count,
+            _total_sent(name, "tx_packets", samples),
+            count / total if total else None,
+            None if flows is None else _whole_number(flows[number]),
+        )
+        for number, (name, count) in enumerate(zip(senders, carried, strict=True))
+    ]
+
+
+def _total_sent(interface: str, counter: str, samples: Sequence[Sample]) -> int:
+    counts = (
+        x.observation.interface_counters.get(interface, {}).get(counter, 0) for x in samples if x.observation
+    )
+    return round(sum(count for count in counts if isinstance(count, int | float)))
+
+
+def _whole_number(value: object) -> int | None:
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _list_or_empty(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,99 @@
+"""Controls a running Open vSwitch, and creates and reads its bonds."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vnetbench.errors import BenchError
+from vnetbench.lab import registry
+from vnetbench.lab.netns import open_vswitch
+from vnetbench.printable import make_printable
+
+APPLICATION_CONTROL = "ovs-appctl"
+LACP_TIMEOUT_S = 20.0
+"""Longest wait for LACP. A fast partner sends each second and expires after three (IEEE 802.1AX)."""
+STATE_POLL_INTERVAL_S = 0.05
+LACP_COLUMNS = ("lacp=active", "other_config:lacp-time=fast")
+"""Columns of a port that negotiates LACP."""
+NO_LACP_COLUMNS = ("lacp=off",)
+
+
+@dataclass(frozen=True)
+class OpenVswitch:
+    """A running Open vSwitch in a namespace."""
+
+    folder: Path
+    control: tuple[str, ...]
+    log: Path
+
+    def change(self, *arguments: str) -> None:
+        """Run `ovs-vsctl`, which waits until the switch has applied the change; raises BenchError."""
+        open_vswitch.run_tool([*self.control, *arguments], self.log)
+
+    def query(self, *arguments: str) -> str:
+        """Return the output of `ovs-appctl`; raises BenchError."""
+        (socket,) = self.folder.glob(f"{open_vswitch.SWITCH}.*.ctl")
+        program = open_vswitch.find_program(APPLICATION_CONTROL)
+        return open_vswitch.run_tool([program, "-t", str(socket), *arguments], self.log)
+
+    def read_port_number(self, interface: str) -> int:
+        """Return the number that the switch gives an interface of a bridge; raises BenchError."""
+        return int(open_vswitch.run_tool([*self.control, "get", "Interface", interface, "ofport"], self.log))
+
+    def replace_bridge(self, bridge: str) -> None:
+        """Create a bridge without ports, in place of an earlier one of this name; raises BenchError."""
+        self.change("--if-exists", "del-br", bridge)
+        self.change("add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev")
+
+    def add_bond(self, bridge: str, members: Sequence[str], settings: Sequence[str]) -> None:
+        """Add a bond to a bridge without one; `settings` are columns of its port, such as `lacp=active`.
+
+        Remove an earlier bond in a change of its own: in one change, the switch would keep its table.
+        """
+        self.change("add-bond", bridge, bond_name(bridge), *members, *settings)
+
+    def read_bond(self, bridge: str) -> str:
+        """Return `ovs-appctl bond/show` of a bridge's bond; raises BenchError."""
+        return self.query("bond/show", bond_name(bridge))
+
+    def wait_for_bond(self, bridge: str, is_reached: Callable[[str], bool]) -> str:
+        """Return the first `bond/show` that fulfils a condition; raises BenchError after LACP_TIMEOUT_S."""
+        deadline = time.monotonic() + LACP_TIMEOUT_S
+        while not is_reached(text := self.read_bond(bridge)):
+            if time.monotonic() > deadline:
+                raise BenchError(
+                    f"the bond did not reach the expected state within {LACP_TIMEOUT_S:g} s; its last state: "
+                    + make_printable(" | ".join(text.split("\n"))),
+                    where=f"bridge {bridge}",
+                )
+            time.sleep(STATE_POLL_INTERVAL_S)
+        return text
+
+
+def bond_name(bridge: str) -> str:
+    """Return the name of a bridge's bond."""
+    return f"team-{bridge}"
+
+
+def start_open_vswitch(testbed_name: str, namespace: str) -> OpenVswitch:
+    """Start Open vSwitch in a testbed's namespace; it ends with the testbed. Raises BenchError."""
+    open_vswitch.start_daemons(testbed_name, namespace)
+    return find_open_vswitch(testbed_name)
+
+
+def find_open_vswitch(testbed_name: str) -> OpenVswitch:
+    """Return the Open vSwitch that a testbed runs; raises BenchError if it is not installed."""
+    folder = registry.ensure_testbed_folder(testbed_name)
+    log = folder / f"{open_vswitch.SWITCH}.log"
+    return OpenVswitch(folder, tuple(open_vswitch.control_command(folder)), log)
+
+
+def is_ready(bond_show: str, member_count: int, has_lacp: bool) -> bool:
+    """Return whether all members of a bond are enabled, and LACP is negotiated if it is on."""
+    is_negotiated = "lacp_status: negotiated" in bond_show or not has_lacp
+    enabled = re.findall(r"^(?:member|slave) .+: enabled$", bond_show, re.MULTILINE)
+    return is_negotiated and len(enabled) == member_count

@@ -1,0 +1,91 @@
+"""The flows of a testbed's load just before it starts, and the link that its team gives each of them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Any
+
+from vnetbench.errors import BenchError
+from vnetbench.lab import netlink
+from vnetbench.lab.netns.testbed_team import TeamStates, TestbedTeam
+from vnetbench.lab.netns.topology import NetnsTopology, Vm
+from vnetbench.teaming.advice import advise
+from vnetbench.teaming.flow_sources.socket_list import parse_socket_list
+from vnetbench.teaming.flows import UDP, Flow, parse_mac
+from vnetbench.teaming.policies.policy import Policy
+from vnetbench.teaming.policies.registry import find_policy
+from vnetbench.teaming.predict import predict_flows
+from vnetbench.teaming.prediction import Prediction
+
+MAX_ADVISED_FLOWS = 64
+"""Advice for more flows would delay the load, whose connections wait meanwhile."""
+_SOCKET_LIST_COMMAND = ("ss", "--tcp", "--udp", "--numeric")
+
+
+def list_load_flows(topology: NetnsTopology) -> tuple[Flow, ...]:
+    """Return the connected flows between the VMs of all pairs, from side a to side b.
+
+    Flows of UDP have a TCP connection each for control, which carries no load: it is left out. Frames have no
+    sockets, so their flows are not listed.
+
+    Raises:
+        BenchError: if the sockets of a VM cannot be listed.
+    """
+    sides = zip(topology.endpoints_on_side("a"), topology.endpoints_on_side("b"), strict=True)
+    flows = [flow for a, b in sides for flow in _list_pair_flows(a, b)]
+    datagrams = tuple(flow for flow in flows if flow.protocol == UDP)
+    return datagrams or tuple(flows)
+
+
+def _list_pair_flows(a: Vm, b: Vm) -> Iterable[Flow]:
+    command = ["ip", "netns", "exec", a.namespace, *_SOCKET_LIST_COMMAND]
+    process = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if process.returncode != 0:
+        reason = process.stderr.strip().splitlines()[-1:] or ["it gave no reason"]
+        raise BenchError(
+            f"the sockets of {a.name} cannot be listed: {reason[0]}",
+            where=a.name,
+            fix="install iproute2, which contains ss",
+        )
+    macs = [parse_mac(netlink.interface_mac(*vm.device.location)) for vm in (a, b)]
+    sources, destinations = ({ip_address(vm.address), ip_address(vm.ipv6_address)} for vm in (a, b))
+    for flow in parse_socket_list(process.stdout).flows:
+        if flow.source in sources and flow.destination in destinations:
+            yield replace(flow, source_mac=macs[0], destination_mac=macs[1])
+
+
+def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -> dict[str, Any]:
+    """Return how many flows the team puts on each link, for the results file.
+
+    Args:
+        team: The team.
+        states: Its states just before the load.
+        flows: Flows of the load, from side a to side b.
+
+    Returns:
+        `flows`; for each direction the number of flows on each link, and of those whose link the state does
+        not show; and `advice`, sentences about what would spread the flows better.
+    """
+    policy = find_policy(team.spec.policy)
+    prediction = predict_flows(flows, policy, states.near.team)
+    reverse: Sequence[Prediction] = [each.reverse for each in prediction.flows]
+    far_policy: Policy | None = None
+    if states.far is not None:
+        far_policy, far_team = policy, states.far.team
+        reverse = [far_policy.predict(flow.reverse(), far_team) for flow in flows]
+    forward = [each.forward for each in prediction.flows]
+    has_advice = 0 < len(flows) <= MAX_ADVISED_FLOWS
+    return {
+        "flows": len(flows),
+        **_count_by_link("forward", forward, team.spec.links),
+        **_count_by_link("reverse", reverse, team.spec.links),
+        "advice": list(advise(prediction, far_policy).sentences) if has_advice else [],
+    }
+
+
+def _count_by_link(direction: str, predictions: Sequence[Prediction], links: int) -> dict[str, object]:
+    counts = [sum(each.uplink == number for each in predictions) for number in range(links)]
+    return {direction: counts, f"{direction}_open": len(predictions) - sum(counts)}

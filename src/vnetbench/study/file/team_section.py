@@ -1,0 +1,90 @@
+"""Keys of `[[testbed.team]]` in a study file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from vnetbench.errors import BenchError
+from vnetbench.study.factors import value_types
+from vnetbench.study.factors.team_factors import team_policies
+from vnetbench.study.factors.value_types import Json, ValueType
+from vnetbench.study.file import host_value_types
+from vnetbench.study.file.keys import KeyFormat, StudySection
+from vnetbench.study.model import Level
+from vnetbench.study.problems import WrongValue
+from vnetbench.study.teams import (
+    BETWEEN_VSWITCHES,
+    LACP_AUTO,
+    LACP_OFF,
+    LACP_ON,
+    MAX_TEAM_LINKS,
+    MIN_TEAM_LINKS,
+    TeamSpec,
+)
+
+_TEAM = TeamSpec()
+MIN_SPEED_BPS, MAX_SPEED_BPS = 1000, 34 * 10**9
+"""As for `link_rate`: the limit is a little below what tc's 32-bit field of bytes per second can hold."""
+
+
+def link_speeds() -> ValueType:
+    """Make the type of the rates of links, as a text or a list; canonical is "10 Gbit/s, 1 Gbit/s"."""
+    rate = value_types.bit_rates(MIN_SPEED_BPS, MAX_SPEED_BPS)
+    expected = 'a rate for all links, such as "1 Gbit/s", or a list with one for each link'
+
+    def parse(raw: object) -> Level:
+        parts = raw if isinstance(raw, list) else raw.split(",") if isinstance(raw, str) else [raw]
+        if not 1 <= len(parts) <= MAX_TEAM_LINKS:
+            raise WrongValue(f"{len(parts)} rates are too few or too many", fix=f"write {expected}")
+        try:
+            return ", ".join(rate.format(rate.parse(part)) for part in parts)
+        except BenchError as error:
+            raise WrongValue(error.what, fix=f"write {expected}") from error
+
+    as_list: Json = {"type": "array", "items": {"type": "string", "pattern": rf"^\s*({rate.pattern})\s*$"}}
+    as_list |= {"minItems": 1, "maxItems": MAX_TEAM_LINKS}
+    pattern = rf"({rate.pattern})(\s*,\s*({rate.pattern}))*"
+    return ValueType(expected, parse, str, pattern, (as_list,), has_commas=True)
+
+
+class TeamSection(StudySection):
+    """A team: links that act as one (a bond or port channel); a policy chooses one for each packet.
+
+    Lab `netns` with `vswitch = "openvswitch"`: two virtual switches, with one VM of each pair on each, joined
+    by the links. Both switches bundle the links with the same policy (a bond of Open vSwitch). The bench
+    creates both bonds anew for each trial and reads their state back. Each trial counts the bytes and packets
+    of every link.
+    """
+
+    heading = "testbed.team"
+
+    name: Annotated[str, KeyFormat(host_value_types.host_names(), '"uplinks"')] = Field(
+        _TEAM.name, description="Name of the team in the results."
+    )
+    location: Annotated[str, KeyFormat(value_types.keywords(BETWEEN_VSWITCHES), f'"{BETWEEN_VSWITCHES}"')] = (
+        Field(
+            _TEAM.location,
+            description="Where the team is. `vswitches`: between the two virtual switches of the path.",
+        )
+    )
+    policy: Annotated[str, KeyFormat(team_policies(), '"balance-tcp"')] = Field(
+        _TEAM.policy,
+        description="Policy of both ends, unless the factor `team_policy` varies it. Open vSwitch runs these "
+        "policies.",
+    )
+    links: Annotated[int, KeyFormat(value_types.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS), "4")] = Field(
+        _TEAM.links,
+        description="Number of links, unless the factor `team_links` varies it. Both ends use all of them.",
+    )
+    speed: Annotated[str | None, KeyFormat(link_speeds(), '["1 Gbit/s", "1 Gbit/s"]')] = Field(
+        _TEAM.speed,
+        description="Rate to which `testbed.shaper` shapes each link in both directions: one for all links, "
+        "or a list with one for each link. Without it, the factor `link_rate` applies to each link.",
+    )
+    lacp: Annotated[str, KeyFormat(value_types.keywords(LACP_AUTO, LACP_ON, LACP_OFF), '"on"')] = Field(
+        _TEAM.lacp,
+        description="Whether both ends negotiate LACP (active, with the fast timer). `auto`: for policies "
+        "that need it, which is `balance-tcp`.",
+    )

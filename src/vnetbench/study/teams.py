@@ -1,0 +1,55 @@
+"""A team of a study's testbed: links between two switches that act as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vnetbench.quantity import parse_bit_rate
+
+BETWEEN_VSWITCHES = "vswitches"
+"""Location of a team: its links join the two virtual switches on the path of every pair."""
+ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP = "active-backup", "balance-slb", "balance-tcp"
+OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)
+"""Policies that Open vSwitch runs (`bond_mode`, ovs-vswitchd.conf.db(5)); the first one is its default."""
+LACP_AUTO, LACP_ON, LACP_OFF = "auto", "on", "off"
+MIN_TEAM_LINKS, MAX_TEAM_LINKS = 2, 16
+"""A bond of Open vSwitch has at least two interfaces (ovs-vswitchd.conf.db(5)); the maximum is ours."""
+
+
+@dataclass(frozen=True)
+class TeamSpec:
+    """A team as a study or a treatment describes it."""
+
+    name: str = "uplinks"
+    location: str = BETWEEN_VSWITCHES
+    policy: str = ACTIVE_BACKUP
+    """Policy of both ends."""
+    links: int = MIN_TEAM_LINKS
+    """Number of links; both ends use all of them as members."""
+    speed: str | None = None
+    """Rates of the links: `1 Gbit/s` for all, or `10 Gbit/s, 1 Gbit/s` for one each; None: no limit."""
+    lacp: str = LACP_AUTO
+    """`on`, `off`, or `auto`: on for policies that need it."""
+
+    @property
+    def has_lacp(self) -> bool:
+        """Whether both ends negotiate LACP."""
+        return self.lacp == LACP_ON or (self.lacp == LACP_AUTO and self.policy == BALANCE_TCP)
+
+    @property
+    def listed_speeds_bps(self) -> tuple[int, ...]:
+        """The rates that the study lists, in bit/s: none, one for all links, or one for each link."""
+        return (
+            tuple(round(parse_bit_rate(text.strip())) for text in self.speed.split(",")) if self.speed else ()
+        )
+
+    @property
+    def speeds_bps(self) -> tuple[int | None, ...]:
+        """The rate of each link in bit/s; None for a link without a limit.
+
+        A study lists one rate for all links, or at least one for each.
+        """
+        listed = self.listed_speeds_bps
+        if len(listed) <= 1:
+            return (listed[0] if listed else None,) * self.links
+        return listed[: self.links]

@@ -1,0 +1,95 @@
+"""Trials over a real team: the links that were predicted carry the load, and the counters show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.trial import TrialLoad
+from vnetbench.estimate.evidence import collect_evidence
+from vnetbench.estimate.evidence.trial_data import build_trial_data
+from vnetbench.estimate.steady_state import select_steady_part
+from vnetbench.estimate.team_traffic import TeamTraffic, collect_team_traffic
+from vnetbench.estimate.time_series import metric_time_series
+from vnetbench.estimate.trial_metrics import metrics_of_steady_part
+from vnetbench.explain.rules import load_rules
+from vnetbench.explain.scoring import rank_causes
+from vnetbench.lab.netns import testbed_team
+from vnetbench.lab.netns.testbed import NetnsLab
+from vnetbench.lab.netns.topology import NetnsShape, make_topology
+from vnetbench.results.records import TrialRecord
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import Level, TestbedSpec
+from vnetbench.study.teams import TeamSpec
+from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
+
+pytestmark = pytest.mark.lab
+
+LINKS = 3
+MAX_STRAY_PACKETS = 100
+"""More than LACP (one frame a second at each end) and flooded frames can be, and far less than a stream."""
+SPEC = TestbedSpec(teams=(TeamSpec(links=LINKS, speed="20 Mbit/s"),))
+
+
+@pytest.fixture(scope="module")
+def instrument() -> Iterator[LabInstrument]:
+    with closing(LabInstrument(NetnsLab(SPEC, "a test"), SPEC)) as one:
+        yield one
+
+
+def measure(instrument: LabInstrument, workload: str = TCP_STREAM, **levels: Level) -> TrialRecord:
+    factors = complete_levels({"vswitch": "openvswitch", **levels}, workload)
+    completed = instrument.measure(TrialLoad(factors, 1.0, 0.05, workload), lambda: False)
+    measured = completed.measurement
+    return TrialRecord(
+        0, 0, completed.testbed_shape, 0.0, 1.0, 0.0, dict(measured.effective), measured.endpoints
+    )
+
+
+def traffic(trial: TrialRecord) -> TeamTraffic:
+    (team,) = collect_team_traffic(select_steady_part(trial, 0))
+    return team
+
+
+@pytest.fixture(autouse=True)
+def tables_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no rebalance move flows between the reading of the table and the load."""
+    monkeypatch.setattr(testbed_team, "REBALANCE_INTERVAL_MS", 3_600_000)
+
+
+@pytest.mark.parametrize("policy", ["active-backup", "balance-slb", "balance-tcp"])
+def test_the_predicted_links_carry_the_load(instrument: LabInstrument, policy: str) -> None:
+    team = traffic(measure(instrument, team_policy=policy, streams=6))
+    assert (team.policy, team.flows) == (policy, 6)
+    for direction in ("forward", "reverse"):
+        links = [getattr(link, direction) for link in team.links]
+        assert sum(link.predicted_flows for link in links) + team.open_flows[direction] == 6
+        for link in links:
+            if link.predicted_flows:
+                assert link.packets, links
+            elif not team.open_flows[direction]:
+                assert link.packets < MAX_STRAY_PACKETS, links
+
+
+def test_datagrams_are_predicted_without_their_control_connections(instrument: LabInstrument) -> None:
+    load: dict[str, Level] = {"team_policy": "active-backup", "streams": 2, "bit_rate": 10**6}
+    team = traffic(measure(instrument, UDP_STREAM, **load))
+    assert [link.forward.predicted_flows for link in team.links] == [2, 0, 0]
+    assert [bool(link.forward.packets) for link in team.links] == [True, False, False]
+
+
+def test_the_cause_is_the_policy_that_puts_all_flows_on_one_link(instrument: LabInstrument) -> None:
+    trial = measure(instrument, team_policy="balance-slb", streams=4)
+    part = select_steady_part(trial, 0)
+    testbed = make_topology("x", NetnsShape("openvswitch", team_link_count=LINKS)).describe()
+    series = metric_time_series(trial, "goodput_bps")
+    evidence = collect_evidence(build_trial_data(part, metrics_of_steady_part(part), series, testbed))
+    assert evidence["uplink_count"] == LINKS
+    assert evidence["busiest_uplink_percent"] > 95
+    candidates = rank_causes([evidence], load_rules(), TCP_STREAM).candidates
+    assert "one_uplink" in [each.cause.name for each in candidates]
+    ((advice,),) = {traffic(trial).advice}
+    assert advice == "No other port or last octet spreads these flows better."
