@@ -13,13 +13,13 @@ use vnetbench_counters::observer;
 use vnetbench_streams::datagram_header::{HEADER_BYTES, MAX_DATAGRAM_BYTES};
 use vnetbench_system::error::{RequestError, Result};
 use vnetbench_traffic::Workload;
+use vnetbench_traffic::flow_options::{FlowOptions, PacingWait};
 use vnetbench_traffic::receive::ReceiveMode;
 use vnetbench_traffic::send::{SendMode, SendOptions};
 use vnetbench_traffic::sockets::SocketOptions;
 use vnetbench_traffic::tcp_crr::TransactionOptions;
 use vnetbench_traffic::tcp_rr::{ExchangeOptions, WaitMode};
 use vnetbench_traffic::tcp_stream::TransferOptions;
-use vnetbench_traffic::udp_stream::{self, FlowOptions};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
@@ -132,7 +132,7 @@ pub struct MixedWorkload {
 struct UdpStreamRequest {
     datagram_bytes: Option<usize>,
     rate_per_s: Option<f64>,
-    pacing: Option<udp_stream::PacingWait>,
+    pacing: Option<PacingWait>,
     gso: Option<bool>,
     gro: Option<bool>,
     fragments: Option<bool>,
@@ -309,7 +309,7 @@ fn build_udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> R
     Ok(Workload::Datagrams(FlowOptions {
         datagram_bytes,
         rate_per_s: request.rate_per_s,
-        pacing_wait: request.pacing.unwrap_or(udp_stream::PacingWait::Spin),
+        pacing_wait: request.pacing.unwrap_or(PacingWait::Spin),
         uses_udp_gso: segmented,
         uses_udp_gro: aggregated,
         can_fragment: fragmented,

@@ -14,7 +14,7 @@
 //! | [`source_ports`] | the source ports of the streams |
 //! | [`tcp_stream`], `tcp_driver`, `event_loop` | bulk transfers: one stream per thread, or several with epoll |
 //! | [`tcp_rr`], `request_response`, [`tcp_crr`] | requests and responses, on one connection or with one connection each |
-//! | [`udp_stream`], `udp_calls` | datagrams, in batches of many per system call |
+//! | `udp_stream`, [`flow_options`], `udp_calls` | datagrams, in batches of many per system call |
 //! | [`send`], [`senders`], `send_pages`, `send_uring`, `send_zerocopy` | the send modes |
 //! | [`receive`] | the receive modes |
 //! | [`effective_options`] | the effective options of a connected socket |
@@ -29,6 +29,7 @@
 pub mod connector;
 pub mod effective_options;
 mod event_loop;
+pub mod flow_options;
 mod handshake;
 pub mod listener;
 mod load;
@@ -49,6 +50,6 @@ pub mod tcp_stream;
 mod udp_calls;
 pub mod udp_handshake;
 mod udp_socket;
-pub mod udp_stream;
+mod udp_stream;
 
 pub use load::{Load, LoadPart, Workload};

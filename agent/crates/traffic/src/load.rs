@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use socket2::Domain;
 
+use crate::flow_options::FlowOptions;
 use crate::route::Transport;
 use crate::senders;
 use crate::sockets::{self, SocketOptions};
 use crate::tcp_crr::{self, TransactionOptions};
 use crate::tcp_rr::{self, ExchangeOptions};
 use crate::tcp_stream::{self, TransferOptions};
-use crate::udp_stream::{self, FlowOptions};
+use crate::udp_stream;
 use vnetbench_streams::threads::{StartedThread, ThreadPlan};
 use vnetbench_streams::timing::RequestTiming;
 use vnetbench_streams::{Commands, OnEnd, Role, Secret, Stream, StreamRole};

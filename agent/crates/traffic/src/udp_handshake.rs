@@ -13,10 +13,10 @@ use rustix::event::PollFlags;
 use rustix::net::RecvFlags;
 use socket2::{SockAddr, Socket};
 
+use crate::flow_options::FlowOptions;
 use crate::load::Load;
 use crate::route::require_ip_address;
 use crate::udp_socket::open_flow_socket;
-use crate::udp_stream::FlowOptions;
 use vnetbench_streams::datagram_header::{
     DatagramHeader, FULL_PROBE_NUMBER, HEADER_BYTES, SMALL_PROBE_NUMBER, derive_stream_key,
     realtime_nanos,

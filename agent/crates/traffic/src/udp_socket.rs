@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use socket2::{SockAddr, Socket, Type};
 
+use crate::flow_options::FlowOptions;
 use crate::route::require_ip_address;
 use crate::sockets;
-use crate::udp_stream::FlowOptions;
 use vnetbench_streams::Role;
 use vnetbench_system::error::{ErrorKind, RequestError, Result};
 use vnetbench_system::socket_option;

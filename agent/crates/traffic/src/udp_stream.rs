@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 use rustix::thread::set_current_timer_slack;
-use serde::Deserialize;
 
+use crate::flow_options::{FlowOptions, PacingWait};
 use crate::receive::COALESCING_DELAY;
-use crate::source_ports::SourcePorts;
 use crate::udp_calls::{ReceiveBatch, ReceivedMessage, SendBatch};
 use vnetbench_streams::arrival_gaps::{Arrival, ArrivalRecorder};
 use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, realtime_nanos};
@@ -22,7 +21,7 @@ use vnetbench_streams::datagrams::{DatagramCounts, DatagramFlow, PacingDeviation
 use vnetbench_streams::jitter::JitterEstimator;
 use vnetbench_streams::reception::SequenceTracker;
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
-use vnetbench_streams::timing::{Pacing, RequestRate};
+use vnetbench_streams::timing::Pacing;
 use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
 
 /// Time limit of blocking calls, after which the thread checks its command.
@@ -37,47 +36,6 @@ const SEQUENCE_WINDOW_DATAGRAMS: u64 = 1 << 17;
 const MESSAGE_COUNTS_DELAYING_NEXT_CALL: Range<usize> = 2..32;
 /// A spinning source stops sleeping this long before a datagram is due, because a sleep can end that late.
 const SPIN_TIME_BEFORE_DUE: Duration = Duration::from_micros(100);
-
-/// How a source waits until a datagram is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PacingWait {
-    /// Sleeps, and spins for the last part: exact, but uses a whole CPU at high rates.
-    Spin,
-    /// Only sleeps.
-    Sleep,
-}
-
-/// The options of datagram flows.
-#[derive(Debug, Clone, Copy)]
-pub struct FlowOptions {
-    /// Size of a datagram, including its header.
-    pub datagram_bytes: usize,
-    /// Datagrams per second of each stream; `None` for full speed.
-    pub rate_per_s: Option<f64>,
-    /// How a source with a rate waits.
-    pub pacing_wait: PacingWait,
-    /// UDP_SEGMENT: the kernel or the interface cuts large messages into datagrams.
-    pub uses_udp_gso: bool,
-    /// UDP_GRO: the kernel aggregates several datagrams into one message.
-    pub uses_udp_gro: bool,
-    /// Whether the kernel fragments datagrams larger than the path MTU; otherwise, it refuses them.
-    pub can_fragment: bool,
-    /// Whether sinks record when datagrams arrive.
-    pub records_arrivals: bool,
-    /// Size of the send buffer and of the receive buffer; `None` keeps the kernel's default.
-    pub buffer_bytes: Option<usize>,
-    /// The source ports of the sources.
-    pub source_ports: SourcePorts,
-}
-
-impl FlowOptions {
-    /// Returns the pacing of the stream at `index`, staggered against the others; `None` without a rate.
-    pub fn make_staggered_pacing(&self, index: usize, streams: usize) -> Option<Pacing> {
-        let per_s = self.rate_per_s?;
-        Some(Pacing::new(RequestRate::staggered(per_s, index, streams)))
-    }
-}
 
 /// Starts the threads, which wait for `Command::Go`. Each stream calls `on_end` once, at its end.
 ///
