@@ -26,7 +26,7 @@ def port(tmp_path: Path) -> Iterator[Callable[[Session], Path]]:
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(tmp_path / "port"))
     listening.listen()
-    threads = []
+    threads: list[threading.Thread] = []
 
     def serve(session: Session) -> Path:
         # Else the thread of an earlier session, if it is late, could accept the connection of this one.
