@@ -10,6 +10,7 @@ from socket import VMADDR_CID_HOST
 from typing import Any, NamedTuple
 
 from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.campaign import source_port_checks
 from vnetbench.campaign.agent_parameters import (
     choose_thread_cpus,
     common_prepare_parameters,
@@ -37,11 +38,6 @@ from vnetbench.campaign.load_checks import (
 )
 from vnetbench.campaign.load_run import collect_records, run_load_and_measure_bench_cpu_s
 from vnetbench.campaign.network_event import OnStart, ignore_start, run_with_network_event
-from vnetbench.campaign.source_port_checks import (
-    EndpointSockets,
-    check_and_return_source_ports,
-    source_port_notes,
-)
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.campaign.trial_notes import clock_notes, delay_line_notes, instrument_notes
 from vnetbench.lab.endpoint import SIDES, Endpoint
@@ -235,7 +231,7 @@ def run_trial(
         effective["zero_copy_sends"] = counts
     notes = (
         *clock_notes(effective),
-        *source_port_notes(effective),
+        *source_port_checks.source_port_notes(effective),
         *instrument_notes(load.idle_and_load_s, load.interval_s, totals),
     )
     return TrialMeasurement(records, effective, notes)
@@ -369,7 +365,9 @@ def _connect_pairs_and_check_settings(
     cpus = {name: answer["thread_cpus"] for name, answer in answers.items()}
     return {
         **check_and_return_socket_settings(load.factors, streams),
-        **check_and_return_source_ports(load.workload, load.factors, _pair_sockets(testbed, answers)),
+        **source_port_checks.check_and_return_source_ports(
+            load.workload, load.factors, _pair_sockets(testbed, answers)
+        ),
         **check_and_return_thread_cpus(preparation.thread_cpus, cpus),
         **merge_frame_backends(answers),
         **({"teams": teams} if teams else {}),
@@ -377,13 +375,14 @@ def _connect_pairs_and_check_settings(
     }
 
 
-def _pair_sockets(testbed: Testbed, answers: Mapping[str, Any]) -> Iterator[EndpointSockets]:
+def _pair_sockets(
+    testbed: Testbed, answers: Mapping[str, Any]
+) -> Iterator[source_port_checks.EndpointSockets]:
     """Yield the sockets of each endpoint, from the answers of all agents."""
     for a, b in endpoint_pairs(testbed):
         for at, peer in ((a, b), (b, a)):
-            yield EndpointSockets(
-                at.name, at.side, answers[at.name]["streams"], answers[peer.name]["streams"]
-            )
+            sockets, peer_sockets = (answers[each.name]["streams"] for each in (at, peer))
+            yield source_port_checks.EndpointSockets(at.name, at.side, sockets, peer_sockets)
 
 
 def _listen_address(b: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:

@@ -271,13 +271,7 @@ METRICS: dict[str, Metric] = {
             "lower",
             "packets per second that the virtual switches and their ports (taps) drop, sum of all switches",
         ),
-        Metric(
-            "kvm_exits_per_s",
-            "1/s",
-            "KVM exits",
-            "lower",
-            "VM exits per second, sum of all guests",
-        ),
+        Metric("kvm_exits_per_s", "1/s", "KVM exits", "lower", "VM exits per second, sum of all guests"),
         Metric(
             "cycles_per_byte",
             "cycles/B",

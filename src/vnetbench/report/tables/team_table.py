@@ -44,9 +44,9 @@ def team_columns(summary: CampaignSummary) -> list[Column]:
     flows = tuple(_wrap_links(links, map(_format_flows, links)) for _, _, links in rows)
     return [
         Column("treatment", "Treatment", "", treatments, False),
-        Column("direction", "Direction", "", directions, False),
+        Column("data_direction", "Direction", "", directions, False),
         Column("share", "Each link", "% of bytes", shares, False),
-        Column("flows", "Flows", "predicted", flows, False),
+        Column("predicted_flows", "Flows", "predicted", flows, False),
     ]
 
 
