@@ -45,7 +45,7 @@ def levels(workload: str = TCP_STREAM, **own: Level) -> Mapping[str, Level]:
 def test_ports_of_a_level_are_returned(level: str, ports: list[int]) -> None:
     endpoints = [endpoint("a", ports, ports), endpoint("b", [5201] * 3)]
     effective = check_and_return_source_ports(TCP_STREAM, levels(streams=3, source_ports=level), endpoints)
-    assert effective == {"source_ports": {"a1": ports}}
+    assert effective == {"source_ports": {"a1": ports}, "destination_ports": {"a1": [7, 7, 7]}}
 
 
 @pytest.mark.parametrize(
@@ -70,20 +70,23 @@ def test_reverse_streams_of_tcp_leave_the_ports_of_endpoint_a() -> None:
     factors = levels(streams=2, direction="both", source_ports="50000-50003")
     pair = [endpoint("a", [50000, 50001, 50002, 50003]), endpoint("b", [5201] * 4)]
     effective = check_and_return_source_ports(TCP_STREAM, factors, pair)
-    assert effective == {"source_ports": {"a1": [50000, 50001, 50002, 50003]}}
+    assert effective["source_ports"] == {"a1": [50000, 50001, 50002, 50003]}
 
 
 def test_datagrams_leave_the_ports_of_their_source_in_each_direction() -> None:
     factors = levels(UDP_STREAM, streams=2, direction="both", source_ports="50000-50001")
     pair = [endpoint("a", [50000, 50001, 9, 9]), endpoint("b", [9, 9, 50000, 50001])]
     effective = check_and_return_source_ports(UDP_STREAM, factors, pair)
-    assert effective == {"source_ports": {"a1": [50000, 50001], "b1": [50000, 50001]}}
+    assert effective == {
+        "source_ports": {"a1": [50000, 50001], "b1": [50000, 50001]},
+        "destination_ports": {"a1": [7, 7], "b1": [7, 7]},
+    }
 
 
 def test_mixed_has_the_ports_of_requests_first() -> None:
     factors = levels(MIXED, connections=1, streams=2, source_ports="50000-50003")
     effective = check_and_return_source_ports(MIXED, factors, [endpoint("a", [50000, 50001, 50002])])
-    assert effective == {"source_ports": {"a1": [50000, 50001, 50002]}}
+    assert effective["source_ports"] == {"a1": [50000, 50001, 50002]}
 
 
 def test_loads_without_such_ports_have_no_entry() -> None:

@@ -45,7 +45,12 @@ def measure_ports(instrument: LabInstrument, workload: str, **levels: Level) -> 
     effective = instrument.measure(load, lambda: False).measurement.effective
     assert "replaced_testbed" not in effective
     ports = effective["source_ports"]
-    assert isinstance(ports, dict)
+    destinations = effective["destination_ports"]
+    assert isinstance(ports, dict) and isinstance(destinations, dict)
+    assert {name: len(each) for name, each in destinations.items()} == {
+        name: len(each) for name, each in ports.items()
+    }
+    assert all(port > 0 for each in destinations.values() for port in each)
     return ports
 
 

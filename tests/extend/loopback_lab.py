@@ -58,7 +58,7 @@ class LoopbackTestbed:
         """Return no counters: there is no delay line."""
         return ()
 
-    def read_teams(self) -> Sequence[Mapping[str, Any]]:
+    def read_teams(self, *, has_lasting_flows: bool) -> Sequence[Mapping[str, Any]]:
         """Return no teams: nothing bundles links."""
         return ()
 

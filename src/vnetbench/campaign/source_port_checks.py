@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from vnetbench.campaign.agent_parameters import list_streams
-from vnetbench.lab.endpoint import SideOrEmpty
+from vnetbench.lab.endpoint import Endpoint, SideOrEmpty
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.study.factors.load_factors import SOURCE_PORTS, TRANSPORT, VSOCK
 from vnetbench.study.factors.port_ranges import CONSECUTIVE_PORTS, SPREAD_PORTS, parse_port_range
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
+DESTINATION_PORTS_KEY = "destination_ports"
+"""Key in `effective`: the ports at the other end, which a policy may hash too."""
 TRANSLATED_PORTS_KEY = "translated_source_ports"
 """Key in `effective` of a trial whose path changes source ports: the ports that the other endpoint sees."""
 
@@ -38,10 +40,20 @@ class EndpointSockets:
     peer_sockets: Sequence[_SocketSettings] = ()
 
 
+def pair_sockets(
+    pairs: Iterable[tuple[Endpoint, Endpoint]], answers: Mapping[str, Any]
+) -> Iterator[EndpointSockets]:
+    """Yield the sockets of each endpoint, from the answers of all agents to trial.prepare."""
+    for a, b in pairs:
+        for at, peer in ((a, b), (b, a)):
+            sockets, peer_sockets = (answers[each.name]["streams"] for each in (at, peer))
+            yield EndpointSockets(at.name, at.side, sockets, peer_sockets)
+
+
 def check_and_return_source_ports(
     workload_name: str, factors: Mapping[str, Level], endpoints: Iterable[EndpointSockets]
 ) -> dict[str, object]:
-    """Return the effective source ports by endpoint, in the order of its streams.
+    """Return the effective ports of both ends by the source's endpoint, in the order of its streams.
 
     The source port of a datagram stream is that of the endpoint that sends. The source port of a TCP stream
     is that of endpoint a, which opens the connection, in both directions. Frames, VSOCK and connections for
@@ -54,6 +66,7 @@ def check_and_return_source_ports(
         return {}
     level = str(SOURCE_PORTS.read_level(factors))
     ports_by_endpoint: dict[str, list[int]] = {}
+    destinations: dict[str, list[int]] = {}
     translated: dict[str, list[int]] = {}
     for endpoint in endpoints:
         ids = _list_opening_streams(workload_name, factors, endpoint.side)
@@ -69,11 +82,13 @@ def check_and_return_source_ports(
                 factor=SOURCE_PORTS.name,
             )
         ports_by_endpoint[endpoint.name] = ports
+        destinations[endpoint.name] = _collect_ports(endpoint.sockets, "remote_port", ids)
         at_peer = _collect_ports(endpoint.peer_sockets, "remote_port", ids)
         if at_peer and at_peer != ports:
             translated[endpoint.name] = at_peer
     return {
         SOURCE_PORTS.name: ports_by_endpoint,
+        **({DESTINATION_PORTS_KEY: destinations} if any(destinations.values()) else {}),
         **({TRANSLATED_PORTS_KEY: translated} if translated else {}),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from socket import VMADDR_CID_HOST
@@ -39,7 +39,7 @@ from vnetbench.campaign.load_checks import (
 from vnetbench.campaign.load_run import collect_records, run_load_and_measure_bench_cpu_s
 from vnetbench.campaign.network_event import OnStart, ignore_start, run_with_network_event
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
-from vnetbench.campaign.trial_notes import clock_notes, delay_line_notes, instrument_notes
+from vnetbench.campaign.trial_notes import clock_notes, delay_line_notes, instrument_notes, team_notes
 from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
@@ -232,6 +232,7 @@ def run_trial(
     notes = (
         *clock_notes(effective),
         *source_port_checks.source_port_notes(effective),
+        *team_notes(effective, load.idle_and_load_s),
         *instrument_notes(load.idle_and_load_s, load.interval_s, totals),
     )
     return TrialMeasurement(records, effective, notes)
@@ -360,29 +361,19 @@ def _connect_pairs_and_check_settings(
     )
     for agent, future in observing:
         agent.wait(future, "trial.prepare")
-    teams = list(testbed.read_teams())
+    teams = list(testbed.read_teams(has_lasting_flows=WORKLOADS[load.workload].has_lasting_flows))
     streams = [stream for answer in answers.values() for stream in answer["streams"]]
     cpus = {name: answer["thread_cpus"] for name, answer in answers.items()}
     return {
         **check_and_return_socket_settings(load.factors, streams),
         **source_port_checks.check_and_return_source_ports(
-            load.workload, load.factors, _pair_sockets(testbed, answers)
+            load.workload, load.factors, source_port_checks.pair_sockets(endpoint_pairs(testbed), answers)
         ),
         **check_and_return_thread_cpus(preparation.thread_cpus, cpus),
         **merge_frame_backends(answers),
         **({"teams": teams} if teams else {}),
         **({"rejected_frames": testbed.rejected_frame_outcome} if is_frames else {}),
     }
-
-
-def _pair_sockets(
-    testbed: Testbed, answers: Mapping[str, Any]
-) -> Iterator[source_port_checks.EndpointSockets]:
-    """Yield the sockets of each endpoint, from the answers of all agents."""
-    for a, b in endpoint_pairs(testbed):
-        for at, peer in ((a, b), (b, a)):
-            sockets, peer_sockets = (answers[each.name]["streams"] for each in (at, peer))
-            yield source_port_checks.EndpointSockets(at.name, at.side, sockets, peer_sockets)
 
 
 def _listen_address(b: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from vnetbench.campaign.load_checks import TrialEndParameters, sum_zero_copy_counts
 from vnetbench.results.records import HOST
+from vnetbench.study.teams import ACTIVE_BACKUP
 
 DRAIN_TIMEOUT_S = 5.0
 """How long a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
@@ -150,3 +151,13 @@ def _bench_cpu_use_notes(
             instrument = "the bench and the agents' samplers" if machine == HOST else "the agent's sampler"
             notes.append(f"{machine}: {instrument} used {100 * share:.1f} % of the machine's CPU time")
     return notes
+
+
+def team_notes(effective: Mapping[str, Any], load_s: float) -> list[str]:
+    """Return a note for each team whose switch may have moved flows since their links were predicted."""
+    return [
+        f"{team['name']}: the switch moves flows between links every {team['rebalance_interval_s']:g} s, so "
+        "flows may have left the link that was predicted for them before the load"
+        for team in effective.get("teams", ())
+        if "predicted" in team and team["policy"] != ACTIVE_BACKUP and load_s >= team["rebalance_interval_s"]
+    ]

@@ -45,13 +45,18 @@ class Testbed(Protocol):
     def read_delay_line_counters(self) -> Sequence[Mapping[str, Any]]:
         """Return the counters of all delay lines since the last reset (the agent's `delay_line.read`)."""
 
-    def read_teams(self) -> Sequence[Mapping[str, Any]]:
+    def read_teams(self, *, has_lasting_flows: bool) -> Sequence[Mapping[str, Any]]:
         """Return the teams: state, and links of the connected flows (docs/results-file.md, `teams`).
 
         The bench calls it when all streams are connected, just before the load.
 
+        Args:
+            has_lasting_flows: Whether the flows that are connected now carry all of the load. Otherwise their
+                links say nothing.
+
         Raises:
-            BenchError: if a state cannot be read.
+            TrialFailed: if a team is no longer as the treatment requests.
+            BenchError: if the flows cannot be listed.
         """
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:

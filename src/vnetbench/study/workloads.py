@@ -125,6 +125,11 @@ class Workload:
     """Parameters of `trial.prepare` that factors replace."""
 
     @property
+    def has_lasting_flows(self) -> bool:
+        """Whether the connections and flows that exist before the load carry all of it."""
+        return not self.carries_frames and not self.has_connection_per_request
+
+    @property
     def carries_frames(self) -> bool:
         """Whether it generates and counts frames at the interfaces (the tests of RFC 2544)."""
         return self.carrier == "frames"

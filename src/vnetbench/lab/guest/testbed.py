@@ -158,7 +158,7 @@ class GuestTestbed:
         """See Testbed."""
         return self.link.read_counters()
 
-    def read_teams(self) -> list[dict[str, Any]]:
+    def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
         """See Testbed. This lab has none."""
         return []
 

@@ -131,7 +131,7 @@ class HostsTestbed:
         """See Testbed. This lab has none."""
         return []
 
-    def read_teams(self) -> list[dict[str, Any]]:
+    def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
         """See Testbed. This lab has none."""
         return []
 

@@ -78,7 +78,11 @@ def _shape_links(
 
 
 def shape_and_prove(
-    device: NetDevice, rate_bps: float | None, shaper: str, queue: Level = AUTO_QUEUE
+    device: NetDevice,
+    rate_bps: float | None,
+    shaper: str,
+    queue: Level = AUTO_QUEUE,
+    key: str = LINK_RATE.name,
 ) -> ShapedLink | None:
     """Limit the rate at which packets leave a device, and return the shaped link as it was read back.
 
@@ -87,6 +91,7 @@ def shape_and_prove(
         rate_bps: The limit; None removes it.
         shaper: `tbf` or `htb`.
         queue: A level of the factor `link_queue`.
+        key: The key of the study that requests the rate.
 
     Raises:
         TreatmentRefused: if another rate or queue was read back.
@@ -99,7 +104,7 @@ def shape_and_prove(
     if not is_requested:
         level = "none" if rate_bps is None else rate_bps
         raise TreatmentRefused(
-            f"{LINK_RATE.format_as_assignment(level)} did not take effect: {value} was read back",
+            f"{key} = {LINK_RATE.value_type.format(level)} did not take effect: {value} was read back",
             where=device.display_name,
             fix="choose another rate or shaper",
         )

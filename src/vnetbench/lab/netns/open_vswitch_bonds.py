@@ -17,6 +17,8 @@ APPLICATION_CONTROL = "ovs-appctl"
 LACP_TIMEOUT_S = 20.0
 """Longest wait for LACP. A fast partner sends each second and expires after three (IEEE 802.1AX)."""
 STATE_POLL_INTERVAL_S = 0.05
+QUERY_TIMEOUT_S = 60
+"""Limit for one answer of the switch, also on a busy machine. Whole seconds, as ovs-appctl takes them."""
 LACP_COLUMNS = ("lacp=active", "other_config:lacp-time=fast")
 """Columns of a port that negotiates LACP."""
 NO_LACP_COLUMNS = ("lacp=off",)
@@ -36,9 +38,16 @@ class OpenVswitch:
 
     def query(self, *arguments: str) -> str:
         """Return the output of `ovs-appctl`; raises BenchError."""
-        (socket,) = self.folder.glob(f"{open_vswitch.SWITCH}.*.ctl")
+        sockets = list(self.folder.glob(f"{open_vswitch.SWITCH}.*.ctl"))
+        if len(sockets) != 1:
+            raise BenchError(
+                f"the switch has {len(sockets)} control sockets instead of one, so it has ended or is ending",
+                where=str(self.folder),
+                fix="run the study again; its log is next to the socket",
+            )
         program = open_vswitch.find_program(APPLICATION_CONTROL)
-        return open_vswitch.run_tool([program, "-t", str(socket), *arguments], self.log)
+        command = [program, f"--timeout={QUERY_TIMEOUT_S}", "-t", str(sockets[0]), *arguments]
+        return open_vswitch.run_tool(command, self.log)
 
     def read_port_number(self, interface: str) -> int:
         """Return the number that the switch gives an interface of a bridge; raises BenchError."""

@@ -22,6 +22,8 @@ from vnetbench.teaming.prediction import Prediction
 
 MAX_ADVISED_FLOWS = 64
 """Advice for more flows would delay the load, whose connections wait meanwhile."""
+_LIST_TIMEOUT_S = 60.0
+"""Limit for listing sockets, which takes milliseconds, also on a busy machine."""
 _SOCKET_LIST_COMMAND = ("ss", "--tcp", "--udp", "--numeric")
 
 
@@ -42,11 +44,17 @@ def list_load_flows(topology: NetnsTopology) -> tuple[Flow, ...]:
 
 def _list_pair_flows(a: Vm, b: Vm) -> Iterable[Flow]:
     command = ["ip", "netns", "exec", a.namespace, *_SOCKET_LIST_COMMAND]
-    process = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    if process.returncode != 0:
-        reason = process.stderr.strip().splitlines()[-1:] or ["it gave no reason"]
+    try:
+        process = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_LIST_TIMEOUT_S
+        )
+        reasons = process.stderr.strip().splitlines()[-1:] or ["it gave no reason"]
+        is_listed = process.returncode == 0
+    except subprocess.TimeoutExpired:
+        reasons, is_listed = [f"ss did not end within {_LIST_TIMEOUT_S:g} s"], False
+    if not is_listed:
         raise BenchError(
-            f"the sockets of {a.name} cannot be listed: {reason[0]}",
+            f"the sockets of {a.name} cannot be listed: {reasons[0]}",
             where=a.name,
             fix="install iproute2, which contains ss",
         )

@@ -11,11 +11,14 @@ from typing import Any, Literal
 from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_agents_in_namespaces
+from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import TESTBED_CHANGED
 from vnetbench.lab import control_groups, knobs, netlink, path_probe, registry
 from vnetbench.lab.cpus import TesterAndDeviceCpus, assign_vm_cpus
 from vnetbench.lab.disruption import catalog
 from vnetbench.lab.disruption.event import NetworkEvent
 from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
 from vnetbench.lab.netns import builder, device_under_test, network_settings, open_vswitch, router
 from vnetbench.lab.netns.team_load import list_load_flows, predict_load
@@ -90,7 +93,9 @@ class NetnsTestbed:
         )
         if self.team is not None:
             self.team.shape_links(spec.shaper)
-            effective["teams"] = [self.team.prove_and_describe()]
+            states = self.team.read_states()
+            self.team.prove(states)
+            effective["teams"] = [self.team.describe(states)]
         if CPU_QUOTA.is_present_in(factors):
             pids = control_groups.agent_pids(self.endpoints, self.agents)
             quotas = control_groups.assign_vm_quotas(factors[CPU_QUOTA.name], self.endpoints)
@@ -177,13 +182,20 @@ class NetnsTestbed:
         """See DisruptableTestbed."""
         return catalog.make_network_event(self.topology, factors)
 
-    def read_teams(self) -> list[dict[str, Any]]:
+    def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
         """See Testbed."""
         if self.team is None:
             return []
-        states, flows = self.team.read_states(), list_load_flows(self.topology)
-        predicted = predict_load(self.team, states, flows)
-        return [{**self.team.describe(states), "predicted": predicted}]
+        try:
+            states = self.team.read_states()
+            self.team.prove(states)
+        except BenchError as error:
+            raise TrialFailed(f"the team changed before the load: {error}", kind=TESTBED_CHANGED) from error
+        described = self.team.describe(states)
+        if not has_lasting_flows:
+            return [described]
+        predicted = predict_load(self.team, states, list_load_flows(self.topology))
+        return [{**described, "predicted": predicted}]
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed."""

@@ -91,7 +91,7 @@ class TestbedTeam:
         if self.spec.listed_speeds_bps:
             for ends in (self.links.near, self.links.far):
                 for device, rate_bps in zip(ends, self.spec.speeds_bps, strict=True):
-                    shape_and_prove(device, rate_bps, shaper)
+                    shape_and_prove(device, rate_bps, shaper, key="speed")
 
     def read_states(self) -> TeamStates:
         """Return the states of both ends; raises BenchError."""
@@ -120,14 +120,12 @@ class TestbedTeam:
         )
         return replace(state, team=team)
 
-    def prove_and_describe(self) -> dict[str, Any]:
-        """Check the state that the switch reports, and return it as `describe` does.
+    def prove(self, states: TeamStates) -> None:
+        """Check the states that the switch reports, and the speeds of the links.
 
         Raises:
-            TreatmentRefused: if the switch runs another policy, or a member may not send.
-            BenchError: if the state cannot be read.
+            TreatmentRefused: if the policy, the members or the speeds are not as requested.
         """
-        states = self.read_states()
         for bridge, state in ((NEAR, states.near), (FAR, states.far)):
             if state is None:
                 continue
@@ -139,15 +137,26 @@ class TestbedTeam:
                     where=f"bridge {bridge}",
                     fix=_FIX,
                 )
-        return self.describe(states)
+        if self.spec.listed_speeds_bps:
+            for ends in (self.links.near, self.links.far):
+                for device, speed_bps in zip(ends, self.spec.speeds_bps, strict=True):
+                    found = _read_speed_bps(device)
+                    # The kernel keeps whole bytes per second.
+                    if speed_bps is not None and (found is None or abs(found - speed_bps) > 8):
+                        raise TreatmentRefused(
+                            f"the link's speed is {found} bit/s instead of {speed_bps}",
+                            where=device.display_name,
+                            fix=_FIX,
+                        )
 
     def describe(self, states: TeamStates) -> dict[str, Any]:
         """Return the team and its links as they were read back, for the results file."""
         return {
             "name": self.spec.name,
             "location": self.spec.location,
-            "policy": self.spec.policy,
+            "policy": states.near.policy_name,
             "lacp": "negotiated" if self.spec.has_lacp else "off",
+            "rebalance_interval_s": REBALANCE_INTERVAL_MS / 1000,
             "far_end": "bond" if states.far is not None else "switch without a bond",
             "links": [
                 {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.estimate.team_traffic import DIRECTIONS, DirectionTraffic, TeamTraffic
+from vnetbench.estimate.team_traffic import DIRECTIONS, DirectionTraffic
 from vnetbench.quantity import format_count_with_noun
 from vnetbench.report.tables.columns import Column
 from vnetbench.wording.factor_text import factor_names, treatment_phrase
@@ -17,7 +18,7 @@ TEAM_TABLE_TITLE = "Links of the team"
 TEAM_TABLE_NOTE = (
     "One trial of each treatment, the one nearest to the median: the share of the team's bytes on each link, "
     "in percent, in the order of the links. Flows: how many flows the policy and the state of the team just "
-    "before the load put on each link."
+    "before the load put on each link; +: the state did not show the link of all flows."
 )
 _BARS = " ▁▂▃▄▅▆▇█"
 """Bars of a share from 0 to 1; a link that carries anything has one."""
@@ -26,11 +27,27 @@ _TREATMENT_WIDTH = 26
 _MAX_ADVICE_SENTENCES = 5
 
 
+@dataclass(frozen=True)
+class _Row:
+    """One direction of a team in the typical trial of a treatment."""
+
+    treatment: str
+    direction: str
+    links: Sequence[DirectionTraffic]
+    has_open_flows: bool
+    """Whether the team's state did not show the link of some flow."""
+
+
 def team_columns(summary: CampaignSummary) -> list[Column]:
     """Return the columns of the table, with two rows for each treatment; empty without a team."""
     names = factor_names(varying_factors(summary.treatments, summary.factors))
     rows = [
-        (treatment_phrase(treatment.factors, names) or team.policy, direction, _select_links(team, direction))
+        _Row(
+            treatment_phrase(treatment.factors, names) or team.policy,
+            direction,
+            [getattr(link, direction) for link in team.links],
+            bool(team.open_flows.get(direction)),
+        )
         for treatment in summary.treatments
         if (point := _find_typical_trial(treatment, summary.deciding_metric)) is not None
         for team in point.teams
@@ -38,10 +55,13 @@ def team_columns(summary: CampaignSummary) -> list[Column]:
     ]
     if not rows:
         return []
-    treatments = tuple(_wrap_name(name, direction) for name, direction, _ in rows)
-    directions = tuple((direction,) for _, direction, _ in rows)
-    shares = tuple(_wrap_links(links, map(_format_share, links), has_bars=True) for _, _, links in rows)
-    flows = tuple(_wrap_links(links, map(_format_flows, links)) for _, _, links in rows)
+    treatments = tuple(_wrap_name(row.treatment, row.direction) for row in rows)
+    directions = tuple((row.direction,) for row in rows)
+    shares = tuple(_wrap_links(row.links, map(_format_share, row.links), has_bars=True) for row in rows)
+    flows = tuple(
+        _wrap_links(row.links, (_format_flows(link, has_open_flows=row.has_open_flows) for link in row.links))
+        for row in rows
+    )
     return [
         Column("treatment", "Treatment", "", treatments, False),
         Column("data_direction", "Direction", "", directions, False),
@@ -77,12 +97,8 @@ def _find_typical_trial(treatment: TreatmentSummary, metric: str) -> TrialPoint 
     return min(points, key=lambda point: abs(point.values.get(metric, float("inf")) - estimate.value))
 
 
-def _select_links(team: TeamTraffic, direction: str) -> list[DirectionTraffic]:
-    return [getattr(link, direction) for link in team.links]
-
-
 def _wrap_links(
-    links: Sequence[DirectionTraffic], texts: map[str], *, has_bars: bool = False
+    links: Sequence[DirectionTraffic], texts: Iterable[str], *, has_bars: bool = False
 ) -> tuple[str, ...]:
     """Return the texts of the links with a few in each line, each line with its bars in front."""
     cells = list(texts)
@@ -103,5 +119,7 @@ def _format_share(link: DirectionTraffic) -> str:
     return "  –" if link.share is None else f"{100 * link.share:3.0f}"
 
 
-def _format_flows(link: DirectionTraffic) -> str:
-    return " ?" if link.predicted_flows is None else f"{link.predicted_flows:2d}"
+def _format_flows(link: DirectionTraffic, *, has_open_flows: bool) -> str:
+    if link.predicted_flows is None:
+        return " ?"
+    return f"{link.predicted_flows:2d}" + ("+" if has_open_flows else "")

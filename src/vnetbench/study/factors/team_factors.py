@@ -32,7 +32,7 @@ TEAM_POLICY = Factor(
     team_policies(),
     unit="",
     default=None,
-    description="Policy by which both ends of the team of `[[testbed.team]]` choose the link of a packet. "
+    description="Policy by which the team of `[[testbed.team]]` chooses the link of a packet. "
     "`active-backup`: one link carries everything. `balance-slb`: the source MAC address and VLAN decide. "
     "`balance-tcp`: addresses and ports decide; it needs LACP. Without the factor, the team's own `policy` "
     "applies.",

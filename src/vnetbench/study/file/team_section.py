@@ -53,9 +53,10 @@ class TeamSection(StudySection):
     """A team: links that act as one (a bond or port channel); a policy chooses one for each packet.
 
     Lab `netns` with `vswitch = "openvswitch"`: two virtual switches, with one VM of each pair on each, joined
-    by the links. Both switches bundle the links with the same policy (a bond of Open vSwitch). The bench
-    creates both bonds anew for each trial and reads their state back. Each trial counts the bytes and packets
-    of every link.
+    by the links. With LACP, both switches bundle the links with the same policy (a bond of Open vSwitch).
+    Without LACP, the second one is an ordinary switch: it sends answers over the link where it learned the
+    address. The bench creates the bonds anew for each trial and reads their state back. Each trial counts
+    the bytes and packets of every link.
     """
 
     heading = "testbed.team"
@@ -71,8 +72,8 @@ class TeamSection(StudySection):
     )
     policy: Annotated[str, KeyFormat(team_policies(), '"balance-tcp"')] = Field(
         _TEAM.policy,
-        description="Policy of both ends, unless the factor `team_policy` varies it. Open vSwitch runs these "
-        "policies.",
+        description="Policy of both ends with LACP, and of the first end without, unless the factor "
+        "`team_policy` varies it. Open vSwitch runs these policies.",
     )
     links: Annotated[int, KeyFormat(value_types.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS), "4")] = Field(
         _TEAM.links,
