@@ -12,7 +12,7 @@ from vnetbench.campaign.trial import TrialLoad
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.steady_state import select_steady_part
-from vnetbench.estimate.team_traffic import TeamTraffic, collect_team_traffic
+from vnetbench.estimate.team_traffic import DIRECTIONS, TeamTraffic, collect_team_traffic
 from vnetbench.estimate.time_series import metric_time_series
 from vnetbench.estimate.trial_metrics import metrics_of_steady_part
 from vnetbench.explain.rules import load_rules
@@ -24,7 +24,7 @@ from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.teams import TeamSpec
-from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
+from vnetbench.study.workloads import TCP_CRR, TCP_STREAM, UDP_STREAM
 
 pytestmark = pytest.mark.lab
 
@@ -93,3 +93,10 @@ def test_the_cause_is_the_policy_that_puts_all_flows_on_one_link(instrument: Lab
     assert "one_uplink" in [each.cause.name for each in candidates]
     ((advice,),) = {traffic(trial).advice}
     assert advice == "No other port or last octet spreads these flows better."
+
+
+def test_connections_for_single_requests_have_no_predicted_link(instrument: LabInstrument) -> None:
+    team = traffic(measure(instrument, TCP_CRR, team_policy="balance-tcp"))
+    assert team.flows is None
+    assert {getattr(link, each).predicted_flows for link in team.links for each in DIRECTIONS} == {None}
+    assert sum(link.forward.packets for link in team.links) > 0

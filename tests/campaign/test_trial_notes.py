@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from vnetbench.campaign.load_checks import check_and_return_socket_settings
-from vnetbench.campaign.trial_notes import clock_notes, instrument_notes, shared_device_cpus_notes
+from vnetbench.campaign.trial_notes import clock_notes, instrument_notes, shared_device_cpus_notes, team_notes
+
+pytestmark = pytest.mark.pure
 
 
 def notes_for(totals: dict[str, Any]) -> list[str]:
@@ -86,3 +90,19 @@ def test_a_device_that_shares_the_testers_cpus_is_noted_with_the_reason() -> Non
     (note,) = shared_device_cpus_notes({"device_cpus": "any", "device_cpus_unavailable": "not permitted"})
     assert "shares CPUs with the generator" in note
     assert note.endswith("(not permitted)")
+
+
+@pytest.mark.parametrize(
+    ("policy", "load_s", "is_noted"),
+    [("balance-tcp", 10.0, True), ("balance-tcp", 9.9, False), ("active-backup", 60.0, False)],
+)
+def test_a_team_that_may_have_moved_flows_is_noted(policy: str, load_s: float, is_noted: bool) -> None:
+    team = {"name": "uplinks", "policy": policy, "rebalance_interval_s": 10.0, "predicted": {}}
+    notes = team_notes({"teams": [team]}, load_s)
+    assert bool(notes) == is_noted
+    assert all(note.startswith("uplinks: the switch moves flows between links every 10 s") for note in notes)
+
+
+def test_a_team_without_predictions_has_no_note() -> None:
+    assert team_notes({"teams": [{"policy": "balance-tcp", "rebalance_interval_s": 10.0}]}, 60.0) == []
+    assert team_notes({}, 60.0) == []

@@ -72,6 +72,13 @@ def test_the_trial_nearest_to_the_median_is_drawn(teams: CampaignSummary) -> Non
     ]
 
 
+def test_open_flows_may_be_on_any_link(teams: CampaignSummary) -> None:
+    one = replace(team([1.0, 0, 0, 0], [2, 0, 0, None]), open_flows={"forward": 3, "reverse": 0})
+    point = replace(teams.treatments[0].points[0], teams=(one,))
+    columns = team_columns(replace(teams, treatments=(replace(teams.treatments[0], points=(point,)),)))
+    assert columns[3].cells == ((" 2+  0+  0+  ?",), (" ?  0  0  2",))
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_terminal_shows_each_link_uncut(teams: CampaignSummary, width: int) -> None:
     lines = print_lines(estimates_table(teams), width)
