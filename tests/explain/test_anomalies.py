@@ -102,4 +102,4 @@ def test_the_table_names_known_causes_and_each_anomaly_follows_from_something() 
     for healthy in load_healthy_ranges():
         assert healthy.metric in EVIDENCE_METRICS
         assert set(healthy.follows_from) <= load_rules().keys()
-        assert healthy.is_wait != bool(healthy.follows_from)
+        assert (healthy.is_setting or healthy.is_wait) != bool(healthy.follows_from)

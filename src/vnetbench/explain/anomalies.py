@@ -29,6 +29,8 @@ class HealthyRange:
     """Factors with which a study asks for such values itself."""
     follows_from: tuple[str, ...] = ()
     """Causes that bring values outside the range."""
+    is_setting: bool = False
+    """Whether the metric is a setting, which exists without any effect too."""
     is_wait: bool = False
     """Whether the metric is a wait, whose causes `waits.toml` lists."""
 
@@ -55,6 +57,7 @@ def load_healthy_ranges() -> tuple[HealthyRange, ...]:
             smallest_healthy_value=each.get("below", -math.inf),
             ignored_if_factor_set=tuple(each.get("set_by", ())),
             follows_from=tuple(each.get("follows_from", ())),
+            is_setting=each.get("is_setting", False),
             is_wait=each.get("is_wait", False),
         )
         for each in _load_table("anomalies")
@@ -93,7 +96,7 @@ def find_abnormal_medians(
 def select_unaccounted_anomalies(
     abnormal_medians: Mapping[str, float], cause: str, metrics_of_cause: Collection[str]
 ) -> dict[str, float]:
-    """Return the anomalies that a cause does not account for. Waits are left out (`waits.py`).
+    """Return the anomalies that a cause does not account for, without settings and waits (`waits.py`).
 
     Args:
         abnormal_medians: What `find_abnormal_medians` returned.
@@ -104,7 +107,7 @@ def select_unaccounted_anomalies(
         healthy.metric: abnormal_medians[healthy.metric]
         for healthy in load_healthy_ranges()
         if healthy.metric in abnormal_medians
-        and not healthy.is_wait
+        and not (healthy.is_setting or healthy.is_wait)
         and healthy.metric not in metrics_of_cause
         and cause not in healthy.follows_from
     }
