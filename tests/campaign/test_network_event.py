@@ -13,6 +13,7 @@ from vnetbench.campaign.network_event import (
     EventTimes,
     ScheduledEvent,
     check_arrivals,
+    event_length_notes,
     measure_disagreement_notes,
 )
 from vnetbench.errors import BenchError
@@ -177,3 +178,31 @@ def test_a_trial_whose_outage_cannot_be_measured_fails(endpoint: EndpointRecord,
 def test_a_source_that_was_late_at_the_end_of_an_outage_is_noted() -> None:
     (note,) = measure_disagreement_notes([sink(length_ms=104.0)], TIMES, 10_000.0)
     assert note.startswith("the outage is 4.00 ms longer by the clock than by the numbers")
+
+
+def event_of_length(length_ms: float) -> EventTimes:
+    begin_ns = START + 501 * MS
+    end_ns = begin_ns + round(length_ms * MS)
+    return EventTimes(START, (START + 500 * MS, begin_ns), (end_ns, end_ns + MS))
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "requested_s"), [(100, 0.1), (101.9, 0.1), (20.9, 0.02), (10_190, 10.0)]
+)
+def test_an_event_that_lasts_as_long_as_requested_has_no_note(length_ms: float, requested_s: float) -> None:
+    assert event_length_notes(event_of_length(length_ms), requested_s) == ()
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "requested_s", "excess"),
+    [(119, 0.1, "19.0 ms"), (24.9, 0.02, "4.90 ms"), (1100, 1.0, "100 ms")],
+)
+def test_an_event_that_ends_late_is_noted(length_ms: float, requested_s: float, excess: str) -> None:
+    (note,) = event_length_notes(event_of_length(length_ms), requested_s)
+    assert note.startswith(f"the event lasted {excess} longer than event_duration = ")
+
+
+@pytest.mark.parametrize(("length_ms", "requested_s"), [(121, 0.1), (25.1, 0.02), (1201, 1.0)])
+def test_an_event_that_ends_far_too_late_did_not_take_effect(length_ms: float, requested_s: float) -> None:
+    with pytest.raises(TrialFailed, match=r"did not take effect: the event lasted .* longer than"):
+        event_length_notes(event_of_length(length_ms), requested_s)

@@ -184,8 +184,8 @@ def trial(record: dict[str, Any], gaps: Sequence[Gap]) -> TrialRecord:
 RECORD = {
     "datagrams_per_s": 10_000.0,
     "load_started_monotonic_ns": START,
-    "begin_monotonic_ns": [EVENT.begin_ns, EVENT.begin_ns + 1],
-    "end_monotonic_ns": [EVENT.end_ns - 1, EVENT.end_ns],
+    "begin_monotonic_ns": [EVENT.begin_ns, EVENT.begin_ns + MS // 20],
+    "end_monotonic_ns": [EVENT.end_ns - MS // 20, EVENT.end_ns],
 }
 
 
@@ -193,6 +193,8 @@ def test_the_metrics_of_an_outage_are_those_of_its_gap_and_of_the_samples_it_tou
     metrics = dict(disruption_metrics(trial(RECORD, [lossy_gap(499.9, 100.2), held_gap(1300, 0.9)])))
     assert metrics == {
         "outage_s": pytest.approx(0.1002),
+        # From the end of the calls that began the event to the begin of those that ended it.
+        "event_s": pytest.approx(0.0999),
         "outage_by_numbers_s": pytest.approx(0.1002),
         "background_gap_s": pytest.approx(0.0009),
         "recovery_s": pytest.approx(0.1001),
@@ -210,6 +212,7 @@ def test_a_trial_without_an_event_or_with_a_broken_record_has_no_outage() -> Non
         {},
         {"event": "none"},
         {**RECORD, "end_monotonic_ns": []},
+        {**RECORD, "begin_monotonic_ns": [EVENT.begin_ns]},
         {**RECORD, "datagrams_per_s": 0},
     ):
         assert dict(disruption_metrics(trial(record, [lossy_gap(500, 100)]))) == {}

@@ -49,6 +49,7 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
             "only a bridge runs the spanning tree",
             'write vswitch = "bridge"',
         ),
+        (study_text('event_duration = "19 ms"'), "event_duration", "20 ms"),
         (study_text("pairs = 2"), "each of the 2 pairs has its own", "write uplink = true under [testbed]"),
         (study_text('rate = "none"'), "needs a rate", 'write rate = "10 k/s"'),
         (

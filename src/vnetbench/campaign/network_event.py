@@ -37,7 +37,12 @@ MAX_CLOCK_ERROR_NS = 100_000
 """Accepted error of the times of arrivals: half of the resolution that docs/protocol.md states."""
 
 OBSERVATION_TIME_NS = 10_000_000
-"""How long before the end of an event its state is read back, so that the reading does not prolong it."""
+"""How long before the end of an event its state is read back. The shortest event lasts twice as long, so a
+reading prolongs an event only if it takes longer than this; `event_length_notes` then shows it."""
+NOTED_EXCESS_S, NOTED_EXCESS_SHARE = 0.001, 0.02
+"""An event that lasts longer than its level by more than the larger of both is noted."""
+MAX_EXCESS_S, MAX_EXCESS_SHARE = 0.005, 0.2
+"""An event that lasts longer than its level by more than the larger of both fails its trial."""
 
 
 def ignore_start(started_monotonic_ns: int) -> None:
@@ -80,8 +85,9 @@ def run_with_network_event(
             **times.to_json(),
             "proof": scheduled.prove(),
         }
+    notes = event_length_notes(times, duration_s)
     check_arrivals(measurement.endpoints, times, load.duration_s)
-    notes = measure_disagreement_notes(measurement.endpoints, times, float(record["datagrams_per_s"]))
+    notes += measure_disagreement_notes(measurement.endpoints, times, float(record["datagrams_per_s"]))
     return replace(
         measurement,
         endpoints=_add_host_totals(measurement.endpoints, record),
@@ -96,6 +102,11 @@ class EventTimes:
     load_started_ns: int
     begin_ns: tuple[int, int]
     end_ns: tuple[int, int]
+
+    @property
+    def length_s(self) -> float:
+        """How long the event was in force for certain: from the end of its begin to the begin of its end."""
+        return (self.end_ns[0] - self.begin_ns[1]) / 1e9
 
     def to_json(self) -> dict[str, Any]:
         """Return the times for the results file."""
@@ -184,6 +195,21 @@ def _time_call(call: Callable[[], None]) -> tuple[int, int]:
     before_ns = time.monotonic_ns()
     call()
     return before_ns, time.monotonic_ns()
+
+
+def event_length_notes(times: EventTimes, requested_s: float) -> tuple[str, ...]:
+    """Return a note if an event lasted longer than requested; raises TrialFailed if by too much."""
+    excess_s = times.length_s - requested_s
+    level = EVENT_DURATION.format_as_assignment(requested_s)
+    text = f"the event lasted {format_value(excess_s, 's')} longer than {level}"
+    if excess_s > max(MAX_EXCESS_S, MAX_EXCESS_SHARE * requested_s):
+        raise TrialFailed(
+            f"{level} did not take effect: {text}, because this machine was too busy to end it in time. "
+            "Leave a CPU free for the bench, or choose a longer event_duration"
+        )
+    if excess_s > max(NOTED_EXCESS_S, NOTED_EXCESS_SHARE * requested_s):
+        return (f"{text}, because this machine was busy",)
+    return ()
 
 
 def check_arrivals(endpoints: Sequence[EndpointRecord], times: EventTimes, duration_s: float) -> None:

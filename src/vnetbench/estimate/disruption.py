@@ -154,6 +154,7 @@ def disruption_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     outages = find_outages(trial.endpoints, event)
     if not outages:
         return
+    yield "event_s", (int(record["end_monotonic_ns"][0]) - int(record["begin_monotonic_ns"][1])) / 1e9
     worst = max(outages, key=lambda each: each.longest_ns)
     yield "outage_s", worst.longest_ns / 1e9
     if worst.longest is not None and worst.longest.missing:
@@ -235,7 +236,10 @@ def read_event_window(record: Mapping[str, Any]) -> EventWindow | None:
     try:
         if not float(record["datagrams_per_s"]) > 0 or int(record["load_started_monotonic_ns"]) < 0:
             return None
-        return EventWindow(int(record["begin_monotonic_ns"][0]), int(record["end_monotonic_ns"][1]))
+        begin_ns, end_ns = (
+            [int(each) for each in record[f"{name}_monotonic_ns"]] for name in ("begin", "end")
+        )
+        return EventWindow(begin_ns[0], end_ns[1]) if len(begin_ns) == 2 else None
     except (KeyError, IndexError, TypeError, ValueError):
         return None
 
