@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
+from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.estimate.disruption import EventWindow, find_outages
 from vnetbench.lab.disruption import catalog
 from vnetbench.lab.disruption.bridge_port_stp import BridgePortStp
@@ -19,7 +20,7 @@ from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.netns.topology import NetnsShape, NetnsTopology, make_topology
 from vnetbench.lab.registry import remove_testbed_and_list_remaining_groups
-from vnetbench.results.records import HOST
+from vnetbench.results.records import HOST, EndpointRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.workloads import DISRUPTION
@@ -37,7 +38,7 @@ def test_an_outage_is_as_long_as_its_event_by_the_clock_and_by_the_numbers(event
     levels: dict[str, Level] = {"event": event, "event_duration": EVENT_S, "rate": RATE_PER_S}
     load = TrialLoad(complete_levels(levels, DISRUPTION), 1.2, 0.1, DISRUPTION)
     with closing(LabInstrument(NetnsLab(spec, "a test"), spec)) as instrument:
-        endpoints = instrument.measure(load, lambda: False).measurement.endpoints
+        endpoints = measure_even_if_the_event_ends_late(instrument, load)
     record: Any = next(each.totals["network_event"] for each in endpoints if each.name == HOST)
     (begin_before, begin_after), (end_before, end_after) = (
         record["begin_monotonic_ns"],
@@ -58,6 +59,18 @@ def test_an_outage_is_as_long_as_its_event_by_the_clock_and_by_the_numbers(event
     assert abs(outage.longest_ns - by_numbers_ns) <= late_ns + slow_ns + 1e9 / RATE_PER_S
     assert outage.recovered_ns is not None and outage.recovered_ns >= outage.longest.end_ns
     _check_proof(event, record["proof"], outage.longest.missing)
+
+
+def measure_even_if_the_event_ends_late(
+    instrument: LabInstrument, load: TrialLoad
+) -> Sequence[EndpointRecord]:
+    """Return the records of a trial. On a busy machine its event may last too long, and is measured too."""
+    try:
+        return instrument.measure(load, lambda: False).measurement.endpoints
+    except TrialFailedUnderLoad as error:
+        if "did not take effect: the event lasted" not in str(error):
+            raise
+        return error.endpoints
 
 
 def _check_proof(event: str, proof: Mapping[str, Any], missing: int) -> None:

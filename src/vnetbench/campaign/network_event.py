@@ -15,8 +15,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vnetbench.campaign.load_checks import stream_totals
+from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.errors import BenchError
-from vnetbench.estimate.disruption import EventWindow, find_outages
+from vnetbench.estimate.disruption import (
+    ArrivalRate,
+    EventWindow,
+    Outage,
+    find_outages,
+    highest_rate_share,
+    read_rates,
+)
 from vnetbench.lab.disruption.event import DisruptableTestbed, NetworkEvent
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.testbed import Testbed
@@ -64,7 +72,8 @@ def run_with_network_event(
 
     Raises:
         TreatmentRefused: The testbed cannot make the event.
-        TrialFailed: The event did not happen, or its outage cannot be measured.
+        TrialFailedUnderLoad: The event did not happen, or its outage cannot be measured. The records have
+            what is known about the event.
     """
     if not WORKLOADS[load.workload].has_network_event:
         return run(ignore_start)
@@ -77,22 +86,40 @@ def run_with_network_event(
     duration_s = float(EVENT_DURATION.read_level(load.factors))
     with ScheduledEvent(event, event_begin_s(load.duration_s), duration_s) as scheduled:
         measurement = run(scheduled.start)
-        times = scheduled.wait_until_ended()
         record: dict[str, Any] = {
             "event": str(EVENT.read_level(load.factors)),
             "target": event.target,
             "datagrams_per_s": float(REQUEST_OR_DATAGRAM_RATE.read_level(load.factors)),
-            **times.to_json(),
-            "proof": scheduled.prove(),
         }
-    notes = event_length_notes(times, duration_s)
-    check_arrivals(measurement.endpoints, times, load.duration_s)
-    notes += measure_disagreement_notes(measurement.endpoints, times, float(record["datagrams_per_s"]))
+        try:
+            notes = _complete_record_and_check(record, scheduled, measurement.endpoints, load)
+        except TrialFailed as error:
+            endpoints = _add_host_totals(measurement.endpoints, record)
+            raise TrialFailedUnderLoad(str(error), endpoints, error.kind) from error
     return replace(
         measurement,
         endpoints=_add_host_totals(measurement.endpoints, record),
         notes=(*notes, *measurement.notes),
     )
+
+
+def _complete_record_and_check(
+    record: dict[str, Any],
+    scheduled: ScheduledEvent,
+    endpoints: Sequence[EndpointRecord],
+    load: TrialLoad,
+) -> tuple[str, ...]:
+    """Add the times and the proof of the event to its record; return notes.
+
+    Raises:
+        TrialFailed: The event did not happen, or its outage cannot be measured. The record has what is known.
+    """
+    times = scheduled.wait_until_ended()
+    record |= times.to_json()
+    record["proof"] = scheduled.prove()
+    length_notes = event_length_notes(times, float(EVENT_DURATION.read_level(load.factors)))
+    check_arrivals(endpoints, times, load.duration_s)
+    return length_notes + measure_disagreement_notes(endpoints, times, record["datagrams_per_s"])
 
 
 @dataclass(frozen=True)
@@ -221,12 +248,20 @@ def check_arrivals(endpoints: Sequence[EndpointRecord], times: EventTimes, durat
                     f"{endpoint.name}, stream {stream['id']}", stream, times, duration_s
                 )
 
-    outages = find_outages(endpoints, EventWindow(times.begin_ns[0], times.end_ns[1]))
-    if any(outage.recovered_ns is None for outage in outages):
+    window = EventWindow(times.begin_ns[0], times.end_ns[1])
+    pairs = zip(find_outages(endpoints, window), read_rates(endpoints), strict=True)
+    shares = [_highest_share(outage, rate, window) for outage, rate in pairs if outage.recovered_ns is None]
+    if shares:
         raise TrialFailed(
-            f"the old rate was not back before the end of the trial ({duration_s:g} s). "
-            "Choose a longer duration, or a lower rate if this machine is too busy"
+            f"the old rate was not back before the end of the trial ({duration_s:g} s): after the outage, at "
+            f"most {min(shares):.0%} of it arrived. The network did not recover, or needs longer: choose a "
+            "longer duration to see which"
         )
+
+
+def _highest_share(outage: Outage, rate: ArrivalRate, event: EventWindow) -> float:
+    outage_end_ns = outage.longest.end_ns if outage.longest else event.begin_ns
+    return highest_rate_share(rate, event.begin_ns, outage_end_ns)
 
 
 def _check_arrivals_of_stream(
@@ -250,7 +285,8 @@ def _check_arrivals_of_stream(
     if arrivals["last_monotonic_ns"] <= times.end_ns[1]:
         raise TrialFailed(
             f"{name}: no datagram arrived after {last_s:.2f} s, so the flow did not come back before the end "
-            f"of the trial ({duration_s:g} s). Choose a longer duration"
+            f"of the trial ({duration_s:g} s). The network did not recover, or needs longer: choose a longer "
+            "duration to see which"
         )
 
 
