@@ -80,9 +80,9 @@ def test_an_outage_is_compared_with_the_gaps_at_its_own_levels() -> None:
     controls = (treatment(2, "none", [0.09] * 6, 0.1, rate=10), treatment(3, "none", [0.002] * 6, 0.001))
     sentences = outage_sentences(disruption_campaign(slow, fast, *controls))
     assert sentences[1:] == (
-        "Without an event, the longest gap in 24 trials was 2.00 ms to 100 ms, depending on the levels; at the "
-        "time of an event that did not happen, it was typically 90.0 ms (95 % interval [90.0, 90.0]) with event "
-        "none, rate 10 /s.",
+        "Without an event, the longest gap in 24 trials was 2.00 ms to 100 ms, depending on the levels; "
+        "at the time of an event that did not happen, it was typically 90.0 ms (95 % interval "
+        "[90.0, 90.0]) with event none, rate 10 /s.",
         "Not longer than such a gap at the same levels, and so not shown to be an outage: event link-flap, "
         "rate 10 /s.",
     )

@@ -3,7 +3,8 @@
 A sink reports its longest gaps between two arrivals, and its arrivals in short intervals. The bench reports
 when the event began and ended, on the same clock. A gap that overlaps the event, or begins shortly after it,
 belongs to the event; all others are background. The longest background gap of any trial is the floor of the
-measurement: this machine makes gaps of that length without any event. A gap in which only the source paused is neither.
+measurement: this machine makes gaps of that length without any event. A gap in which only the source paused
+is neither.
 """
 
 from __future__ import annotations
