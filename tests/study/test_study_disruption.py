@@ -7,6 +7,7 @@ import pytest
 from vnetbench.study.factors.disruption_factors import shortest_trial_s
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.load import parse_study
+from vnetbench.study.model import Level
 from vnetbench.study.problems import StudyError
 from vnetbench.study.workloads import choose_deciding_metric
 
@@ -33,7 +34,7 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
         4.75 / 0.75
     )
     # A slow flow needs longer to show that its rate is back.
-    slow = {"event": "silent-drop", "event_duration": 2.0, "rate": 10.0}
+    slow: dict[str, Level] = {"event": "silent-drop", "event_duration": 2.0, "rate": 10.0}
     assert shortest_trial_s(slow) == pytest.approx(8.0)
 
 
