@@ -78,7 +78,7 @@ def _check_proof(event: str, proof: Mapping[str, Any], missing: int) -> None:
     if event == "link-flap":
         assert proof["carrier_changes"] >= 2
     else:
-        # The count misses what the kernel drops while it removes the queueing discipline, which takes some ms.
+        # The count misses what the kernel drops while it removes the queueing discipline: some ms.
         assert proof["link_was_up"] and proof["dropped_packets"] > 0
         assert missing > 0
 
