@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -10,16 +10,18 @@ import pytest
 
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
+from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.estimate.disruption import EventWindow, find_outages
 from vnetbench.lab.disruption import catalog
 from vnetbench.lab.disruption.bridge_port_stp import BridgePortStp
 from vnetbench.lab.disruption.link_end import LinkEnd, disrupted_link_ends
+from vnetbench.lab.disruption.silent_drop import SilentDrop
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.netns.topology import NetnsShape, NetnsTopology, make_topology
 from vnetbench.lab.registry import remove_testbed_and_list_remaining_groups
-from vnetbench.results.records import HOST
+from vnetbench.results.records import HOST, EndpointRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.workloads import DISRUPTION
@@ -37,7 +39,7 @@ def test_an_outage_is_as_long_as_its_event_by_the_clock_and_by_the_numbers(event
     levels: dict[str, Level] = {"event": event, "event_duration": EVENT_S, "rate": RATE_PER_S}
     load = TrialLoad(complete_levels(levels, DISRUPTION), 1.2, 0.1, DISRUPTION)
     with closing(LabInstrument(NetnsLab(spec, "a test"), spec)) as instrument:
-        endpoints = instrument.measure(load, lambda: False).measurement.endpoints
+        endpoints = measure_even_if_the_event_ends_late(instrument, load)
     record: Any = next(each.totals["network_event"] for each in endpoints if each.name == HOST)
     (begin_before, begin_after), (end_before, end_after) = (
         record["begin_monotonic_ns"],
@@ -60,11 +62,23 @@ def test_an_outage_is_as_long_as_its_event_by_the_clock_and_by_the_numbers(event
     _check_proof(event, record["proof"], outage.longest.missing)
 
 
+def measure_even_if_the_event_ends_late(
+    instrument: LabInstrument, load: TrialLoad
+) -> Sequence[EndpointRecord]:
+    """Return the records of a trial. On a busy machine its event may last too long, and is measured too."""
+    try:
+        return instrument.measure(load, lambda: False).measurement.endpoints
+    except TrialFailedUnderLoad as error:
+        if "did not take effect: the event lasted" not in str(error):
+            raise
+        return error.endpoints
+
+
 def _check_proof(event: str, proof: Mapping[str, Any], missing: int) -> None:
     if event == "link-flap":
         assert proof["carrier_changes"] >= 2
     else:
-        # The count is read 10 ms before the end, and also has what the second VM sent.
+        # The count misses what the kernel drops while it removes the queueing discipline: some ms.
         assert proof["link_was_up"] and proof["dropped_packets"] > 0
         assert missing > 0
 
@@ -104,9 +118,12 @@ def test_an_event_that_is_interrupted_is_undone_and_not_proved(
     end.close()
 
 
-def test_a_port_listens_after_a_flap_under_the_spanning_tree(topology: NetnsTopology) -> None:
+def test_a_port_that_listens_after_a_flap_forwards_again_before_the_next_trial(
+    topology: NetnsTopology,
+) -> None:
     event = catalog.make_network_event(topology, {"event": "bridge-port-stp"})
     assert isinstance(event, BridgePortStp)
+    end = open_end(topology)
     try:
         event.prepare()
         event.begin()
@@ -115,6 +132,24 @@ def test_a_port_listens_after_a_flap_under_the_spanning_tree(topology: NetnsTopo
         event.observe_after()
         # It listens and learns for 4 s, so the trial would fail now.
         with pytest.raises(TrialFailed, match="does not forward"):
+            event.prove()
+    finally:
+        event.restore()
+    assert end.read_state().bridge_port_state == 3
+    end.close()
+
+
+def test_a_link_that_drops_in_one_direction_only_is_no_silent_drop(topology: NetnsTopology) -> None:
+    near, far = disrupted_link_ends(topology)
+    event = SilentDrop(near, far)
+    try:
+        event.prepare()
+        event.begin()
+        far.stop_dropping()
+        event.observe_during()
+        far.start_dropping()
+        event.end()
+        with pytest.raises(TrialFailed, match="did not drop in both directions"):
             event.prove()
     finally:
         event.restore()

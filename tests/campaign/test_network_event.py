@@ -11,13 +11,22 @@ import pytest
 
 from vnetbench.campaign.network_event import (
     EventTimes,
+    OnStart,
     ScheduledEvent,
     check_arrivals,
+    event_length_notes,
     measure_disagreement_notes,
+    run_with_network_event,
 )
+from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
+from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.errors import BenchError
+from vnetbench.lab.disruption.event import NetworkEvent
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
-from vnetbench.results.records import EndpointRecord
+from vnetbench.results.records import HOST, OBSERVE, EndpointRecord
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import Level
+from vnetbench.study.workloads import DISRUPTION
 
 pytestmark = pytest.mark.pure
 
@@ -166,7 +175,10 @@ def test_an_outage_that_the_arrivals_show_passes() -> None:
         (with_stream(socket_drops=12), "its socket dropped 12 datagrams"),
         (sink(clock_step_ns=250_000), "the clock was set by 250 µs"),
         (sink(last_monotonic_ns=START + 499 * MS), "no datagram arrived after 0.50 s"),
-        (sink(silent_ms=range(500, 1495)), "the old rate was not back before the end"),
+        (
+            sink(silent_ms=range(500, 1495)),
+            r"not back before the end .*: after the outage, at most \d+% of it",
+        ),
     ],
 )
 def test_a_trial_whose_outage_cannot_be_measured_fails(endpoint: EndpointRecord, message: str) -> None:
@@ -177,3 +189,65 @@ def test_a_trial_whose_outage_cannot_be_measured_fails(endpoint: EndpointRecord,
 def test_a_source_that_was_late_at_the_end_of_an_outage_is_noted() -> None:
     (note,) = measure_disagreement_notes([sink(length_ms=104.0)], TIMES, 10_000.0)
     assert note.startswith("the outage is 4.00 ms longer by the clock than by the numbers")
+
+
+class TestbedWithEvent:
+    """A testbed that only makes this event."""
+
+    def __init__(self, event: RecordingEvent) -> None:
+        self._event = event
+
+    def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
+        return self._event
+
+
+@pytest.mark.parametrize("failing_call", ["end", "prove"])
+def test_a_trial_that_fails_after_its_load_keeps_its_records_and_its_event(failing_call: str) -> None:
+    event = RecordingEvent(failing_call, TrialFailed("still down"))
+    levels = complete_levels({"event_duration": 0.02}, DISRUPTION)
+    host = EndpointRecord(HOST, OBSERVE, {"bench_cpu_s": 0.1}, ())
+
+    def run(on_start: OnStart) -> TrialMeasurement:
+        on_start(time.monotonic_ns())
+        # The load ends after its event.
+        while failing_call not in event.calls and "observe_after" not in event.calls:
+            time.sleep(0.001)
+        return TrialMeasurement((sink(), host), {}, ())
+
+    testbed: Any = TestbedWithEvent(event)
+    with pytest.raises(TrialFailedUnderLoad, match="still down") as caught:
+        run_with_network_event(testbed, TrialLoad(levels, 0.01, 0.1, DISRUPTION), run)
+    kept_sink, kept_host = caught.value.endpoints
+    assert kept_sink == sink() and kept_host.totals["bench_cpu_s"] == 0.1
+    record: Any = kept_host.totals["network_event"]
+    assert (record["event"], record["target"]) == ("link-flap", "port b1")
+    assert ("end_monotonic_ns" in record) == (failing_call == "prove") and "proof" not in record
+    assert event.calls[-1] == "restore"
+
+
+def event_of_length(length_ms: float) -> EventTimes:
+    begin_ns = START + 501 * MS
+    end_ns = begin_ns + round(length_ms * MS)
+    return EventTimes(START, (START + 500 * MS, begin_ns), (end_ns, end_ns + MS))
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "requested_s"), [(100, 0.1), (101.9, 0.1), (20.9, 0.02), (10_190, 10.0)]
+)
+def test_an_event_that_lasts_as_long_as_requested_has_no_note(length_ms: float, requested_s: float) -> None:
+    assert event_length_notes(event_of_length(length_ms), requested_s) == ()
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "requested_s", "excess"),
+    [(119, 0.1, "19.0 ms"), (24.9, 0.02, "4.90 ms"), (1100, 1.0, "100 ms")],
+)
+def test_an_event_that_ends_late_is_noted(length_ms: float, requested_s: float, excess: str) -> None:
+    (note,) = event_length_notes(event_of_length(length_ms), requested_s)
+    assert note.startswith(f"the event lasted {excess} longer than event_duration = ")
+
+
+@pytest.mark.parametrize(("length_ms", "requested_s"), [(121, 0.1), (25.1, 0.02), (1201, 1.0)])
+def test_an_event_that_ends_far_too_late_did_not_take_effect(length_ms: float, requested_s: float) -> None:
+    with pytest.raises(TrialFailed, match=r"did not take effect: the event lasted .* longer than"):
+        event_length_notes(event_of_length(length_ms), requested_s)

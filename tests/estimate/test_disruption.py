@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from vnetbench.estimate.disruption import (
     find_outage,
     find_outages,
     find_recovery,
+    highest_rate_share,
 )
 from vnetbench.estimate.event_timeline import MAX_POINTS, arrivals_between, event_length_s, event_timeline
 from vnetbench.estimate.metrics import METRICS
@@ -95,8 +97,44 @@ def test_the_rate_is_back_only_when_enough_datagrams_arrive() -> None:
     counts = [*rate.counts[:600], *[1] * 50, *rate.counts[650:]]
     recovered = find_recovery(replace(rate, counts=counts), EVENT.begin_ns, EVENT.end_ns)
     assert recovered is not None
-    assert START + 640 * MS <= recovered <= START + 650 * MS
+    # The first 20 ms with 90 % of the old rate have 18 of 20 intervals after 650 ms.
+    assert recovered == START + 648 * MS
     assert find_recovery(arrivals(1500, [range(500, 1500)]), EVENT.begin_ns, EVENT.end_ns) is None
+
+
+def paced_arrivals(
+    rate_per_s: float, total_s: float, interval_ms: int, rate_after_per_s: float
+) -> ArrivalRate:
+    """Return arrivals at equal distances, none while the event lasts, and then at another rate."""
+    counts = [0] * math.ceil(1000 * total_s / interval_ms)
+    for at_rate, first_ms, last_ms in ((rate_per_s, 0, 500), (rate_after_per_s, 600, 1000 * total_s)):
+        for number in range(math.ceil((last_ms - first_ms) / 1000 * at_rate)):
+            counts[int((first_ms + 1000 * number / at_rate) / interval_ms)] += 1
+    return ArrivalRate(START, interval_ms * MS, counts)
+
+
+@pytest.mark.parametrize("rate_per_s", [250, 400, 600, 800, 1500, 1700, 2600, 3550, 10_000])
+@pytest.mark.parametrize(("total_s", "interval_ms"), [(1.5, 1), (10, 2), (40, 8)])
+def test_a_flow_is_back_at_the_end_of_its_outage_at_any_rate(
+    rate_per_s: int, total_s: float, interval_ms: int
+) -> None:
+    back = paced_arrivals(rate_per_s, total_s, interval_ms, rate_per_s)
+    assert find_recovery(back, EVENT.begin_ns, EVENT.end_ns) == EVENT.end_ns
+    # A share of the old rate is not the old rate, however few datagrams an interval has.
+    slow = paced_arrivals(rate_per_s, total_s, interval_ms, rate_per_s / 2)
+    assert find_recovery(slow, EVENT.begin_ns, EVENT.end_ns) is None
+    assert highest_rate_share(slow, EVENT.begin_ns, EVENT.end_ns) == pytest.approx(0.5, abs=0.1)
+
+
+def test_the_recovery_in_a_trial_of_ten_minutes_is_the_begin_of_an_interval() -> None:
+    event_ns, interval_ns = START + 150_000 * MS, 128 * MS
+    end_ns = event_ns + 100 * MS
+    first = (end_ns - START) // interval_ns + 1
+    counts = [1280] * 4688
+    back = ArrivalRate(START, interval_ns, counts)
+    assert find_recovery(back, event_ns, end_ns) == end_ns
+    late = replace(back, counts=[*counts[:first], 300, 300, *counts[first + 2 :]])
+    assert find_recovery(late, event_ns, end_ns) == START + (first + 2) * interval_ns
 
 
 def totals(gaps: Sequence[Gap], rate: ArrivalRate) -> dict[str, Any]:
@@ -146,8 +184,8 @@ def trial(record: dict[str, Any], gaps: Sequence[Gap]) -> TrialRecord:
 RECORD = {
     "datagrams_per_s": 10_000.0,
     "load_started_monotonic_ns": START,
-    "begin_monotonic_ns": [EVENT.begin_ns, EVENT.begin_ns + 1],
-    "end_monotonic_ns": [EVENT.end_ns - 1, EVENT.end_ns],
+    "begin_monotonic_ns": [EVENT.begin_ns, EVENT.begin_ns + MS // 20],
+    "end_monotonic_ns": [EVENT.end_ns - MS // 20, EVENT.end_ns],
 }
 
 
@@ -155,6 +193,8 @@ def test_the_metrics_of_an_outage_are_those_of_its_gap_and_of_the_samples_it_tou
     metrics = dict(disruption_metrics(trial(RECORD, [lossy_gap(499.9, 100.2), held_gap(1300, 0.9)])))
     assert metrics == {
         "outage_s": pytest.approx(0.1002),
+        # From the end of the calls that began the event to the begin of those that ended it.
+        "event_s": pytest.approx(0.0999),
         "outage_by_numbers_s": pytest.approx(0.1002),
         "background_gap_s": pytest.approx(0.0009),
         "recovery_s": pytest.approx(0.1001),
@@ -172,6 +212,7 @@ def test_a_trial_without_an_event_or_with_a_broken_record_has_no_outage() -> Non
         {},
         {"event": "none"},
         {**RECORD, "end_monotonic_ns": []},
+        {**RECORD, "begin_monotonic_ns": [EVENT.begin_ns]},
         {**RECORD, "datagrams_per_s": 0},
     ):
         assert dict(disruption_metrics(trial(record, [lossy_gap(500, 100)]))) == {}

@@ -7,6 +7,7 @@ import pytest
 from vnetbench.study.factors.disruption_factors import shortest_trial_s
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.load import parse_study
+from vnetbench.study.model import Level
 from vnetbench.study.problems import StudyError
 from vnetbench.study.workloads import choose_deciding_metric
 
@@ -32,6 +33,9 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
     assert shortest_trial_s({"event": "bridge-port-stp", "event_duration": 0.25}) == pytest.approx(
         4.75 / 0.75
     )
+    # A slow flow needs longer to show that its rate is back.
+    slow: dict[str, Level] = {"event": "silent-drop", "event_duration": 2.0, "rate": 10.0}
+    assert shortest_trial_s(slow) == pytest.approx(8.0)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,22 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
             "only a bridge runs the spanning tree",
             'write vswitch = "bridge"',
         ),
+        (
+            study_text('event = "none"\nevent_duration = "10 s"'),
+            "a trial is too short for event = none with event_duration = 10 s",
+            'write duration = "14 s"',
+        ),
+        (
+            study_text('event = "silent-drop"\nrate = "50 /s"'),
+            "rate = 50 /s is too low to show event = silent-drop with event_duration = 100 ms",
+            'write rate = "200 /s" or more',
+        ),
+        (
+            study_text('streams = 9\ndirection = "both"'),
+            "9 forward and 9 reverse streams are too many for the workload disruption",
+            "use at most 16 streams, both directions together",
+        ),
+        (study_text('event_duration = "19 ms"'), "event_duration", "20 ms"),
         (study_text("pairs = 2"), "each of the 2 pairs has its own", "write uplink = true under [testbed]"),
         (study_text('rate = "none"'), "needs a rate", 'write rate = "10 k/s"'),
         (
@@ -70,6 +90,11 @@ def test_what_cannot_be_measured_is_refused_with_the_fix(text: str, what: str, f
     (problem,) = caught.value.problems
     assert what in problem.what
     assert problem.fix is not None and fix in problem.fix
+
+
+def test_as_many_streams_as_an_agent_records_and_slow_flows_with_long_outages_are_accepted() -> None:
+    parse_study(study_text('streams = 8\ndirection = "both"'), None)
+    parse_study(study_text('event = "bridge-port-stp"\nrate = "50 /s"'), None)
 
 
 def test_several_pairs_share_one_uplink_and_the_control_needs_no_port() -> None:

@@ -20,13 +20,13 @@ from vnetbench.campaign.load_checks import check_and_return_socket_settings, fai
 from vnetbench.campaign.source_port_checks import EndpointSockets, check_and_return_source_ports
 from vnetbench.campaign.trial import (
     TrialAbandoned,
-    TrialFailedUnderLoad,
     TrialLoad,
     TrialMeasurement,
     find_endpoint_roles,
     run_trial,
 )
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
+from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.errors import BenchError
 from vnetbench.failure_kinds import SYSTEM_REFUSED
 from vnetbench.lab.cpus import select_local_cpus

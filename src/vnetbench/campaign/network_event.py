@@ -15,8 +15,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vnetbench.campaign.load_checks import stream_totals
+from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.errors import BenchError
-from vnetbench.estimate.disruption import EventWindow, find_outages
+from vnetbench.estimate.disruption import (
+    ArrivalRate,
+    EventWindow,
+    Outage,
+    find_outages,
+    highest_rate_share,
+    read_rates,
+)
 from vnetbench.lab.disruption.event import DisruptableTestbed, NetworkEvent
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.testbed import Testbed
@@ -37,7 +45,12 @@ MAX_CLOCK_ERROR_NS = 100_000
 """Accepted error of the times of arrivals: half of the resolution that docs/protocol.md states."""
 
 OBSERVATION_TIME_NS = 10_000_000
-"""How long before the end of an event its state is read back, so that the reading does not prolong it."""
+"""How long before the end of an event its state is read back. The shortest event lasts twice as long, so a
+reading prolongs an event only if it takes longer than this; `event_length_notes` then shows it."""
+NOTED_EXCESS_S, NOTED_EXCESS_SHARE = 0.001, 0.02
+"""An event that lasts longer than its level by more than the larger of both is noted."""
+MAX_EXCESS_S, MAX_EXCESS_SHARE = 0.005, 0.2
+"""An event that lasts longer than its level by more than the larger of both fails its trial."""
 
 
 def ignore_start(started_monotonic_ns: int) -> None:
@@ -59,7 +72,8 @@ def run_with_network_event(
 
     Raises:
         TreatmentRefused: The testbed cannot make the event.
-        TrialFailed: The event did not happen, or its outage cannot be measured.
+        TrialFailedUnderLoad: The event did not happen, or its outage cannot be measured. The records have
+            what is known about the event.
     """
     if not WORKLOADS[load.workload].has_network_event:
         return run(ignore_start)
@@ -72,21 +86,40 @@ def run_with_network_event(
     duration_s = float(EVENT_DURATION.read_level(load.factors))
     with ScheduledEvent(event, event_begin_s(load.duration_s), duration_s) as scheduled:
         measurement = run(scheduled.start)
-        times = scheduled.wait_until_ended()
         record: dict[str, Any] = {
             "event": str(EVENT.read_level(load.factors)),
             "target": event.target,
             "datagrams_per_s": float(REQUEST_OR_DATAGRAM_RATE.read_level(load.factors)),
-            **times.to_json(),
-            "proof": scheduled.prove(),
         }
-    check_arrivals(measurement.endpoints, times, load.duration_s)
-    notes = measure_disagreement_notes(measurement.endpoints, times, float(record["datagrams_per_s"]))
+        try:
+            notes = _complete_record_and_check(record, scheduled, measurement.endpoints, load)
+        except TrialFailed as error:
+            endpoints = _add_host_totals(measurement.endpoints, record)
+            raise TrialFailedUnderLoad(str(error), endpoints, error.kind) from error
     return replace(
         measurement,
         endpoints=_add_host_totals(measurement.endpoints, record),
         notes=(*notes, *measurement.notes),
     )
+
+
+def _complete_record_and_check(
+    record: dict[str, Any],
+    scheduled: ScheduledEvent,
+    endpoints: Sequence[EndpointRecord],
+    load: TrialLoad,
+) -> tuple[str, ...]:
+    """Add the times and the proof of the event to its record; return notes.
+
+    Raises:
+        TrialFailed: The event did not happen, or its outage cannot be measured. The record has what is known.
+    """
+    times = scheduled.wait_until_ended()
+    record |= times.to_json()
+    record["proof"] = scheduled.prove()
+    length_notes = event_length_notes(times, float(EVENT_DURATION.read_level(load.factors)))
+    check_arrivals(endpoints, times, load.duration_s)
+    return length_notes + measure_disagreement_notes(endpoints, times, record["datagrams_per_s"])
 
 
 @dataclass(frozen=True)
@@ -96,6 +129,11 @@ class EventTimes:
     load_started_ns: int
     begin_ns: tuple[int, int]
     end_ns: tuple[int, int]
+
+    @property
+    def length_s(self) -> float:
+        """How long the event was in force for certain: from the end of its begin to the begin of its end."""
+        return (self.end_ns[0] - self.begin_ns[1]) / 1e9
 
     def to_json(self) -> dict[str, Any]:
         """Return the times for the results file."""
@@ -186,6 +224,21 @@ def _time_call(call: Callable[[], None]) -> tuple[int, int]:
     return before_ns, time.monotonic_ns()
 
 
+def event_length_notes(times: EventTimes, requested_s: float) -> tuple[str, ...]:
+    """Return a note if an event lasted longer than requested; raises TrialFailed if by too much."""
+    excess_s = times.length_s - requested_s
+    level = EVENT_DURATION.format_as_assignment(requested_s)
+    text = f"the event lasted {format_value(excess_s, 's')} longer than {level}"
+    if excess_s > max(MAX_EXCESS_S, MAX_EXCESS_SHARE * requested_s):
+        raise TrialFailed(
+            f"{level} did not take effect: {text}, because this machine was too busy to end it in time. "
+            "Leave a CPU free for the bench, or choose a longer event_duration"
+        )
+    if excess_s > max(NOTED_EXCESS_S, NOTED_EXCESS_SHARE * requested_s):
+        return (f"{text}, because this machine was busy",)
+    return ()
+
+
 def check_arrivals(endpoints: Sequence[EndpointRecord], times: EventTimes, duration_s: float) -> None:
     """Raise TrialFailed if the arrivals cannot show how long an outage was, or the old rate is not back."""
     for endpoint in endpoints:
@@ -195,12 +248,20 @@ def check_arrivals(endpoints: Sequence[EndpointRecord], times: EventTimes, durat
                     f"{endpoint.name}, stream {stream['id']}", stream, times, duration_s
                 )
 
-    outages = find_outages(endpoints, EventWindow(times.begin_ns[0], times.end_ns[1]))
-    if any(outage.recovered_ns is None for outage in outages):
+    window = EventWindow(times.begin_ns[0], times.end_ns[1])
+    pairs = zip(find_outages(endpoints, window), read_rates(endpoints), strict=True)
+    shares = [_highest_share(outage, rate, window) for outage, rate in pairs if outage.recovered_ns is None]
+    if shares:
         raise TrialFailed(
-            f"the old rate was not back before the end of the trial ({duration_s:g} s). "
-            "Choose a longer duration, or a lower rate if this machine is too busy"
+            f"the old rate was not back before the end of the trial ({duration_s:g} s): after the outage, at "
+            f"most {min(shares):.0%} of it arrived. The network did not recover, or needs longer: choose a "
+            "longer duration to see which"
         )
+
+
+def _highest_share(outage: Outage, rate: ArrivalRate, event: EventWindow) -> float:
+    outage_end_ns = outage.longest.end_ns if outage.longest else event.begin_ns
+    return highest_rate_share(rate, event.begin_ns, outage_end_ns)
 
 
 def _check_arrivals_of_stream(
@@ -224,7 +285,8 @@ def _check_arrivals_of_stream(
     if arrivals["last_monotonic_ns"] <= times.end_ns[1]:
         raise TrialFailed(
             f"{name}: no datagram arrived after {last_s:.2f} s, so the flow did not come back before the end "
-            f"of the trial ({duration_s:g} s). Choose a longer duration"
+            f"of the trial ({duration_s:g} s). The network did not recover, or needs longer: choose a longer "
+            "duration to see which"
         )
 
 

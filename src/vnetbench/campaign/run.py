@@ -12,7 +12,8 @@ from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, MAX_CALIBRATION_
 from vnetbench.campaign.instrument import CompletedTrial, Instrument
 from vnetbench.campaign.progress import OPEN_STATE, CampaignProgress
 from vnetbench.campaign.signal_handler import ImmediateExit, SignalHandler
-from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialFailedUnderLoad, TrialLoad
+from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialLoad
+from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.estimate.stopping_rule import decide_stopping, is_analysis_due
 from vnetbench.estimate.time_series import TimeSeries, metric_time_series
 from vnetbench.failure_kinds import NO_CPU_TIME, failure_fields, refusal_failure_kind

@@ -39,9 +39,9 @@ from vnetbench.campaign.load_checks import (
 from vnetbench.campaign.load_run import collect_records, run_load_and_measure_bench_cpu_s
 from vnetbench.campaign.network_event import OnStart, ignore_start, run_with_network_event
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
+from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.campaign.trial_notes import clock_notes, delay_line_notes, instrument_notes, team_notes
 from vnetbench.lab.endpoint import SIDES, Endpoint
-from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, StepRecord
 from vnetbench.search.interface import SearchEstimate
@@ -111,14 +111,6 @@ class TrialMeasurement:
     notes: tuple[str, ...]
     steps: tuple[StepRecord, ...] = ()
     """Steps before the final run, if the trial has a step series."""
-
-
-class TrialFailedUnderLoad(TrialFailed):
-    """A trial that failed under load. `endpoints` has the records collected so far."""
-
-    def __init__(self, what: str, endpoints: tuple[EndpointRecord, ...], kind: str = "") -> None:
-        super().__init__(what, kind=kind)
-        self.endpoints = endpoints
 
 
 def measure_trial(

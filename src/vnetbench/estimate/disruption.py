@@ -2,25 +2,27 @@
 
 A sink reports its longest gaps between two arrivals, and its arrivals in short intervals. The bench reports
 when the event began and ended, on the same clock. A gap that overlaps the event, or begins shortly after it,
-belongs to the event; all others are background. The longest background gap is the floor of the measurement:
-this machine makes gaps of that length without any event. A gap in which only the source paused is neither.
+belongs to the event; all others are background. The longest background gap of any trial is the floor of the
+measurement: this machine makes gaps of that length without any event. A gap in which only the source paused
+is neither.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 from vnetbench.results.records import HOST, EndpointRecord, Sample, TrialRecord, mapping_or_empty
+from vnetbench.study.factors.disruption_factors import MIN_DATAGRAMS
 
 ATTRIBUTION_S = 0.1
 """A gap that begins up to this long after the end of the event, or of its outage, belongs to the event."""
 RECOVERED_RATE_SHARE = 0.9
 """Share of the old rate at which it counts as back."""
 RATE_WINDOW_S = 0.02
-"""The rate is back when the arrivals of this time, on average, reach that share."""
+"""The rate is back when the arrivals of this time, or of `MIN_DATAGRAMS` spacings if longer, reach it."""
 
 
 @dataclass(frozen=True)
@@ -114,21 +116,34 @@ def find_recovery(rate: ArrivalRate, event_begin_ns: int, outage_end_ns: int) ->
     """Return when the rate before the event was back, CLOCK_MONOTONIC in nanoseconds; None if never.
 
     It is the end of the outage if the arrivals right after it reach the old rate, else the begin of the first
-    interval from which they do. The old rate is the median of the intervals before the event.
+    interval from which they do. The old rate is the mean of the intervals before the event.
     """
-    first = max(0, (event_begin_ns - rate.start_ns) // rate.interval_ns)
-    before = rate.counts[:first]
-    if not before:
-        return None
-    needed = RECOVERED_RATE_SHARE * median(before)
-    width = max(1, round(1e9 * RATE_WINDOW_S) // rate.interval_ns)
-    # The interval in which the outage ends is only partly filled.
-    index = max(0, (outage_end_ns - rate.start_ns) // rate.interval_ns + 1)
-    while index + width <= len(rate.counts):
-        if sum(rate.counts[index : index + width]) >= needed * width:
-            return max(outage_end_ns, rate.start_ns + (index - 1) * rate.interval_ns)
-        index += 1
+    for number, (start_ns, share) in enumerate(_rate_shares_after(rate, event_begin_ns, outage_end_ns)):
+        if share >= RECOVERED_RATE_SHARE:
+            return start_ns if number else outage_end_ns
     return None
+
+
+def highest_rate_share(rate: ArrivalRate, event_begin_ns: int, outage_end_ns: int) -> float:
+    """Return the highest rate after the outage as a share of the old rate; 0 if nothing shows it."""
+    return max((share for _, share in _rate_shares_after(rate, event_begin_ns, outage_end_ns)), default=0.0)
+
+
+def _rate_shares_after(
+    rate: ArrivalRate, event_begin_ns: int, outage_end_ns: int
+) -> Iterator[tuple[int, float]]:
+    """Yield the begin of each window after the outage, and its arrivals as a share of the old rate."""
+    before = rate.counts[: max(0, (event_begin_ns - rate.start_ns) // rate.interval_ns)]
+    if not sum(before):
+        return
+    # A median would round the old rate to whole datagrams in an interval.
+    old_count = sum(before) / len(before)
+    width = max(math.ceil(1e9 * RATE_WINDOW_S / rate.interval_ns), math.ceil(MIN_DATAGRAMS / old_count))
+    # The interval in which the outage ends is only partly filled.
+    first = max(0, (outage_end_ns - rate.start_ns) // rate.interval_ns + 1)
+    for index in range(first, len(rate.counts) - width + 1):
+        arrived = sum(rate.counts[index : index + width])
+        yield rate.start_ns + index * rate.interval_ns, arrived / (old_count * width)
 
 
 def disruption_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
@@ -140,6 +155,7 @@ def disruption_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     outages = find_outages(trial.endpoints, event)
     if not outages:
         return
+    yield "event_s", (int(record["end_monotonic_ns"][0]) - int(record["begin_monotonic_ns"][1])) / 1e9
     worst = max(outages, key=lambda each: each.longest_ns)
     yield "outage_s", worst.longest_ns / 1e9
     if worst.longest is not None and worst.longest.missing:
@@ -221,7 +237,10 @@ def read_event_window(record: Mapping[str, Any]) -> EventWindow | None:
     try:
         if not float(record["datagrams_per_s"]) > 0 or int(record["load_started_monotonic_ns"]) < 0:
             return None
-        return EventWindow(int(record["begin_monotonic_ns"][0]), int(record["end_monotonic_ns"][1]))
+        begin_ns, end_ns = (
+            [int(each) for each in record[f"{name}_monotonic_ns"]] for name in ("begin", "end")
+        )
+        return EventWindow(begin_ns[0], end_ns[1]) if len(begin_ns) == 2 else None
     except (KeyError, IndexError, TypeError, ValueError):
         return None
 

@@ -15,6 +15,14 @@ DISRUPTION_METRICS = (
         "longest gap without an event is its floor",
     ),
     Metric(
+        "event_s",
+        "s",
+        "Event",
+        "neither",
+        "measured length of the event, from the end of the system calls that began it to the begin of those "
+        "that ended it. A busy machine ends an event late, and the outage is then longer for this reason",
+    ),
+    Metric(
         "outage_by_numbers_s",
         "s",
         "Outage by sequence numbers",

@@ -47,7 +47,7 @@ class TrialPoint:
     arrivals_around_event: tuple[tuple[float, float], ...] = ()
     """For `disruption`: seconds since the event began, and datagrams per second that arrived then."""
     event_s: float = 0.0
-    """For `disruption`: how long the event lasted."""
+    """For `disruption`: from before the first system call of the event until after its last."""
     steps: tuple[StepRecord, ...] = ()
     """The search steps that preceded the run, if the trial has any."""
     search_result: Mapping[str, Any] = field(default_factory=_no_entries)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
+from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
 from vnetbench.lab.disruption.link_end import LinkEnd
 from vnetbench.lab.disruption.link_flap import LinkFlap
@@ -12,6 +14,9 @@ from vnetbench.study.factors.disruption_factors import STP_FORWARD_DELAY_S
 
 _LISTENING, _LEARNING, _FORWARDING = 1, 2, 3
 """BR_STATE_* of <linux/if_bridge.h>."""
+_PORT_STATE_TIMEOUT_S = 10.0
+"""Limit of the wait for a state of the port; a state itself lasts `STP_FORWARD_DELAY_S`."""
+_POLL_INTERVAL_S = 0.01
 _USER_HZ = 100
 """Times of a bridge are in hundredths of a second on the architectures that Linux has."""
 
@@ -51,8 +56,8 @@ class BridgePortStp:
         self._flap.end()
 
     def observe_after(self) -> None:
-        """See NetworkEvent."""
-        self._state_after_flap = self._near.read_state().bridge_port_state
+        """See NetworkEvent. The kernel enables the port some time after its link came up."""
+        self._state_after_flap = self._wait_for_port_state(_LISTENING, _LEARNING, _FORWARDING)
 
     def prove(self) -> Mapping[str, object]:
         """See NetworkEvent."""
@@ -67,14 +72,32 @@ class BridgePortStp:
         return {**proof, "port_state_after_flap": self._state_after_flap, "port_state_at_end": _FORWARDING}
 
     def restore(self) -> None:
-        """See NetworkEvent. Without a spanning tree, all ports of a bridge forward at once."""
+        """See NetworkEvent. Returns when the port forwards, as the next trial needs it.
+
+        Without a spanning tree a port forwards at once, except one that listens: it waits for its timer.
+        """
         try:
             if self._near.is_open and self._has_stp:
                 self._set_bridge(br_stp_state=0)
                 self._set_bridge(br_forward_delay=0)
                 self._has_stp = False
+                self._flap.set_up_again()
+                if (state := self._wait_for_port_state(_FORWARDING)) != _FORWARDING:
+                    raise BenchError(
+                        f"event bridge-port-stp: {self.target} does not forward again (state {state})",
+                        fix="run vnetbench lab clean",
+                    )
         finally:
             self._flap.restore()
+
+    def _wait_for_port_state(self, *awaited: int) -> int | None:
+        """Return the state of the port once it is one of these, else the last state before the time limit."""
+        deadline_s = time.monotonic() + _PORT_STATE_TIMEOUT_S
+        while (state := self._near.read_state().bridge_port_state) not in awaited:
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(_POLL_INTERVAL_S)
+        return state
 
     def _set_bridge(self, **settings: int) -> None:
         with netlink.translate_netlink_errors(self._bridge):

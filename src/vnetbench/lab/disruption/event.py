@@ -42,7 +42,10 @@ class NetworkEvent(Protocol):
         """
 
     def restore(self) -> None:
-        """Undo every change and close what is open, in any state; may be called more than once."""
+        """Undo every change and close what is open, in any state; may be called more than once.
+
+        Returns when the network carries traffic again.
+        """
 
 
 class NoEvent:

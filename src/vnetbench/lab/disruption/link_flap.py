@@ -51,11 +51,15 @@ class LinkFlap:
             raise TrialFailed(f"event link-flap: the link of {self.target} did not come up again")
         return {"carrier_changes": after.carrier_changes - self._before.carrier_changes}
 
+    def set_up_again(self) -> None:
+        """Set the link up if it is down."""
+        if self._near.is_open and self._before is not None and not self._near.read_state().is_up:
+            self._near.set_up(is_up=True)
+
     def restore(self) -> None:
         """See NetworkEvent."""
         try:
-            if self._near.is_open and self._before is not None and not self._near.read_state().is_up:
-                self._near.set_up(is_up=True)
+            self.set_up_again()
         finally:
             self._near.close()
             self._far.close()

@@ -15,6 +15,7 @@ class SilentDrop:
         self._ends = ends
         self._has_begun = False
         self._drops = 0
+        self._disciplines: tuple[str, ...] = ()
         self._was_up = True
 
     @property
@@ -40,13 +41,14 @@ class SilentDrop:
             end.start_dropping()
 
     def observe_during(self) -> None:
-        """See NetworkEvent. The count of drops goes with the queueing discipline."""
-        self._drops = sum(end.count_drops() for end in self._ends)
+        """See NetworkEvent."""
+        self._disciplines = tuple(end.read_discipline() for end in self._ends)
         self._was_up = all(end.read_state().is_up for end in self._ends)
 
     def end(self) -> None:
-        """See NetworkEvent."""
+        """See NetworkEvent. The count of drops goes with the queueing discipline."""
         for end in self._ends:
+            self._drops += end.count_drops()
             end.stop_dropping()
 
     def observe_after(self) -> None:
@@ -54,6 +56,8 @@ class SilentDrop:
 
     def prove(self) -> Mapping[str, object]:
         """See NetworkEvent."""
+        if set(self._disciplines) != {DROP_DISCIPLINE}:
+            raise TrialFailed(f"event silent-drop: the link of {self.target} did not drop in both directions")
         if not self._drops:
             raise TrialFailed(f"event silent-drop: the link of {self.target} dropped no packet")
         if not self._was_up:

@@ -22,15 +22,17 @@ def outage_sentences(summary: CampaignSummary) -> tuple[str, ...]:
         return ()
     measured = [each for each in summary.treatments if OUTAGE in each.metrics]
     events = [each for each in measured if not EVENT.is_at(each.factors, NO_EVENT)]
-    floor_s = _floor_s(measured)
+    floors_s = [_floor_s(each, measured) for each in measured]
     sentences = []
     if events:
         sentences.append(f"The outage was {_join([_outage_phrase(summary, each) for each in events])}.")
     if measured:
-        sentences.append(_floor_sentence(summary, measured, floor_s))
-    hidden = [treatment_name(summary, each) for each in events if _lowest_s(each) <= floor_s]
+        sentences.append(_floor_sentence(summary, measured, floors_s))
+    hidden = [each for each in events if _lowest_s(each) <= _floor_s(each, measured)]
     if hidden:
-        sentences.append(f"Not longer than that, and so not shown to be an outage: {'; '.join(hidden)}.")
+        names = "; ".join(treatment_name(summary, each) for each in hidden)
+        compared = "that" if len(set(floors_s)) == 1 else "such a gap at the same levels"
+        sentences.append(f"Not longer than {compared}, and so not shown to be an outage: {names}.")
     return tuple(sentences)
 
 
@@ -39,21 +41,32 @@ def _outage_phrase(summary: CampaignSummary, treatment: TreatmentSummary) -> str
     return f"{text} with {treatment_name(summary, treatment)}" if len(summary.treatments) > 1 else text
 
 
-def _floor_sentence(summary: CampaignSummary, measured: Sequence[TreatmentSummary], floor_s: float) -> str:
+def _floor_sentence(
+    summary: CampaignSummary, measured: Sequence[TreatmentSummary], floors_s: Sequence[float]
+) -> str:
+    trials = format_count_with_noun(sum(each.trial_count for each in measured), "trial")
+    lowest, highest = (format_value(each, "s") for each in (min(floors_s), max(floors_s)))
+    longest = highest if lowest == highest else f"{lowest} to {highest}, depending on the levels"
+    text = f"Without an event, the longest gap in {trials} was {longest}"
     controls = [each for each in measured if EVENT.is_at(each.factors, NO_EVENT)]
-    at_control = "".join(
-        f"; at the time of an event that did not happen, the longest was "
-        f"{_estimate_phrase(summary, each.metrics[OUTAGE])}"
-        for each in controls[:1]
-    )
-    return f"Without an event, this machine makes gaps of up to {format_value(floor_s, 's')}{at_control}."
+    if not controls:
+        return f"{text}."
+    control = max(controls, key=lambda each: each.metrics[OUTAGE].value)
+    name = f" with {treatment_name(summary, control)}" if len(controls) > 1 else ""
+    typical = _estimate_phrase(summary, control.metrics[OUTAGE])
+    return f"{text}; at the time of an event that did not happen, it was typically {typical}{name}."
 
 
-def _floor_s(measured: Sequence[TreatmentSummary]) -> float:
-    """Return the largest median of the gaps without an event, of all treatments."""
-    background = [each.metrics[BACKGROUND].value for each in measured if BACKGROUND in each.metrics]
-    controls = [each.metrics[OUTAGE].value for each in measured if EVENT.is_at(each.factors, NO_EVENT)]
-    return max((*background, *controls), default=0.0)
+def _floor_s(treatment: TreatmentSummary, measured: Sequence[TreatmentSummary]) -> float:
+    """Return the longest gap without an event, of all trials whose levels differ at most in the event."""
+    levels = treatment.levels_without(EVENT.name)
+    gaps_s: list[float] = []
+    for each in measured:
+        if each.levels_without(EVENT.name) == levels:
+            gaps_s += each.values_of_trials_with_metric(BACKGROUND)
+            if EVENT.is_at(each.factors, NO_EVENT):
+                gaps_s += each.values_of_trials_with_metric(OUTAGE)
+    return max(gaps_s, default=0.0)
 
 
 def _lowest_s(treatment: TreatmentSummary) -> float:

@@ -9,7 +9,11 @@ from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.model import Study
 from vnetbench.study.problems import KeyLocator, Problem
 from vnetbench.study.rules.adapter_rules import ADAPTER_RULES, adapter_limit_texts_by_placeholder
-from vnetbench.study.rules.disruption_rules import DISRUPTION_RULES, format_shortest_trial
+from vnetbench.study.rules.disruption_rules import (
+    DISRUPTION_RULES,
+    format_lowest_rate,
+    format_shortest_trial,
+)
 from vnetbench.study.rules.frame_rules import FRAME_RULES, format_frame_sizes
 from vnetbench.study.rules.load_rules import (
     LOAD_RULES,
@@ -43,6 +47,7 @@ def find_contradictions(
                 **adapter_limit_texts_by_placeholder(levels),
                 **format_frame_sizes(levels),
                 **format_shortest_trial(levels),
+                **format_lowest_rate(levels),
             }
             yield locate("factors", rule.factor.name).make_problem(
                 rule.what.format_map(texts), fix=rule.fix.format_map(texts)

@@ -9,17 +9,22 @@ from vnetbench.study.factors.disruption_factors import (
     BRIDGE_PORT_STP,
     EVENT,
     EVENT_DURATION,
+    MIN_DATAGRAMS,
     NO_EVENT,
     SILENT_DROP,
+    expected_outage_s,
     shortest_trial_s,
 )
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE
+from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE, STREAMS
+from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENT_FACTORS, LINK_RATE, VM_PAIRS, VSWITCH
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelPredicate, LevelRule, TreatmentLevels
 from vnetbench.study.workloads import WORKLOADS
 
+MAX_RECORDING_STREAMS = 16
+"""Streams whose arrivals an agent records (docs/protocol.md, `arrival_gaps`)."""
 _VSWITCHES_WITH_PORTS = ("bridge", "openvswitch")
 
 
@@ -30,6 +35,13 @@ def format_shortest_trial(levels: TreatmentLevels) -> dict[str, str]:
     return {"shortest_trial": format_exact_duration(math.ceil(2 * shortest_trial_s(levels)) / 2)}
 
 
+def format_lowest_rate(levels: TreatmentLevels) -> dict[str, str]:
+    """Return the text of the placeholder `lowest_rate`: the rate that shows the outage of a treatment."""
+    if not EVENT.is_present_in(levels) or not EVENT_DURATION.is_present_in(levels):
+        return {}
+    return {"lowest_rate": f"{math.ceil(MIN_DATAGRAMS / expected_outage_s(levels))} /s"}
+
+
 def _has_event(levels: TreatmentLevels) -> bool:
     # A factor of another lab is an error of its own; its treatment has no vswitch.
     has_factors = all(factor.is_present_in(levels) for factor in (EVENT, EVENT_DURATION, VSWITCH))
@@ -37,8 +49,20 @@ def _has_event(levels: TreatmentLevels) -> bool:
 
 
 def _ends_before_recovery(levels: TreatmentLevels, study: Study) -> bool:
+    # Also without an event: the control observes the same time.
+    has_factors = EVENT.is_present_in(levels) and EVENT_DURATION.is_present_in(levels)
     duration_s = study.timing.duration_s
-    return _has_event(levels) and duration_s is not None and duration_s < shortest_trial_s(levels)
+    return has_factors and duration_s is not None and duration_s < shortest_trial_s(levels)
+
+
+def _has_too_few_datagrams(levels: TreatmentLevels, _: Study) -> bool:
+    rate = REQUEST_OR_DATAGRAM_RATE.read_level(levels)
+    return _has_event(levels) and rate != "none" and expected_outage_s(levels) * float(rate) < MIN_DATAGRAMS
+
+
+def _has_too_many_streams(levels: TreatmentLevels, study: Study) -> bool:
+    streams = sum(count_streams_per_direction(levels))
+    return WORKLOADS[study.workload].has_network_event and streams > MAX_RECORDING_STREAMS
 
 
 def _has_event_on_impaired_link(impairment: Factor) -> LevelPredicate:
@@ -92,6 +116,20 @@ DISRUPTION_RULES = (
             f"remove {impairment.name}, or {EXCLUDE_FIX}",
         )
         for impairment in LINK_IMPAIRMENT_FACTORS
+    ),
+    LevelRule(
+        REQUEST_OR_DATAGRAM_RATE,
+        _has_too_few_datagrams,
+        "rate = {rate} is too low to show event = {event} with event_duration = {event_duration}: fewer than "
+        f"{MIN_DATAGRAMS} datagrams fall into its outage",
+        'write rate = "{lowest_rate}" or more, or a longer event_duration',
+    ),
+    LevelRule(
+        STREAMS,
+        _has_too_many_streams,
+        "{forward} forward and {reverse} reverse streams are too many for the workload {workload}, which "
+        f"records the arrivals of up to {MAX_RECORDING_STREAMS} streams",
+        f"use at most {MAX_RECORDING_STREAMS} streams, both directions together",
     ),
     LevelRule(
         REQUEST_OR_DATAGRAM_RATE,
