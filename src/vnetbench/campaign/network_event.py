@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vnetbench.campaign.load_checks import stream_totals
 from vnetbench.errors import BenchError
 from vnetbench.estimate.disruption import EventWindow, find_outages
-from vnetbench.lab.disruption.event import DisruptableTestbed, NetworkEvent
+from vnetbench.lab.disruption.event import NOTE, DisruptableTestbed, NetworkEvent
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.testbed import Testbed
 from vnetbench.quantity import format_value
@@ -36,8 +36,12 @@ RESOLUTION_S = 200e-6
 MAX_CLOCK_ERROR_NS = 100_000
 """Accepted error of the times of arrivals: half of the resolution that docs/protocol.md states."""
 
-OBSERVATION_TIME_NS = 10_000_000
+TIME_BEFORE_EVENT_NS = 300_000_000
+"""How long before an event the state is read, so that the reading does not delay it."""
+MIN_OBSERVATION_TIME_NS, MAX_OBSERVATION_TIME_NS = 10_000_000, 100_000_000
 """How long before the end of an event its state is read back, so that the reading does not prolong it."""
+OBSERVATION_SHARE = 0.1
+"""The same as a share of the event."""
 
 
 def ignore_start(started_monotonic_ns: int) -> None:
@@ -78,14 +82,16 @@ def run_with_network_event(
             "target": event.target,
             "datagrams_per_s": float(REQUEST_OR_DATAGRAM_RATE.read_level(load.factors)),
             **times.to_json(),
-            "proof": scheduled.prove(),
         }
+        proof = scheduled.prove()
+        event_notes = (str(proof.pop(NOTE)),) if NOTE in proof else ()
+        record["proof"] = proof
     check_arrivals(measurement.endpoints, times, load.duration_s)
     notes = measure_disagreement_notes(measurement.endpoints, times, float(record["datagrams_per_s"]))
     return replace(
         measurement,
         endpoints=_add_host_totals(measurement.endpoints, record),
-        notes=(*notes, *measurement.notes),
+        notes=(*event_notes, *notes, *measurement.notes),
     )
 
 
@@ -158,11 +164,16 @@ class ScheduledEvent:
 
     def _run(self, started_ns: int) -> EventTimes | None:
         """Make the event; return None if it was cancelled."""
-        if not self._wait_until(started_ns + round(1e9 * self._begin_s)):
+        begin_due_ns = started_ns + round(1e9 * self._begin_s)
+        if not self._wait_until(begin_due_ns - TIME_BEFORE_EVENT_NS):
+            return None
+        self._event.observe_before()
+        if not self._wait_until(begin_due_ns):
             return None
         begin_ns = _time_call(self._event.begin)
         end_due_ns = begin_ns[1] + round(1e9 * self._duration_s)
-        if not self._wait_until(end_due_ns - OBSERVATION_TIME_NS):
+        observation_time_ns = max(MIN_OBSERVATION_TIME_NS, round(1e9 * OBSERVATION_SHARE * self._duration_s))
+        if not self._wait_until(end_due_ns - min(MAX_OBSERVATION_TIME_NS, observation_time_ns)):
             return None
         self._event.observe_during()
         if not self._wait_until(end_due_ns):
