@@ -13,7 +13,7 @@ from vnetbench.estimate.disruption import EventWindow, Outage, find_outages
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.results.records import HOST
 from vnetbench.study.factors.registry import complete_levels
-from vnetbench.study.model import TestbedSpec
+from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.teams import TeamSpec
 from vnetbench.study.workloads import DISRUPTION
 
@@ -23,8 +23,9 @@ SPEC = TestbedSpec(teams=(TeamSpec(links=2),))
 
 
 def measure(event: str, event_s: float, duration_s: float) -> TrialMeasurement:
-    levels = {"vswitch": "openvswitch", "event": event, "event_duration": event_s}
-    load = TrialLoad(complete_levels({**levels, "rate": 2000}, DISRUPTION), duration_s, 0.1, DISRUPTION)
+    levels: dict[str, Level] = {"vswitch": "openvswitch", "event": event, "event_duration": event_s}
+    levels["rate"] = 2000
+    load = TrialLoad(complete_levels(levels, DISRUPTION), duration_s, 0.1, DISRUPTION)
     with closing(LabInstrument(NetnsLab(SPEC, "a test"), SPEC)) as instrument:
         return instrument.measure(load, lambda: False).measurement
 
