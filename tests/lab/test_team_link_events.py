@@ -48,6 +48,10 @@ def test_a_testbed_without_a_team_refuses_the_event(event: str) -> None:
     assert caught.value.fix == "write [[testbed.team]] in the study"
 
 
+def test_lacp_sends_three_frames_in_its_timeout() -> None:
+    assert [TeamSpec(lacp=timer).lacp_period_s for timer in ("off", "slow", "fast")] == [0, 30, 1]
+
+
 def test_the_timer_of_lacp_is_set_and_read_back() -> None:
     assert lacp_columns("slow") == ("lacp=active", "other_config:lacp-time=slow")
     assert lacp_columns("off") == ("lacp=off",)

@@ -14,6 +14,8 @@ OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)
 LACP_AUTO, LACP_OFF, LACP_SLOW, LACP_FAST = "auto", "off", "slow", "fast"
 LACP_TIMEOUT_BY_TIMER_S = {LACP_SLOW: 90.0, LACP_FAST: 3.0}
 """Time without a frame of the partner after which LACP stops using a link (IEEE 802.1AX, 6.4.4)."""
+LACP_FRAMES_PER_TIMEOUT = 3
+"""Frames that a partner sends in this time (IEEE 802.1AX, 6.4.4)."""
 MIN_TEAM_LINKS, MAX_TEAM_LINKS = 2, 16
 """A bond of Open vSwitch has at least two interfaces (ovs-vswitchd.conf.db(5)); the maximum is ours."""
 
@@ -44,6 +46,11 @@ class TeamSpec:
         if self.lacp == LACP_AUTO:
             return LACP_FAST if self.policy == BALANCE_TCP else LACP_OFF
         return self.lacp
+
+    @property
+    def lacp_period_s(self) -> float:
+        """The time between two frames of LACP; 0 without LACP."""
+        return LACP_TIMEOUT_BY_TIMER_S[self.lacp_timer] / LACP_FRAMES_PER_TIMEOUT if self.has_lacp else 0.0
 
     @property
     def listed_speeds_bps(self) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Mapping
 
 from vnetbench import cleanup
@@ -42,9 +44,16 @@ class TeamLinkEvent:
         return f"link{self._link} of team {self._spec.name}"
 
     def prepare(self) -> None:
-        """See NetworkEvent. Any link may carry the flow."""
+        """See NetworkEvent. Any link may carry the flow.
+
+        The frames of LACP have a fixed rhythm since the bonds were created, and their absence ends a silent
+        link. A random wait of up to one period lets the event begin at any time between two frames, and not
+        at the same time in each trial.
+        """
         for event in self._events:
             event.prepare()
+        if self._name == TEAM_LINK_SILENT:
+            time.sleep(random.uniform(0, self._spec.lacp_period_s))
 
     def observe_before(self) -> None:
         """See NetworkEvent. Chooses the link that carries the flow."""
