@@ -175,7 +175,7 @@ LEVEL_STRATEGIES: dict[str, st.SearchStrategy[Level]] = {
     "rate": st.one_of(st.just("none"), st.integers(1, 10**7), st.floats(0.1, 10**6)),
     "bit_rate": st.one_of(st.just("none"), st.integers(1000, 10**12)),
     "event": st.sampled_from(["none", "link-flap", "silent-drop", "bridge-port-stp"]),
-    "event_duration": st.integers(1000, 60_000_000).map(lambda us: us / 1e6),
+    "event_duration": st.integers(1000, 120_000_000).map(lambda us: us / 1e6),
     "pacing": st.sampled_from(["spin", "sleep"]),
     "datagram_size": st.integers(18, 65507),
     "frame_size": st.one_of(st.just("imix"), st.integers(64, 9216)),

@@ -47,7 +47,7 @@ EVENT = Factor(
 
 EVENT_DURATION = Factor(
     "event_duration",
-    value_types.durations(0.001, 60.0),
+    value_types.durations(0.001, 120.0),
     unit="s",
     default=0.1,
     description="How long the event keeps the link down or dropping. `none` ignores it.",
