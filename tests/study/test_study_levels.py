@@ -191,6 +191,7 @@ LEVEL_STRATEGIES: dict[str, st.SearchStrategy[Level]] = {
     "receive_mode": st.sampled_from(["discard", "copy"]),
     "team_policy": st.sampled_from(OPEN_VSWITCH_POLICIES),
     "team_links": st.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS),
+    "team_lacp": st.sampled_from(["off", "slow", "fast"]),
     "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
     "adapter": st.sampled_from(ADAPTERS),
     "role": st.sampled_from(GUEST_ROLES),
