@@ -54,6 +54,9 @@ class RecordingEvent:
     def prepare(self) -> None:
         self._record("prepare")
 
+    def observe_before(self) -> None:
+        self._record("observe_before")
+
     def begin(self) -> None:
         self._record("begin")
 
@@ -74,7 +77,9 @@ class RecordingEvent:
         self._record("restore")
 
 
-ALL_CALLS = ["prepare", "begin", "observe_during", "end", "observe_after", "prove", "restore"]
+ALL_CALLS = [
+    "prepare", "observe_before", "begin", "observe_during", "end", "observe_after", "prove", "restore"
+]  # fmt: skip
 
 
 def test_an_event_happens_in_order_in_one_thread_and_not_before_its_time() -> None:
@@ -97,7 +102,7 @@ def test_an_event_of_an_abandoned_trial_is_undone_without_its_end() -> None:
         while "begin" not in event.calls:
             time.sleep(0.001)
         raise KeyboardInterrupt
-    assert event.calls == ["prepare", "begin", "restore"]
+    assert event.calls == ["prepare", "observe_before", "begin", "restore"]
 
 
 def test_an_event_that_cannot_be_prepared_is_undone_and_refuses_its_treatment() -> None:
@@ -115,7 +120,7 @@ def test_an_event_that_fails_fails_the_trial_with_its_target() -> None:
     ):
         scheduled.start(time.monotonic_ns())
         scheduled.wait_until_ended()
-    assert event.calls == ["prepare", "begin", "restore"]
+    assert event.calls == ["prepare", "observe_before", "begin", "restore"]
 
 
 def test_a_trial_without_its_event_fails() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle, islice
@@ -54,6 +55,26 @@ def test_each_event_has_its_outage_with_an_interval_and_the_floor_follows() -> N
         "happen, it was typically 700 µs (95 % interval [700, 700]).",
     )
     assert build_narrative(summary).answer[0].startswith("The outage was 104.0 ms")
+
+
+def test_treatments_of_several_factors_are_named_with_semicolons_between_them() -> None:
+    policies = ("active-backup", "balance-tcp")
+    treatments = [
+        replace(each, factors={"team_policy": policy, **each.factors})
+        for index, policy in enumerate(policies)
+        for each in (
+            treatment(2 * index, "team-link-down", [0.02] * 6, 0.001),
+            treatment(2 * index + 1, "team-link-silent", [2.5] * 6, 0.001),
+        )
+    ]
+    summary = disruption_campaign(*treatments)
+    factors = (FactorLevels("team_policy", policies), *summary.factors)
+    first = outage_sentences(replace(summary, factors=factors))[0]
+    assert re.sub(r"[0-9.]+ m?s \(95 % interval \[.*?\]\)", "N", first) == (
+        "The outage was N with active-backup and event team-link-down; N with active-backup and event "
+        "team-link-silent; N with balance-tcp and event team-link-down; N with balance-tcp and event "
+        "team-link-silent."
+    )
 
 
 def test_an_outage_within_the_floor_is_not_shown_to_be_one() -> None:

@@ -13,6 +13,7 @@ from vnetbench.study.workloads import choose_deciding_metric
 
 pytestmark = pytest.mark.pure
 
+OVS = 'vswitch = "openvswitch"'
 HEAD = 'title = "x"\nworkload = "disruption"\n'
 
 
@@ -74,7 +75,22 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
         (
             study_text('event = "silent-drop"\nlink_rate = "1 Gbit/s"'),
             "silent-drop needs a link without link_rate",
-            "use event = link-flap",
+            "use event = link-flap or team-link-down",
+        ),
+        (
+            study_text('event = "team-link-down"'),
+            "event = team-link-down happens to a link of a team, and the study has no team",
+            'write [[testbed.team]], and vswitch = "openvswitch"',
+        ),
+        (
+            study_text(f'event = "team-link-silent"\n{OVS}', '[[testbed.team]]\nspeed = "1 Gbit/s"\n'),
+            "event = team-link-silent needs links without a speed",
+            "remove speed from [[testbed.team]]",
+        ),
+        (
+            study_text(f'event = "team-link-silent"\nlink_rate = "1 Gbit/s"\n{OVS}', "[[testbed.team]]\n"),
+            "event = team-link-silent needs a link without link_rate",
+            "use event = link-flap or team-link-down",
         ),
         (study_text('link_loss = "1 %"'), "needs a link without link_loss", "remove link_loss"),
         (
@@ -95,6 +111,11 @@ def test_what_cannot_be_measured_is_refused_with_the_fix(text: str, what: str, f
 def test_as_many_streams_as_an_agent_records_and_slow_flows_with_long_outages_are_accepted() -> None:
     parse_study(study_text('streams = 8\ndirection = "both"'), None)
     parse_study(study_text('event = "bridge-port-stp"\nrate = "50 /s"'), None)
+
+
+def test_the_link_of_a_team_fails_for_all_pairs() -> None:
+    factors = f'event = ["team-link-down", "team-link-silent"]\npairs = 2\n{OVS}'
+    parse_study(study_text(factors, "[[testbed.team]]\n"), None)
 
 
 def test_several_pairs_share_one_uplink_and_the_control_needs_no_port() -> None:

@@ -52,6 +52,19 @@ def test_a_team_has_its_keys_and_factors_vary_them() -> None:
     Draft202012Validator(make_json_schema()).validate(tomllib.loads(text))
 
 
+def test_lacp_has_a_timer_that_a_factor_varies() -> None:
+    text = f'{HEAD}[[testbed.team]]\nlacp = "slow"\n{FACTORS}'
+    assert parse_study(text, None).testbed.teams[0].lacp_timer == "slow"
+    study = parse_study(f'{text}team_lacp = ["off", "fast"]\n', None)
+    teams = [teams_of_treatment(study.testbed, levels)[0] for levels in generate_treatment_levels(study)]
+    assert [(team.lacp_timer, team.has_lacp) for team in teams] == [("off", False), ("fast", True)]
+    text = f'{HEAD}[[testbed.team]]\npolicy = "balance-tcp"\n{FACTORS}team_lacp = ["off", "fast"]\n'
+    assert problem(text) == (
+        "3: balance-tcp needs LACP, which team_lacp = off turns off\n"
+        "leave out this level, or exclude this combination with [[exclude]]"
+    )
+
+
 def test_a_team_without_factors_is_the_one_that_the_study_describes() -> None:
     study = parse_study(f"{HEAD}[[testbed.team]]\n{FACTORS}", None)
     (levels,) = generate_treatment_levels(study)

@@ -25,7 +25,7 @@ from vnetbench.estimate.disruption import (
     highest_rate_share,
     read_rates,
 )
-from vnetbench.lab.disruption.event import DisruptableTestbed, NetworkEvent
+from vnetbench.lab.disruption.event import NOTE, DisruptableTestbed, NetworkEvent
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.testbed import Testbed
 from vnetbench.quantity import format_value
@@ -44,9 +44,13 @@ RESOLUTION_S = 200e-6
 MAX_CLOCK_ERROR_NS = 100_000
 """Accepted error of the times of arrivals: half of the resolution that docs/protocol.md states."""
 
-OBSERVATION_TIME_NS = 10_000_000
+TIME_BEFORE_EVENT_NS = 300_000_000
+"""How long before an event the state is read, so that the reading does not delay it."""
+MIN_OBSERVATION_TIME_NS, MAX_OBSERVATION_TIME_NS = 10_000_000, 100_000_000
 """How long before the end of an event its state is read back. The shortest event lasts twice as long, so a
 reading prolongs an event only if it takes longer than this; `event_length_notes` then shows it."""
+OBSERVATION_SHARE = 0.1
+"""The same as a share of the event."""
 NOTED_EXCESS_S, NOTED_EXCESS_SHARE = 0.001, 0.02
 """An event that lasts longer than its level by more than the larger of both is noted."""
 MAX_EXCESS_S, MAX_EXCESS_SHARE = 0.005, 0.2
@@ -116,10 +120,13 @@ def _complete_record_and_check(
     """
     times = scheduled.wait_until_ended()
     record |= times.to_json()
-    record["proof"] = scheduled.prove()
+    proof = scheduled.prove()
+    event_notes = (str(proof.pop(NOTE)),) if NOTE in proof else ()
+    record["proof"] = proof
     length_notes = event_length_notes(times, float(EVENT_DURATION.read_level(load.factors)))
     check_arrivals(endpoints, times, load.duration_s)
-    return length_notes + measure_disagreement_notes(endpoints, times, record["datagrams_per_s"])
+    disagreement_notes = measure_disagreement_notes(endpoints, times, record["datagrams_per_s"])
+    return (*event_notes, *length_notes, *disagreement_notes)
 
 
 @dataclass(frozen=True)
@@ -196,11 +203,16 @@ class ScheduledEvent:
 
     def _run(self, started_ns: int) -> EventTimes | None:
         """Make the event; return None if it was cancelled."""
-        if not self._wait_until(started_ns + round(1e9 * self._begin_s)):
+        begin_due_ns = started_ns + round(1e9 * self._begin_s)
+        if not self._wait_until(begin_due_ns - TIME_BEFORE_EVENT_NS):
+            return None
+        self._event.observe_before()
+        if not self._wait_until(begin_due_ns):
             return None
         begin_ns = _time_call(self._event.begin)
         end_due_ns = begin_ns[1] + round(1e9 * self._duration_s)
-        if not self._wait_until(end_due_ns - OBSERVATION_TIME_NS):
+        observation_time_ns = max(MIN_OBSERVATION_TIME_NS, round(1e9 * OBSERVATION_SHARE * self._duration_s))
+        if not self._wait_until(end_due_ns - min(MAX_OBSERVATION_TIME_NS, observation_time_ns)):
             return None
         self._event.observe_during()
         if not self._wait_until(end_due_ns):

@@ -11,7 +11,11 @@ BETWEEN_VSWITCHES = "vswitches"
 ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP = "active-backup", "balance-slb", "balance-tcp"
 OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)
 """Policies that Open vSwitch runs (`bond_mode`, ovs-vswitchd.conf.db(5)); the first one is its default."""
-LACP_AUTO, LACP_ON, LACP_OFF = "auto", "on", "off"
+LACP_AUTO, LACP_OFF, LACP_SLOW, LACP_FAST = "auto", "off", "slow", "fast"
+LACP_TIMEOUT_BY_TIMER_S = {LACP_SLOW: 90.0, LACP_FAST: 3.0}
+"""Time without a frame of the partner after which LACP stops using a link (IEEE 802.1AX, 6.4.4)."""
+LACP_FRAMES_PER_TIMEOUT = 3
+"""Frames that a partner sends in this time (IEEE 802.1AX, 6.4.4)."""
 MIN_TEAM_LINKS, MAX_TEAM_LINKS = 2, 16
 """A bond of Open vSwitch has at least two interfaces (ovs-vswitchd.conf.db(5)); the maximum is ours."""
 
@@ -29,12 +33,24 @@ class TeamSpec:
     speed: str | None = None
     """Rates of the links: `1 Gbit/s` for all, or `10 Gbit/s, 1 Gbit/s` for one each; None: no limit."""
     lacp: str = LACP_AUTO
-    """`on`, `off`, or `auto`: on for policies that need it."""
+    """`off`, the timer `slow` or `fast`, or `auto`: fast for policies that need LACP, else off."""
 
     @property
     def has_lacp(self) -> bool:
         """Whether both ends negotiate LACP."""
-        return self.lacp == LACP_ON or (self.lacp == LACP_AUTO and self.policy == BALANCE_TCP)
+        return self.lacp_timer != LACP_OFF
+
+    @property
+    def lacp_timer(self) -> str:
+        """The timer of LACP at both ends, `slow` or `fast`; `off` without LACP."""
+        if self.lacp == LACP_AUTO:
+            return LACP_FAST if self.policy == BALANCE_TCP else LACP_OFF
+        return self.lacp
+
+    @property
+    def lacp_period_s(self) -> float:
+        """The time between two frames of LACP; 0 without LACP."""
+        return LACP_TIMEOUT_BY_TIMER_S[self.lacp_timer] / LACP_FRAMES_PER_TIMEOUT if self.has_lacp else 0.0
 
     @property
     def listed_speeds_bps(self) -> tuple[int, ...]:

@@ -43,6 +43,9 @@ class BridgePortStp:
         self._has_stp = True
         self._set_bridge(br_stp_state=1)
 
+    def observe_before(self) -> None:
+        """See NetworkEvent. The state before the load suffices."""
+
     def begin(self) -> None:
         """See NetworkEvent."""
         self._flap.begin()

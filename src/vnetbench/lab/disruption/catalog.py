@@ -9,6 +9,9 @@ from vnetbench.lab.disruption.event import NetworkEvent, NoEvent
 from vnetbench.lab.disruption.link_end import disrupted_link_ends
 from vnetbench.lab.disruption.link_flap import LinkFlap
 from vnetbench.lab.disruption.silent_drop import SilentDrop
+from vnetbench.lab.disruption.team_link import make_team_link_down, make_team_link_silent
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.netns.testbed_team import TestbedTeam
 from vnetbench.lab.netns.topology import NetnsTopology
 from vnetbench.study.factors.disruption_factors import (
     BRIDGE_PORT_STP,
@@ -16,6 +19,8 @@ from vnetbench.study.factors.disruption_factors import (
     LINK_FLAP,
     NO_EVENT,
     SILENT_DROP,
+    TEAM_LINK_DOWN,
+    TEAM_LINK_SILENT,
 )
 from vnetbench.study.model import Level
 
@@ -26,7 +31,7 @@ def _make_bridge_port_stp(topology: NetnsTopology) -> NetworkEvent:
     return BridgePortStp(near, far, topology.vswitches[0])
 
 
-_MAKER_BY_EVENT: Mapping[str, Callable[[NetnsTopology], NetworkEvent]] = {
+_MAKER_BY_SINGLE_LINK_EVENT: Mapping[str, Callable[[NetnsTopology], NetworkEvent]] = {
     NO_EVENT: lambda _: NoEvent(),
     LINK_FLAP: lambda topology: LinkFlap(*disrupted_link_ends(topology)),
     SILENT_DROP: lambda topology: SilentDrop(*disrupted_link_ends(topology)),
@@ -34,6 +39,26 @@ _MAKER_BY_EVENT: Mapping[str, Callable[[NetnsTopology], NetworkEvent]] = {
 }
 
 
-def make_network_event(topology: NetnsTopology, factors: Mapping[str, Level]) -> NetworkEvent:
-    """Return the event of a treatment on this topology, which has not begun."""
-    return _MAKER_BY_EVENT[str(EVENT.read_level(factors))](topology)
+_MAKER_BY_TEAM_EVENT: Mapping[str, Callable[[NetnsTopology, TestbedTeam], NetworkEvent]] = {
+    TEAM_LINK_DOWN: make_team_link_down,
+    TEAM_LINK_SILENT: make_team_link_silent,
+}
+
+
+def make_network_event(
+    topology: NetnsTopology, factors: Mapping[str, Level], team: TestbedTeam | None = None
+) -> NetworkEvent:
+    """Return the event of a treatment on this topology and its team, which has not begun.
+
+    Raises:
+        TreatmentRefused: The event needs a team, and the testbed has none.
+    """
+    event = str(EVENT.read_level(factors))
+    if event not in _MAKER_BY_TEAM_EVENT:
+        return _MAKER_BY_SINGLE_LINK_EVENT[event](topology)
+    if team is None:
+        raise TreatmentRefused(
+            f"event {event} happens to a link of a team, and the testbed has no team",
+            fix="write [[testbed.team]] in the study",
+        )
+    return _MAKER_BY_TEAM_EVENT[event](topology, team)

@@ -7,6 +7,9 @@ from typing import Protocol, runtime_checkable
 
 from vnetbench.study.model import Level
 
+NOTE = "note"
+"""Key of a proof: a sentence about the effect of the event, which becomes a note of the trial."""
+
 
 class NetworkEvent(Protocol):
     """One event on a running testbed. All its changes stay inside the testbed."""
@@ -22,6 +25,9 @@ class NetworkEvent(Protocol):
             TreatmentRefused: This testbed cannot make the event.
         """
 
+    def observe_before(self) -> None:
+        """Read back the state under load, just before the event begins."""
+
     def begin(self) -> None:
         """Begin the event, in as few system calls as possible."""
 
@@ -35,7 +41,7 @@ class NetworkEvent(Protocol):
         """Read back the state just after the end."""
 
     def prove(self) -> Mapping[str, object]:
-        """Return what was read back while the event lasted and after it.
+        """Return what was read back while the event lasted and after it; `NOTE` becomes a trial's note.
 
         Raises:
             TrialFailed: The event did not happen, or its effect is not over.
@@ -54,6 +60,9 @@ class NoEvent:
     target = "nothing"
 
     def prepare(self) -> None:
+        """Do nothing."""
+
+    def observe_before(self) -> None:
         """Do nothing."""
 
     def begin(self) -> None:

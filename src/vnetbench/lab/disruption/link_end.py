@@ -94,6 +94,12 @@ class LinkEnd:
         root = self._read_root()
         return DEFAULT_DISCIPLINE if root is None else str(root.get_attr("TCA_KIND"))
 
+    def count_sent_packets(self) -> int:
+        """Return the packets that this interface has sent."""
+        with netlink.translate_netlink_errors(self.device.display_name):
+            (link,) = self.ipr.get_links(self._index)
+        return int(link.get_attr("IFLA_STATS64")["tx_packets"])
+
     def count_drops(self) -> int:
         """Return the packets that `start_dropping` has dropped; 0 unless it is in force."""
         root = self._read_root()

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 
 from vnetbench.lab.disruption.link_end import LinkEnd, LinkState
 from vnetbench.lab.errors import TrialFailed
+from vnetbench.study.factors.disruption_factors import LINK_FLAP
 
 
 class LinkFlap:
     """Sets one end of a link down and up; the other end then has no carrier."""
 
-    def __init__(self, near: LinkEnd, far: LinkEnd) -> None:
-        self._near, self._far = near, far
+    def __init__(self, near: LinkEnd, far: LinkEnd, name: str = LINK_FLAP) -> None:
+        """Make the event `name` of a link whose near end is set down."""
+        self._near, self._far, self._name = near, far, name
         self._before: LinkState | None = None
         self._far_while_down: LinkState | None = None
 
@@ -26,6 +28,9 @@ class LinkFlap:
         self._near.open()
         self._far.open()
         self._before = self._near.read_state()
+
+    def observe_before(self) -> None:
+        """See NetworkEvent. The state before the load suffices."""
 
     def begin(self) -> None:
         """See NetworkEvent."""
@@ -46,9 +51,9 @@ class LinkFlap:
         """See NetworkEvent."""
         after = self._near.read_state()
         if self._before is None or self._far_while_down is None or self._far_while_down.is_up:
-            raise TrialFailed(f"event link-flap: the link of {self.target} did not go down")
+            raise TrialFailed(f"event {self._name}: the link of {self.target} did not go down")
         if not after.is_up:
-            raise TrialFailed(f"event link-flap: the link of {self.target} did not come up again")
+            raise TrialFailed(f"event {self._name}: the link of {self.target} did not come up again")
         return {"carrier_changes": after.carrier_changes - self._before.carrier_changes}
 
     def set_up_again(self) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 
 from vnetbench.lab.disruption.link_end import DEFAULT_DISCIPLINE, DROP_DISCIPLINE, LinkEnd
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.study.factors.disruption_factors import SILENT_DROP
 
 
 class SilentDrop:
     """Drops what leaves either end of a link, by a queueing discipline that counts it."""
 
-    def __init__(self, *ends: LinkEnd) -> None:
-        self._ends = ends
+    def __init__(self, *ends: LinkEnd, name: str = SILENT_DROP) -> None:
+        """Make the event `name` of a link with these ends."""
+        self._ends, self._name = ends, name
         self._has_begun = False
         self._drops = 0
         self._disciplines: tuple[str, ...] = ()
@@ -29,10 +31,14 @@ class SilentDrop:
             end.open()
             if (found := end.read_discipline()) != DEFAULT_DISCIPLINE:
                 raise TreatmentRefused(
-                    f"event silent-drop needs the queueing discipline of this link, which is {found} already",
+                    f"event {self._name} needs the queueing discipline of this link, which is {found} "
+                    "already",
                     where=end.device.display_name,
                     fix="remove link_rate and the other factors of the link, or use event link-flap",
                 )
+
+    def observe_before(self) -> None:
+        """See NetworkEvent. The state before the load suffices."""
 
     def begin(self) -> None:
         """See NetworkEvent."""
@@ -59,11 +65,11 @@ class SilentDrop:
         if set(self._disciplines) != {DROP_DISCIPLINE}:
             raise TrialFailed(f"event silent-drop: the link of {self.target} did not drop in both directions")
         if not self._drops:
-            raise TrialFailed(f"event silent-drop: the link of {self.target} dropped no packet")
+            raise TrialFailed(f"event {self._name}: the link of {self.target} dropped no packet")
         if not self._was_up:
-            raise TrialFailed(f"event silent-drop: the link of {self.target} did not stay up")
+            raise TrialFailed(f"event {self._name}: the link of {self.target} did not stay up")
         if any(end.read_discipline() != DEFAULT_DISCIPLINE for end in self._ends):
-            raise TrialFailed(f"event silent-drop: the link of {self.target} still drops packets")
+            raise TrialFailed(f"event {self._name}: the link of {self.target} still drops packets")
         return {"dropped_packets": self._drops, "link_was_up": self._was_up}
 
     def restore(self) -> None:

@@ -83,6 +83,11 @@ class OpenVswitch:
         return text
 
 
+def lacp_columns(timer: str) -> tuple[str, ...]:
+    """Return the columns of a port with this timer of LACP: `slow`, `fast` or `off`."""
+    return NO_LACP_COLUMNS if timer == "off" else ("lacp=active", f"other_config:lacp-time={timer}")
+
+
 def bond_name(bridge: str) -> str:
     """Return the name of a bridge's bond."""
     return f"team-{bridge}"
@@ -106,3 +111,9 @@ def is_ready(bond_show: str, member_count: int, has_lacp: bool) -> bool:
     is_negotiated = "lacp_status: negotiated" in bond_show or not has_lacp
     enabled = re.findall(r"^(?:member|slave) .+: enabled$", bond_show, re.MULTILINE)
     return is_negotiated and len(enabled) == member_count
+
+
+def read_lacp_timer(lacp_show: str) -> str | None:
+    """Return the timer in the output of `ovs-appctl lacp/show`, `slow` or `fast`; None if it has none."""
+    found = re.search(r"^\s*lacp_time: (\w+)$", lacp_show, re.MULTILINE)
+    return found[1] if found else None

@@ -180,7 +180,7 @@ class NetnsTestbed:
 
     def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
         """See DisruptableTestbed."""
-        return catalog.make_network_event(self.topology, factors)
+        return catalog.make_network_event(self.topology, factors, self.team)
 
     def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
         """See Testbed."""

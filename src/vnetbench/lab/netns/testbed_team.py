@@ -9,12 +9,12 @@ from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.links.shaping import read_rate_limit_bps
 from vnetbench.lab.netns.network_settings import shape_and_prove
 from vnetbench.lab.netns.open_vswitch_bonds import (
-    LACP_COLUMNS,
-    NO_LACP_COLUMNS,
     OpenVswitch,
     bond_name,
     find_open_vswitch,
     is_ready,
+    lacp_columns,
+    read_lacp_timer,
 )
 from vnetbench.lab.netns.topology import NetDevice, TeamLinks
 from vnetbench.study.teams import ACTIVE_BACKUP, BALANCE_TCP, TeamSpec
@@ -63,9 +63,8 @@ class TestbedTeam:
         names = (bond_name(NEAR), bond_name(FAR), *far)
         removed = [word for name in names for word in ("--", "--if-exists", "del-port", name)]
         self.switch.change(*removed[1:])
-        lacp = LACP_COLUMNS if self.spec.has_lacp else NO_LACP_COLUMNS
         interval = f"other_config:bond-rebalance-interval={REBALANCE_INTERVAL_MS}"
-        columns = [f"bond_mode={self.spec.policy}", interval, *lacp]
+        columns = [f"bond_mode={self.spec.policy}", interval, *lacp_columns(self.spec.lacp_timer)]
         if self.spec.policy == ACTIVE_BACKUP:
             columns.append(f"other_config:bond-primary={near[0]}")
         self.switch.add_bond(NEAR, near, columns)
@@ -96,7 +95,11 @@ class TestbedTeam:
     def read_states(self) -> TeamStates:
         """Return the states of both ends; raises BenchError."""
         far = self._read_state(FAR, self.links.far) if self.spec.has_lacp else None
-        return TeamStates(self._read_state(NEAR, self.links.near), far)
+        return TeamStates(self.read_near_state(), far)
+
+    def read_near_state(self) -> TeamState:
+        """Return the state of the near end, from which the load comes; raises BenchError."""
+        return self._read_state(NEAR, self.links.near)
 
     def _read_state(self, bridge: str, devices: tuple[NetDevice, ...]) -> TeamState:
         """Return the state of one end, with its members in the order of the links and all known buckets."""
@@ -149,6 +152,12 @@ class TestbedTeam:
                             fix=_FIX,
                         )
 
+    def _read_lacp_timer(self) -> str | None:
+        """Return the timer of LACP that the near switch reports; None without LACP."""
+        if not self.spec.has_lacp:
+            return None
+        return read_lacp_timer(self.switch.query("lacp/show", bond_name(NEAR)))
+
     def describe(self, states: TeamStates) -> dict[str, Any]:
         """Return the team and its links as they were read back, for the results file."""
         return {
@@ -157,6 +166,7 @@ class TestbedTeam:
             "policy": states.near.policy_name,
             "lacp": "negotiated" if self.spec.has_lacp else "off",
             "rebalance_interval_s": REBALANCE_INTERVAL_MS / 1000,
+            "lacp_timer": self._read_lacp_timer(),
             "far_end": "bond" if states.far is not None else "switch without a bond",
             "links": [
                 {

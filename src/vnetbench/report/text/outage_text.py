@@ -13,6 +13,7 @@ from vnetbench.wording.treatment_names import treatment_name
 
 KINDS_OF_COMPARISONS = ("best", "factors", "difference", "not explained")
 """Kinds of findings that say nothing about outages: events are different things, and a flow has no limit."""
+_PART_SEPARATOR = " and "
 OUTAGE, BACKGROUND = "outage_s", "background_gap_s"
 
 
@@ -25,7 +26,7 @@ def outage_sentences(summary: CampaignSummary) -> tuple[str, ...]:
     floors_s = [_floor_s(each, measured) for each in measured]
     sentences = []
     if events:
-        sentences.append(f"The outage was {_join([_outage_phrase(summary, each) for each in events])}.")
+        sentences.append(_outage_sentence([_outage_phrase(summary, each) for each in events]))
     if measured:
         sentences.append(_floor_sentence(summary, measured, floors_s))
     hidden = [each for each in events if _lowest_s(each) <= _floor_s(each, measured)]
@@ -36,9 +37,18 @@ def outage_sentences(summary: CampaignSummary) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+def _outage_sentence(phrases: Sequence[str]) -> str:
+    """Return the outages in one sentence; semicolons separate treatments whose names have several parts."""
+    if len(phrases) > 1 and any(_PART_SEPARATOR in phrase for phrase in phrases):
+        return f"The outage was {'; '.join(phrases)}."
+    return f"The outage was {_join(phrases)}."
+
+
 def _outage_phrase(summary: CampaignSummary, treatment: TreatmentSummary) -> str:
     text = _estimate_phrase(summary, treatment.metrics[OUTAGE])
-    return f"{text} with {treatment_name(summary, treatment)}" if len(summary.treatments) > 1 else text
+    if len(summary.treatments) == 1:
+        return text
+    return f"{text} with {_join(treatment_name(summary, treatment).split(', '))}"
 
 
 def _floor_sentence(

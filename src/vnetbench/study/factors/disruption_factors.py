@@ -12,7 +12,10 @@ from vnetbench.study.model import Level
 from vnetbench.study.workloads import DISRUPTION
 
 NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP = "none", "link-flap", "silent-drop", "bridge-port-stp"
+TEAM_LINK_DOWN, TEAM_LINK_SILENT = "team-link-down", "team-link-silent"
 """Levels of the factor `event`."""
+TEAM_EVENTS = (TEAM_LINK_DOWN, TEAM_LINK_SILENT)
+"""Events on the link of a team that carries the flow."""
 
 EVENT_BEGIN_SHARE = 0.25
 """An event begins after this share of the trial's duration; the flow before it shows the old rate."""
@@ -27,15 +30,17 @@ MIN_DATAGRAMS = 20
 
 EVENT = Factor(
     "event",
-    value_types.keywords(NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP),
+    value_types.keywords(NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP, *TEAM_EVENTS),
     unit="",
     default=LINK_FLAP,
     description="What happens to the network once in each trial, after a quarter of its duration. "
     "`link-flap`: the link before the second VM (with `uplink`, the uplink) goes down for `event_duration` "
     "and up again. `silent-drop`: this link stays up for `event_duration` and drops every packet in both "
     "directions. `bridge-port-stp`: as `link-flap`, but the bridge runs the spanning tree protocol, so the "
-    "port then listens for 2 s and learns for 2 s before it forwards. `none`: nothing happens, which shows "
-    "the gaps that this machine makes by itself.",
+    "port then listens for 2 s and learns for 2 s before it forwards. `team-link-down`: the link of "
+    "`[[testbed.team]]` that carries the flow goes down and up again; both switches see no carrier. "
+    "`team-link-silent`: this link stays up and drops every packet, which only LACP notices. `none`: nothing "
+    "happens, which shows the gaps that this machine makes by itself.",
     examples=('["none", "link-flap", "silent-drop"]', '"silent-drop"'),
     workloads=(DISRUPTION,),
     labs=(NETNS,),
@@ -45,7 +50,7 @@ EVENT = Factor(
 
 EVENT_DURATION = Factor(
     "event_duration",
-    value_types.durations(0.02, 60.0),
+    value_types.durations(0.02, 120.0),
     unit="s",
     default=0.1,
     description="How long the event keeps the link down or dropping; with `none`, the time that is observed. "

@@ -1,4 +1,4 @@
-"""Factors of a team of links: its policy and its number of links."""
+"""Factors of a team of links: its policy, its number of links, and its LACP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from vnetbench.study.factors.factor import Factor
 from vnetbench.study.labs import NETNS
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import WrongValue, format_raw_value
-from vnetbench.study.teams import MAX_TEAM_LINKS, MIN_TEAM_LINKS, OPEN_VSWITCH_POLICIES, TeamSpec
+from vnetbench.study.teams import (
+    LACP_FAST,
+    LACP_OFF,
+    LACP_SLOW,
+    MAX_TEAM_LINKS,
+    MIN_TEAM_LINKS,
+    OPEN_VSWITCH_POLICIES,
+    TeamSpec,
+)
 
 
 def team_policies() -> value_types.ValueType:
@@ -57,7 +65,21 @@ TEAM_LINKS = Factor(
     x_axis_rank=7,
 )
 
-TEAM_FACTORS = (TEAM_POLICY, TEAM_LINKS)
+TEAM_LACP = Factor(
+    "team_lacp",
+    value_types.keywords(LACP_OFF, LACP_SLOW, LACP_FAST),
+    unit="",
+    default=None,
+    description="Timer of LACP at both ends of the team of `[[testbed.team]]`. `fast`: a link without frames "
+    "of the partner leaves the team after 3 s. `slow`: after 90 s. `off`: no LACP. Without the factor, the "
+    "team's own `lacp` applies.",
+    examples=('["slow", "fast"]', '"fast"'),
+    labs=(NETNS,),
+    label="Team LACP",
+    phrase_template="LACP {}",
+)
+
+TEAM_FACTORS = (TEAM_POLICY, TEAM_LINKS, TEAM_LACP)
 
 
 def teams_of_treatment(spec: TestbedSpec, levels: Mapping[str, Level]) -> tuple[TeamSpec, ...]:
@@ -67,4 +89,6 @@ def teams_of_treatment(spec: TestbedSpec, levels: Mapping[str, Level]) -> tuple[
         changes["policy"] = levels[TEAM_POLICY.name]
     if TEAM_LINKS.is_present_in(levels):
         changes["links"] = levels[TEAM_LINKS.name]
+    if TEAM_LACP.is_present_in(levels):
+        changes["lacp"] = levels[TEAM_LACP.name]
     return tuple(replace(team, **changes) for team in spec.teams)  # type: ignore[arg-type]

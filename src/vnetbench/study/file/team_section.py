@@ -17,8 +17,9 @@ from vnetbench.study.problems import WrongValue
 from vnetbench.study.teams import (
     BETWEEN_VSWITCHES,
     LACP_AUTO,
+    LACP_FAST,
     LACP_OFF,
-    LACP_ON,
+    LACP_SLOW,
     MAX_TEAM_LINKS,
     MIN_TEAM_LINKS,
     TeamSpec,
@@ -84,8 +85,11 @@ class TeamSection(StudySection):
         description="Rate to which `testbed.shaper` shapes each link in both directions: one for all links, "
         "or a list with one for each link. Without it, the factor `link_rate` applies to each link.",
     )
-    lacp: Annotated[str, KeyFormat(value_types.keywords(LACP_AUTO, LACP_ON, LACP_OFF), '"on"')] = Field(
+    lacp: Annotated[
+        str, KeyFormat(value_types.keywords(LACP_AUTO, LACP_OFF, LACP_SLOW, LACP_FAST), '"fast"')
+    ] = Field(
         _TEAM.lacp,
-        description="Whether both ends negotiate LACP (active, with the fast timer). `auto`: for policies "
-        "that need it, which is `balance-tcp`.",
+        description="Timer of LACP, which both ends negotiate actively, unless the factor `team_lacp` varies "
+        "it. `fast`: a link without frames of the partner leaves the team after 3 s. `slow`: after 90 s. "
+        "`off`: no LACP. `auto`: `fast` for policies that need LACP, which is `balance-tcp`, else `off`.",
     )

@@ -12,6 +12,8 @@ from vnetbench.study.factors.disruption_factors import (
     MIN_DATAGRAMS,
     NO_EVENT,
     SILENT_DROP,
+    TEAM_EVENTS,
+    TEAM_LINK_SILENT,
     expected_outage_s,
     shortest_trial_s,
 )
@@ -96,16 +98,35 @@ DISRUPTION_RULES = (
     LevelRule(
         EVENT,
         lambda levels, study: (
-            _has_event(levels) and not study.testbed.uplink and int(levels.get(VM_PAIRS.name, 1)) > 1
+            _has_event(levels)
+            and not EVENT.is_at(levels, *TEAM_EVENTS)
+            and not study.testbed.uplink
+            and int(levels.get(VM_PAIRS.name, 1)) > 1
         ),
         "event = {event} concerns one link, but each of the {pairs} pairs has its own",
         "write uplink = true under [testbed], so that all pairs use one link, or pairs = 1",
     ),
     LevelRule(
         EVENT,
-        lambda levels, _: EVENT.is_at(levels, SILENT_DROP) and LINK_RATE.has_non_default_level(levels),
-        f"event = silent-drop needs a link without {LINK_RATE.name}: both use its queueing discipline",
-        f"use event = link-flap, or {EXCLUDE_FIX}",
+        lambda levels, _: (
+            EVENT.is_at(levels, SILENT_DROP, TEAM_LINK_SILENT) and LINK_RATE.has_non_default_level(levels)
+        ),
+        f"event = {{event}} needs a link without {LINK_RATE.name}: both use its queueing discipline",
+        f"use event = link-flap or team-link-down, or {EXCLUDE_FIX}",
+    ),
+    LevelRule(
+        EVENT,
+        lambda levels, study: EVENT.is_at(levels, *TEAM_EVENTS) and not study.testbed.teams,
+        "event = {event} happens to a link of a team, and the study has no team",
+        'write [[testbed.team]], and vswitch = "openvswitch" under [factors]',
+    ),
+    LevelRule(
+        EVENT,
+        lambda levels, study: (
+            EVENT.is_at(levels, TEAM_LINK_SILENT) and any(each.speed for each in study.testbed.teams)
+        ),
+        "event = {event} needs links without a speed: both use their queueing discipline",
+        f"remove speed from [[testbed.team]], use event = team-link-down, or {EXCLUDE_FIX}",
     ),
     *(
         LevelRule(

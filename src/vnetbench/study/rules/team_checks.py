@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vnetbench.study.factors.registry import complete_levels
-from vnetbench.study.factors.team_factors import TEAM_FACTORS, TEAM_LINKS, TEAM_POLICY, teams_of_treatment
+from vnetbench.study.factors.team_factors import (
+    TEAM_FACTORS,
+    TEAM_LACP,
+    TEAM_LINKS,
+    TEAM_POLICY,
+    teams_of_treatment,
+)
 from vnetbench.study.factors.testbed_factors import (
     LINK_IMPAIRMENT_FACTORS,
     LINK_QUEUE,
@@ -69,9 +75,12 @@ def _treatment_problems(study: Study, levels: TreatmentLevels, locate: KeyLocato
             fix=f'write {VSWITCH.name} = "{_OPEN_VSWITCH}" under [factors]',
         )
     if team.policy == BALANCE_TCP and team.lacp == LACP_OFF:
+        is_lacp_varied = TEAM_LACP.is_present_in(levels)
+        setting = TEAM_LACP.name if is_lacp_varied else "lacp"
+        better = "leave out this level" if is_lacp_varied else 'write lacp = "auto" under [[testbed.team]]'
         yield _locate_setting(levels, locate, "policy").make_problem(
-            f"{team.policy} needs LACP, which lacp = {team.lacp} turns off",
-            fix=f'write lacp = "auto" under [[testbed.team]], or {EXCLUDE_FIX}',
+            f"{team.policy} needs LACP, which {setting} = {team.lacp} turns off",
+            fix=f"{better}, or {EXCLUDE_FIX}",
         )
     yield from _speed_problems(team, levels, locate)
     for impairment in LINK_IMPAIRMENT_FACTORS:

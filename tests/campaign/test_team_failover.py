@@ -1,0 +1,55 @@
+"""Events on a real team: the flow moves to another link, or stays silent where no LACP can notice."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
+from vnetbench.estimate.disruption import EventWindow, Outage, find_outages
+from vnetbench.lab.netns.testbed import NetnsLab
+from vnetbench.results.records import HOST
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import Level, TestbedSpec
+from vnetbench.study.teams import TeamSpec
+from vnetbench.study.workloads import DISRUPTION
+
+pytestmark = pytest.mark.lab
+
+SPEC = TestbedSpec(teams=(TeamSpec(links=2),))
+
+
+def measure(event: str, event_s: float, duration_s: float) -> TrialMeasurement:
+    levels: dict[str, Level] = {"vswitch": "openvswitch", "event": event, "event_duration": event_s}
+    levels["rate"] = 2000
+    load = TrialLoad(complete_levels(levels, DISRUPTION), duration_s, 0.1, DISRUPTION)
+    with closing(LabInstrument(NetnsLab(SPEC, "a test"), SPEC)) as instrument:
+        return instrument.measure(load, lambda: False).measurement
+
+
+def event_and_outage(measurement: TrialMeasurement) -> tuple[Any, Outage]:
+    record: Any = next(each.totals["network_event"] for each in measurement.endpoints if each.name == HOST)
+    window = EventWindow(record["begin_monotonic_ns"][0], record["end_monotonic_ns"][1])
+    (outage,) = find_outages(measurement.endpoints, window)
+    return record, outage
+
+
+def test_a_team_moves_the_flow_from_a_link_without_carrier() -> None:
+    record, _ = event_and_outage(measure("team-link-down", 1.0, 2.2))
+    proof = record["proof"]
+    assert record["target"] == "link0 of team uplinks"
+    assert proof["carrier_changes"] >= 2 and proof["team_noticed"]
+    assert (proof["link_before"], proof["link_during"]) == (0, 1)
+
+
+def test_a_team_without_lacp_keeps_the_flow_on_a_silent_link_and_the_trial_says_so() -> None:
+    measurement = measure("team-link-silent", 0.3, 1.4)
+    record, outage = event_and_outage(measurement)
+    proof = record["proof"]
+    assert proof["link_was_up"] and proof["dropped_packets"] > 0
+    assert not proof["team_noticed"] and proof["link_during"] == proof["link_before"] == 0
+    assert any("because it has no LACP" in note for note in measurement.notes)
+    assert outage.longest_ns >= record["end_monotonic_ns"][0] - record["begin_monotonic_ns"][1]
