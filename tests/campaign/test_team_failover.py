@@ -20,6 +20,8 @@ from vnetbench.study.workloads import DISRUPTION
 pytestmark = pytest.mark.lab
 
 SPEC = TestbedSpec(teams=(TeamSpec(links=2),))
+EVENT_S = 1.0
+"""A trial fails if its event ends 20 % later: long enough for the bench to be late on a busy machine."""
 
 
 def measure(event: str, event_s: float, duration_s: float) -> TrialMeasurement:
@@ -38,7 +40,7 @@ def event_and_outage(measurement: TrialMeasurement) -> tuple[Any, Outage]:
 
 
 def test_a_team_moves_the_flow_from_a_link_without_carrier() -> None:
-    record, _ = event_and_outage(measure("team-link-down", 1.0, 2.2))
+    record, _ = event_and_outage(measure("team-link-down", EVENT_S, 2.6))
     proof = record["proof"]
     assert record["target"] == "link0 of team uplinks"
     assert proof["carrier_changes"] >= 2 and proof["team_noticed"]
@@ -46,7 +48,7 @@ def test_a_team_moves_the_flow_from_a_link_without_carrier() -> None:
 
 
 def test_a_team_without_lacp_keeps_the_flow_on_a_silent_link_and_the_trial_says_so() -> None:
-    measurement = measure("team-link-silent", 0.3, 1.4)
+    measurement = measure("team-link-silent", EVENT_S, 2.6)
     record, outage = event_and_outage(measurement)
     proof = record["proof"]
     assert proof["link_was_up"] and proof["dropped_packets"] > 0
