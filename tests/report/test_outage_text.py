@@ -51,8 +51,8 @@ def test_each_event_has_its_outage_with_an_interval_and_the_floor_follows() -> N
     assert outage_sentences(summary) == (
         "The outage was 104.0 ms (95 % interval [102.0, 106.0]) with event link-flap and 4.1300 s (95 % "
         "interval [4.1280, 4.1320]) with event bridge-port-stp.",
-        "Without an event, the longest gap in 18 trials was 900 µs; at the time of an event that did not "
-        "happen, it was typically 700 µs (95 % interval [700, 700]).",
+        "Outside of the events, the longest gap in 18 trials was 900 µs; at the time of an event that did "
+        "not happen, it was typically 700 µs (95 % interval [700, 700]).",
     )
     assert build_narrative(summary).answer[0].startswith("The outage was 104.0 ms")
 
@@ -91,7 +91,7 @@ def test_the_floor_is_the_longest_gap_of_any_trial() -> None:
         1, "link-flap", [0.02 + each for each in SPREAD], 0.002, 0.003, 0.004, 0.03, 0.04, 0.05
     )
     sentences = outage_sentences(disruption_campaign(treatment(0, "none", [0.001] * 6, 0.001), hidden))
-    assert sentences[1].startswith("Without an event, the longest gap in 12 trials was 50.0 ms;")
+    assert sentences[1].startswith("Outside of the events, the longest gap in 12 trials was 50.0 ms;")
     assert sentences[2].endswith("not shown to be an outage: event link-flap.")
 
 
@@ -101,7 +101,7 @@ def test_an_outage_is_compared_with_the_gaps_at_its_own_levels() -> None:
     controls = (treatment(2, "none", [0.09] * 6, 0.1, rate=10), treatment(3, "none", [0.002] * 6, 0.001))
     sentences = outage_sentences(disruption_campaign(slow, fast, *controls))
     assert sentences[1:] == (
-        "Without an event, the longest gap in 24 trials was 2.00 ms to 100 ms, depending on the levels; "
+        "Outside of the events, the longest gap in 24 trials was 2.00 ms to 100 ms, depending on the levels; "
         "at the time of an event that did not happen, it was typically 90.0 ms (95 % interval "
         "[90.0, 90.0]) with event none, rate 10 /s.",
         "Not longer than such a gap at the same levels, and so not shown to be an outage: event link-flap, "
@@ -113,5 +113,5 @@ def test_a_single_outage_of_few_trials_has_no_interval_and_no_name() -> None:
     only = disruption_campaign(treatment(0, "silent-drop", [0.1, 0.101], 0.0004))
     first, floor = outage_sentences(only)
     assert first.startswith("The outage was 10") and "(no interval: 2 trials)" in first
-    assert floor == "Without an event, the longest gap in 2 trials was 400 µs."
+    assert floor == "Outside of the events, the longest gap in 2 trials was 400 µs."
     assert outage_sentences(campaign("x", "y", [], [])) == ()

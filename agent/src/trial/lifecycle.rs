@@ -85,7 +85,7 @@ impl Conductor {
                     .set_connection_state(ConnectionState::Done(streams.describe_ready_state()));
                 match self.wait_for_start_or_stop() {
                     Some((duration, started)) => {
-                        match server.start(&streams.all, &self.make_end_callback()) {
+                        match server.start(&streams.all, &self.make_stream_end_callback()) {
                             Ok(()) => {
                                 self.run(&mut sampler, &mut streams, &server, duration, &started)
                             }
@@ -136,7 +136,7 @@ impl Conductor {
         let (load, sockets) = match connection_plan {
             ConnectionPlan::None => return Ok(true),
             ConnectionPlan::Port(load) => {
-                streams.create_and_start_frame_streams(&load, &self.make_end_callback())?;
+                streams.create_and_start_frame_streams(&load, &self.make_stream_end_callback())?;
                 return Ok(true);
             }
             ConnectionPlan::Listener(listener, load) => {
@@ -172,12 +172,12 @@ impl Conductor {
             &load,
             sockets,
             flows,
-            &self.make_end_callback(),
+            &self.make_stream_end_callback(),
         )?;
         Ok(true)
     }
 
-    fn make_end_callback(&self) -> OnEnd {
+    fn make_stream_end_callback(&self) -> OnEnd {
         let sender = lock(&self.trial.conductor).clone();
         Arc::new(move || {
             // Fails only after the trial has finished.

@@ -45,9 +45,9 @@ class Estimate:
 
     `confidence` is the one that the search method reports, or 0 if the method reports none."""
     is_published: bool = False
-    """True for a published mean: `low` and `high` are the published minimum and maximum, or None.
+    """True for a published value. `low` and `high` are then the published minimum and maximum, or None.
 
-    A published mean has no confidence interval: `confidence` is 0."""
+    A published value has no confidence interval: `confidence` is 0."""
 
     @property
     def relative_half_width(self) -> float | None:

@@ -20,7 +20,13 @@ BYTES_BY_UNIT: Mapping[str, float] = {
     "TBytes": 2**40,
 }
 """Units of the same tools: bytes are counted in powers of 1024."""
-BITS_BY_BPS_UNIT: Mapping[str, float] = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12}
+BPS_BY_BIT_RATE_UNIT: Mapping[str, float] = {
+    "bps": 1.0,
+    "Kbps": 1e3,
+    "Mbps": 1e6,
+    "Gbps": 1e9,
+    "Tbps": 1e12,
+}
 """Units of rates in bit/s, of tools that abbreviate them so."""
 SECONDS_BY_UNIT: Mapping[str, float] = {
     "s": 1,

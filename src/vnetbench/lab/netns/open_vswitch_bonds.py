@@ -29,12 +29,13 @@ class OpenVswitch:
     """A running Open vSwitch in a namespace."""
 
     folder: Path
-    control: tuple[str, ...]
+    vsctl_command: tuple[str, ...]
+    """Start of each command line of `ovs-vsctl`."""
     log: Path
 
     def change(self, *arguments: str) -> None:
         """Run `ovs-vsctl`, which waits until the switch has applied the change; raises BenchError."""
-        open_vswitch.run_tool([*self.control, *arguments], self.log)
+        open_vswitch.run_tool([*self.vsctl_command, *arguments], self.log)
 
     def query(self, *arguments: str) -> str:
         """Return the output of `ovs-appctl`; raises BenchError."""
@@ -51,7 +52,9 @@ class OpenVswitch:
 
     def read_port_number(self, interface: str) -> int:
         """Return the number that the switch gives an interface of a bridge; raises BenchError."""
-        return int(open_vswitch.run_tool([*self.control, "get", "Interface", interface, "ofport"], self.log))
+        return int(
+            open_vswitch.run_tool([*self.vsctl_command, "get", "Interface", interface, "ofport"], self.log)
+        )
 
     def replace_bridge(self, bridge: str) -> None:
         """Create a bridge without ports, in place of an earlier one of this name; raises BenchError."""

@@ -57,7 +57,7 @@ def _floor_sentence(
     trials = format_count_with_noun(sum(each.trial_count for each in measured), "trial")
     lowest, highest = (format_value(each, "s") for each in (min(floors_s), max(floors_s)))
     longest = highest if lowest == highest else f"{lowest} to {highest}, depending on the levels"
-    text = f"Without an event, the longest gap in {trials} was {longest}"
+    text = f"Outside of the events, the longest gap in {trials} was {longest}"
     controls = [each for each in measured if EVENT.is_at(each.factors, NO_EVENT)]
     if not controls:
         return f"{text}."
