@@ -108,6 +108,11 @@ def test_each_link_can_have_its_own_speed() -> None:
             "list 3 rates in speed, write one rate for all links, or use 2 links",
         ),
         (
+            'speed = ["1 Gbit/s", "1 Gbit/s", "1 Gbit/s"]',
+            "",
+            "3: speed lists 3 links, but the team has 2\nlist 2 rates in speed, or write links = 3",
+        ),
+        (
             'policy = "balance-tcp"\nspeed = ["1 Gbit/s", "100 Mbit/s"]',
             "",
             "3: balance-tcp with LACP needs links of one speed, and speed lists different ones\n"

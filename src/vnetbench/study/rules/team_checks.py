@@ -59,12 +59,21 @@ def _check_treatments(
     study: Study, treatments: Iterable[TreatmentLevels], locate: KeyLocator
 ) -> Iterator[Problem]:
     found: set[str] = set()
+    most_links = 0
     for treatment in treatments:
         levels = complete_levels(treatment, study.workload, study.testbed.backend)
+        most_links = max(most_links, teams_of_treatment(study.testbed, levels)[0].links)
         for problem in _treatment_problems(study, levels, locate):
             if problem.what not in found:
                 found.add(problem.what)
                 yield problem
+    # A treatment with fewer links than another one uses the first rates.
+    listed_count = len(study.testbed.teams[0].listed_speeds_bps)
+    if 0 < most_links < listed_count:
+        yield locate(*_TEAM, "speed").make_problem(
+            f"speed lists {listed_count} links, but the team has {most_links}",
+            fix=f"list {most_links} rates in speed, or write links = {listed_count}",
+        )
 
 
 def _treatment_problems(study: Study, levels: TreatmentLevels, locate: KeyLocator) -> Iterator[Problem]:
