@@ -74,6 +74,14 @@ def test_one_vm_uses_one_uplink_of_port_id(capsys: pytest.CaptureFixture[str]) -
     assert "esxcli network vm port list" in output
 
 
+def test_ipv4_and_ipv6_between_the_same_macs_differ_for_layer2(capsys: pytest.CaptureFixture[str]) -> None:
+    macs = ",src-mac=02:00:00:00:00:01,dst-mac=02:00:00:00:00:02"
+    flows = (f"--flow=10.0.0.1-10.0.0.2{macs}", f"--flow=[fd00::1]-[fd00::2]{macs}")
+    fields = run_json(capsys, "--policy", "layer2", "--links", "2", *flows)
+    assert sorted(uplinks(fields)) == [0, 1]
+    assert fields["random_flows"]["mean_uplinks_used"] == 1.5
+
+
 def test_unequal_speeds_give_the_sum_of_used_links_and_the_limit_of_equal_flows(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

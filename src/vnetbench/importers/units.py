@@ -20,7 +20,7 @@ BYTES_BY_UNIT: Mapping[str, float] = {
     "TBytes": 2**40,
 }
 """Units of the same tools: bytes are counted in powers of 1024."""
-BPS_BY_BIT_RATE_UNIT: Mapping[str, float] = {
+BPS_BY_ABBREVIATED_UNIT: Mapping[str, float] = {
     "bps": 1.0,
     "Kbps": 1e3,
     "Mbps": 1e6,

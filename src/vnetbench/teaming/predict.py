@@ -96,9 +96,16 @@ def count_independent_flows(prediction: TeamPrediction) -> int:
     names = [*policy.needs, "inner"]
     if "source_port" in policy.needs:
         names += ["spi", "icmp_type", "icmp_code", "icmp_id"]
-    elif policy.name in ("balance-slb", "vlan+srcmac"):
-        names += ["vlan", "vlan_priority"]
-    return len({tuple(getattr(each.flow, name) for name in names) for each in prediction.flows})
+    # A field that need not be known counts as 0 without a value.
+    return len(
+        {
+            (
+                *(getattr(each.flow, name) for name in names),
+                *(getattr(each.flow, name) or 0 for name in policy.also_reads),
+            )
+            for each in prediction.flows
+        }
+    )
 
 
 def _predict_reverse(flow: Flow, forward: Prediction, policy: Policy | str, team: Team) -> Prediction:

@@ -254,7 +254,7 @@ _ALB = "Linux 6.1, drivers/net/bonding/bond_alb.c, "
 POLICIES = (
     Policy(
         "layer2", _FAMILY, "last bytes of both MAC addresses XOR the EtherType", "hash",
-        _MAIN + "bond_eth_hash", _MACS, choose_by_hash(hash_layer2),
+        _MAIN + "bond_eth_hash", _MACS, choose_by_hash(hash_layer2), also_reads=("ethertype",),
     ),
     Policy(
         "layer2+3", _FAMILY, "MAC addresses and IP addresses", "hash",
@@ -277,6 +277,7 @@ POLICIES = (
     Policy(
         "vlan+srcmac", _FAMILY, "VLAN tag and source MAC address", "hash",
         _MAIN + "bond_vlan_srcmac_hash", ("source_mac",), choose_by_hash(hash_vlan_source_mac),
+        also_reads=("vlan", "vlan_priority"),
     ),
     Policy(
         "active-backup", _FAMILY, "the active member; also Open vSwitch, teamd",

@@ -123,7 +123,7 @@ POLICIES = (
     Policy(
         "balance-slb", _FAMILY, "256 buckets of source MAC address and VLAN, moved by load", "table",
         "Open vSwitch 3.1, ofproto/bond.c, bond_hash; lib/packets.h, hash_mac", ("source_mac",), _choose_slb,
-        answers="learned",
+        also_reads=("vlan",), answers="learned",
     ),
     Policy(
         "balance-tcp", _FAMILY, "256 buckets of addresses and ports, moved by load", "table",

@@ -24,7 +24,6 @@ _FIXES = {
     "source_port": "write the ports, such as --flow 10.0.0.1:50000-10.0.0.2:5201",
     "destination_port": "write the ports, such as --flow 10.0.0.1:50000-10.0.0.2:5201",
     "protocol": "add protocol=, such as --flow 10.0.0.1-10.0.0.2,protocol=icmp",
-    "icmp_id": "add icmp-id=, such as --flow 10.0.0.1-10.0.0.2,protocol=icmp,icmp-id=7",
 }
 
 
@@ -40,6 +39,7 @@ class Policy:
         source: Where the rule is stated: file and function, documentation or published report.
         needs: Fields of a flow that must be known. Ports are not needed of a protocol without ports.
         choose: Returns the prediction for a flow that has these fields.
+        also_reads: Fields of a flow that it reads too, and that need not be known.
         most_uplinks: Largest team of the product; None without a limit.
         answers: Uplink of the answers if nobody names the other side's policy: by the same policy (the switch
             bundles the links), where the switch learned the sender's address, on the active member, or
@@ -53,6 +53,7 @@ class Policy:
     source: str
     needs: tuple[str, ...]
     choose: Callable[[Flow, Team], Prediction]
+    also_reads: tuple[str, ...] = ()
     most_uplinks: int | None = None
     answers: Answers = "same policy"
 
@@ -65,7 +66,7 @@ class Policy:
         self.check_team(team)
         for name in self.needs:
             if getattr(flow, name) is None and not _is_unneeded(name, flow):
-                what = name.replace("_", " ").replace("mac", "MAC address").replace("icmp", "ICMP")
+                what = name.replace("_", " ").replace("mac", "MAC address")
                 raise BenchError(
                     f'the policy "{self.name}" needs the {_IP_NAMES.get(name, what)} of a flow',
                     fix=_FIXES[name],

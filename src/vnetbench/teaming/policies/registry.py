@@ -28,7 +28,8 @@ def find_policy(name: str) -> Policy:
     if key in _LACP_NAMES:
         raise BenchError(
             "LACP finds the links of a bundle, and has no policy of its own",
-            fix="name the hash: 802.3ad/layer2, 802.3ad/layer3+4, balance-tcp or team-hash",
+            fix="name the hash, such as 802.3ad/layer2+3, balance-tcp or team-hash; "
+            "vnetbench team policies lists all",
         )
     policy = POLICIES.get(ALIASES.get(key, key))
     if policy is None:

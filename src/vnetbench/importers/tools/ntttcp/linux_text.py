@@ -31,7 +31,7 @@ from vnetbench.importers.tools.ntttcp.options import (
     raw_write_size_level,
 )
 from vnetbench.importers.units import (
-    BPS_BY_BIT_RATE_UNIT,
+    BPS_BY_ABBREVIATED_UNIT,
     NUMBER_PATTERN,
     parse_exact_count,
     parse_rounded,
@@ -159,7 +159,7 @@ def _record_line(report: _LinuxRunReport, line: str) -> bool:
     """Record a line. Return whether it is the run's own."""
     rates = list(_REAL_TIME_THROUGHPUT_PATTERN.finditer(line))
     report.real_time_line_rates_bps += [
-        parse_rounded(each["number"], BPS_BY_BIT_RATE_UNIT[each["unit"]]) for each in rates
+        parse_rounded(each["number"], BPS_BY_ABBREVIATED_UNIT[each["unit"]]) for each in rates
     ]
     # In a captured terminal the next message may follow on the same line.
     text = line[rates[-1].end() :].lstrip("\r") if rates else line
@@ -214,7 +214,7 @@ def _build_run(report: _LinuxRunReport, last_line: int) -> Run:
         last_line,
         requested,
         report.version,
-        throughput_bps=parse_rounded(throughput.number, BPS_BY_BIT_RATE_UNIT[throughput.unit])
+        throughput_bps=parse_rounded(throughput.number, BPS_BY_ABBREVIATED_UNIT[throughput.unit])
         if throughput
         else None,
         datagram_bytes=requested.max_bytes_per_call if requested.endpoint == SENDER else None,

@@ -23,7 +23,7 @@ from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.row_columns import SPACE, RowColumns, RowPattern
 from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
 from vnetbench.importers.units import (
-    BPS_BY_BIT_RATE_UNIT,
+    BPS_BY_ABBREVIATED_UNIT,
     DECIMAL_PATTERN,
     SECONDS_BY_UNIT,
     parse_exact_count,
@@ -213,7 +213,7 @@ class _XfrResult:
 def _result_of_text(report: XfrReport) -> _XfrResult:
     values = report.values
     rates = [
-        parse_rounded(each["rate"], BPS_BY_BIT_RATE_UNIT[each["unit"]])
+        parse_rounded(each["rate"], BPS_BY_ABBREVIATED_UNIT[each["unit"]])
         for each in _RATE_TEXT.finditer(values.get("Throughput", ""))
     ]
     result = _XfrResult(is_udp="Packets Sent" in values, is_quic=report.is_quic)
@@ -362,7 +362,7 @@ def _parse_amount(text: str) -> RoundedValue:
 def _parse_rate(text: str) -> RoundedValue:
     """Return the bit/s of `30.6 Mbps`, or the number of `18.93`."""
     number, _, unit = text.partition(" ")
-    return parse_rounded(number, BPS_BY_BIT_RATE_UNIT[unit]) if unit else RoundedValue.exact(float(number))
+    return parse_rounded(number, BPS_BY_ABBREVIATED_UNIT[unit]) if unit else RoundedValue.exact(float(number))
 
 
 _parse_printed_amounts, _parse_printed_rates = cache_values(_parse_amount), cache_values(_parse_rate)
