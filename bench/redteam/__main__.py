@@ -133,10 +133,10 @@ def score(part: str, final: bool, details: bool, with_disturbed: bool, unknown: 
         click.echo(f"{len(labels)} {part} runs. Their scores need --final.")
         return
     if unknown:
-        for line in unknown_causes.format_scores(unknown_causes.judge_runs(folder, labels)):
-            click.echo(line)
-        return
-    if diagnosed := [label for label in labels if label.is_diagnosed]:
+        lines = unknown_causes.format_scores(
+            unknown_causes.judge_runs(folder, labels, with_disturbed), details
+        )
+    elif diagnosed := [label for label in labels if label.is_diagnosed]:
         if len(diagnosed) < len(labels):
             click.echo(f"{len(labels) - len(diagnosed)} runs without --diagnose are left out")
         lines = diagnosis.format_diagnosis(diagnosis.judge_runs(folder, diagnosed, with_disturbed), details)
