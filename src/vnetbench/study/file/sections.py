@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from vnetbench.published.catalog import TABLE_NAMES
-from vnetbench.study.factors import value_types
+from vnetbench.study.factors import list_types, value_types
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.file import host_value_types
 from vnetbench.study.file.keys import KeyFormat, StudySection
@@ -219,7 +219,7 @@ class SearchSection(StudySection):
     )
     loss_goals: Annotated[
         str,
-        KeyFormat(value_types.loss_goals(MAX_LOSS_GOALS), '["0 %", "0.01 %", "0.5 %"]'),
+        KeyFormat(list_types.loss_goals(MAX_LOSS_GOALS), '["0 %", "0.01 %", "0.5 %"]'),
         Field(alias="loss"),
     ] = Field(
         _SEARCH.loss_goals,
