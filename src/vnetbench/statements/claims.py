@@ -47,6 +47,11 @@ def claim_at_least(least: float) -> Claim:
     return Claim(lambda low, high: SUPPORTED if low >= least else REFUTED if high < least else INCONCLUSIVE)
 
 
+def claim_at_most(most: float) -> Claim:
+    """Claim that the value is at most this."""
+    return Claim(lambda low, high: SUPPORTED if high <= most else REFUTED if low > most else INCONCLUSIVE)
+
+
 def claim_within_margin(margin: float) -> Claim:
     """Claim that a ratio is 1 within a margin."""
 
