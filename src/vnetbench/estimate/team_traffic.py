@@ -10,14 +10,15 @@ from typing import Any
 from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample, mapping_or_empty
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 
 MIN_USED_SHARE = 0.01
 """A link is used if it carries at least this share of the bytes of its direction, weighted by its speed. LACP
 itself and strays of flooded frames stay below it."""
-DIRECTIONS = ("forward", "reverse")
+DIRECTIONS = (FORWARD, REVERSE)
 _DIRECTION_TEXTS = (
-    ("forward", "forward", "from the first VM of each pair to the second"),
-    ("reverse", "reverse", "from the second VM of each pair to the first"),
+    (FORWARD, "forward", "from the first VM of each pair to the second"),
+    (REVERSE, "reverse", "from the second VM of each pair to the first"),
 )
 
 TEAM_METRICS = tuple(

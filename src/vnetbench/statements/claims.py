@@ -102,7 +102,7 @@ def evaluate_claim(value: Estimate | Ratio, claim: Claim, divisor: float = 1.0) 
         state == SUPPORTED
         and claim.needs_significance
         and isinstance(value, Ratio)
-        and not _is_p_value_significant(value)
+        and not value.has_significant_p_value
     ):
         return INCONCLUSIVE
     return state
@@ -174,10 +174,6 @@ def build_statement_part(
     state = rule([each.state for each in evidence])
     lacking = (missing_precision or _missing_precision(evidence)) if state == INCONCLUSIVE else ""
     return StatementPart(claim, state, tuple(evidence), lacking)
-
-
-def _is_p_value_significant(ratio: Ratio) -> bool:
-    return ratio.p_value is not None and ratio.p_value <= 1 - ratio.confidence + 1e-12
 
 
 def _missing_precision(evidence: Sequence[StatementEvidence]) -> str:
