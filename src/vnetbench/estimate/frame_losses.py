@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.evidence.ports import UPLINK_ROLE
 from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, final_stream_counts, read_search_result
 from vnetbench.results.records import (
     HOST,
@@ -20,6 +19,8 @@ from vnetbench.results.records import (
 AT_SWITCH, BEFORE_LINK, IN_BACKLOG = "at_switch", "before_link", "in_backlog"
 BEFORE_RECEIVER, ELSEWHERE = "before_receiver", "elsewhere"
 """Drop locations, in path order; `elsewhere` is the rest that no counter explains."""
+UPLINK_ROLE = "uplink"
+"""The role of an uplink in a testbed's description (`lab/netns/topology.py`)."""
 _PACKET_AND_DROP_COUNTERS = ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
 
 _MAX_STEP_LOAD_PER_THROUGHPUT = 2.0

@@ -16,10 +16,11 @@ from vnetbench.estimate.evidence.aggregation import (
 )
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.ports import UPLINK_ROLE, Port
+from vnetbench.estimate.evidence.ports import Port
 from vnetbench.estimate.evidence.shapers import LARGEST_PACKET_BYTES, unsampled_queue_drops_per_s
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import coefficient_of_variation
+from vnetbench.estimate.frame_losses import UPLINK_ROLE
 from vnetbench.results.records import Sample
 
 _SENT_PACKET_COUNTERS = ("segments_out", "datagrams", "frames_sent")

@@ -10,9 +10,6 @@ from vnetbench.estimate.evidence.aggregation import median, ratio
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST
 
-UPLINK_ROLE = "uplink"
-"""The role of an uplink in a testbed's description (`lab/netns/topology.py`)."""
-
 
 class PortSample(NamedTuple):
     """The counters of an interface in one interval."""
