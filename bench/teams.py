@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bench.terminal import exit_on_sigterm, make_console
 from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.netns.open_vswitch_bonds import start_open_vswitch
@@ -35,8 +35,6 @@ MIN_AGREEMENT, MIN_OTHER_AGREEMENT = 1.0, 0.99
 A switch may change its table between its reading and a flow. Where members take turns, a frame of the guest
 may take one at the same time.
 """
-MIN_WIDTH = 160
-"""Width of the output in characters if it is not a terminal."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +87,8 @@ def main(
 
     A flow counts as undecided if the prediction depends on what the team does not show.
     """
-    console = Console(highlight=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, emoji=False, width=max(MIN_WIDTH, console.width))
-    # Removes the testbed first.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    console = make_console()
+    exit_on_sigterm()
     rows: list[ComparedPolicy] = []
     try:
         for link_count in link_counts:

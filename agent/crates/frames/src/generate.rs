@@ -197,13 +197,16 @@ impl XdpSource {
         } else {
             TARGET_CALL_DURATION
         };
-        while commands.may_send(Instant::now()) && self.remaining_frames() > 0 {
+        while self.remaining_frames() > 0 {
+            let started = Instant::now();
+            if !commands.may_send(started) {
+                break;
+            }
             let max_runs = if self.pacing.is_none() {
                 self.remaining_frames()
             } else {
                 u64::MAX
             };
-            let started = Instant::now();
             turns.advance(started);
             let run = u64::from(runs).min(max_runs) as u32;
             self.run_program(run, batch_runs)?;
@@ -221,9 +224,12 @@ impl XdpSource {
     ) -> io::Result<()> {
         // With the default timer slack, the kernel may wake this thread 50 µs late.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        while commands.may_send(Instant::now()) && self.remaining_frames() > 0 {
-            let generated = self.state.generated.load(Ordering::Relaxed);
+        while self.remaining_frames() > 0 {
             let now = Instant::now();
+            if !commands.may_send(now) {
+                break;
+            }
+            let generated = self.state.generated.load(Ordering::Relaxed);
             turns.advance(now);
             let due = schedule
                 .count_due_until(now)

@@ -15,7 +15,6 @@ from vnetbench.lab.netns.topology import NetnsTopology, Vm
 from vnetbench.teaming.advice import advise
 from vnetbench.teaming.flow_sources.socket_list import parse_socket_list
 from vnetbench.teaming.flows import UDP, Flow, parse_mac
-from vnetbench.teaming.policies.policy import Policy
 from vnetbench.teaming.policies.registry import find_policy
 from vnetbench.teaming.predict import predict_flows
 from vnetbench.teaming.prediction import Prediction
@@ -78,19 +77,16 @@ def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -
         not show; and `advice`, sentences about what would spread the flows better.
     """
     policy = find_policy(team.spec.policy)
-    prediction = predict_flows(flows, policy, states.near.team)
-    reverse: Sequence[Prediction] = [each.reverse for each in prediction.flows]
-    far_policy: Policy | None = None
-    if states.far is not None:
-        far_policy, far_team = policy, states.far.team
-        reverse = [far_policy.predict(flow.reverse(), far_team) for flow in flows]
-    forward = [each.forward for each in prediction.flows]
+    if states.far is None:
+        prediction = predict_flows(flows, policy, states.near.team)
+    else:
+        prediction = predict_flows(flows, policy, states.near.team, policy, states.far.team)
     has_advice = 0 < len(flows) <= MAX_ADVISED_FLOWS
     return {
         "flows": len(flows),
-        **_count_by_link("forward", forward, team.spec.links),
-        **_count_by_link("reverse", reverse, team.spec.links),
-        "advice": list(advise(prediction, far_policy).sentences) if has_advice else [],
+        **_count_by_link("forward", [each.forward for each in prediction.flows], team.spec.links),
+        **_count_by_link("reverse", [each.reverse for each in prediction.flows], team.spec.links),
+        "advice": list(advise(prediction).sentences) if has_advice else [],
     }
 
 

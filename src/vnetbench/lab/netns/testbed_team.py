@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.links.shaping import read_rate_limit_bps
+from vnetbench.lab.links.shaping import is_requested_rate, read_rate_limit_bps
 from vnetbench.lab.netns.network_settings import shape_and_prove
 from vnetbench.lab.netns.open_vswitch_bonds import (
     OpenVswitch,
@@ -144,8 +144,7 @@ class TestbedTeam:
             for ends in (self.links.near, self.links.far):
                 for device, speed_bps in zip(ends, self.spec.speeds_bps, strict=True):
                     found = _read_speed_bps(device)
-                    # The kernel keeps whole bytes per second.
-                    if speed_bps is not None and (found is None or abs(found - speed_bps) > 8):
+                    if not is_requested_rate(found, speed_bps):
                         raise TreatmentRefused(
                             f"the link's speed is {found} bit/s instead of {speed_bps}",
                             where=device.display_name,

@@ -79,16 +79,13 @@ TEAM_LACP = Factor(
     phrase_template="LACP {}",
 )
 
-TEAM_FACTORS = (TEAM_POLICY, TEAM_LINKS, TEAM_LACP)
+FACTOR_BY_TEAM_KEY = {"policy": TEAM_POLICY, "links": TEAM_LINKS, "lacp": TEAM_LACP}
+"""The factor that varies a key of `[[testbed.team]]`, which is also a field of `TeamSpec`."""
 
 
 def teams_of_treatment(spec: TestbedSpec, levels: Mapping[str, Level]) -> tuple[TeamSpec, ...]:
     """Return the teams of a testbed with the levels of a treatment."""
-    changes: dict[str, Level] = {}
-    if TEAM_POLICY.is_present_in(levels):
-        changes["policy"] = levels[TEAM_POLICY.name]
-    if TEAM_LINKS.is_present_in(levels):
-        changes["links"] = levels[TEAM_LINKS.name]
-    if TEAM_LACP.is_present_in(levels):
-        changes["lacp"] = levels[TEAM_LACP.name]
+    changes: dict[str, Level] = {
+        key: levels[factor.name] for key, factor in FACTOR_BY_TEAM_KEY.items() if factor.is_present_in(levels)
+    }
     return tuple(replace(team, **changes) for team in spec.teams)  # type: ignore[arg-type]

@@ -6,14 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vnetbench.errors import BenchError
 from vnetbench.study.factors import value_types
+from vnetbench.study.factors.list_types import lists_of
 from vnetbench.study.factors.team_factors import team_policies
-from vnetbench.study.factors.value_types import Json, ValueType
+from vnetbench.study.factors.testbed_factors import MAX_LINK_RATE_BPS, MIN_LINK_RATE_BPS
+from vnetbench.study.factors.value_types import ValueType
 from vnetbench.study.file import host_value_types
 from vnetbench.study.file.keys import KeyFormat, StudySection
-from vnetbench.study.model import Level
-from vnetbench.study.problems import WrongValue
 from vnetbench.study.teams import (
     BETWEEN_VSWITCHES,
     LACP_AUTO,
@@ -26,28 +25,13 @@ from vnetbench.study.teams import (
 )
 
 _TEAM = TeamSpec()
-MIN_SPEED_BPS, MAX_SPEED_BPS = 1000, 34 * 10**9
-"""As for `link_rate`: the limit is a little below what tc's 32-bit field of bytes per second can hold."""
 
 
 def link_speeds() -> ValueType:
     """Make the type of the rates of links, as a text or a list; canonical is "10 Gbit/s, 1 Gbit/s"."""
-    rate = value_types.bit_rates(MIN_SPEED_BPS, MAX_SPEED_BPS)
+    rate = value_types.bit_rates(MIN_LINK_RATE_BPS, MAX_LINK_RATE_BPS)
     expected = 'a rate for all links, such as "1 Gbit/s", or a list with one for each link'
-
-    def parse(raw: object) -> Level:
-        parts = raw if isinstance(raw, list) else raw.split(",") if isinstance(raw, str) else [raw]
-        if not 1 <= len(parts) <= MAX_TEAM_LINKS:
-            raise WrongValue(f"{len(parts)} rates are too few or too many", fix=f"write {expected}")
-        try:
-            return ", ".join(rate.format(rate.parse(part)) for part in parts)
-        except BenchError as error:
-            raise WrongValue(error.what, fix=f"write {expected}") from error
-
-    as_list: Json = {"type": "array", "items": {"type": "string", "pattern": rf"^\s*({rate.pattern})\s*$"}}
-    as_list |= {"minItems": 1, "maxItems": MAX_TEAM_LINKS}
-    pattern = rf"({rate.pattern})(\s*,\s*({rate.pattern}))*"
-    return ValueType(expected, parse, str, pattern, (as_list,), has_commas=True)
+    return lists_of(rate, MAX_TEAM_LINKS, expected)
 
 
 class TeamSection(StudySection):

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.team_factors import (
-    TEAM_FACTORS,
+    FACTOR_BY_TEAM_KEY,
     TEAM_LACP,
-    TEAM_LINKS,
-    TEAM_POLICY,
     teams_of_treatment,
 )
 from vnetbench.study.factors.testbed_factors import (
@@ -31,7 +29,11 @@ _OPEN_VSWITCH = "openvswitch"
 def check_teams(study: Study, treatments: Iterable[TreatmentLevels], locate: KeyLocator) -> Iterator[Problem]:
     """Yield the problems of a study's team, each once."""
     testbed = study.testbed
-    varied = [factor for factor in TEAM_FACTORS if any(each.name == factor.name for each in study.factors)]
+    varied = [
+        factor
+        for factor in FACTOR_BY_TEAM_KEY.values()
+        if any(each.name == factor.name for each in study.factors)
+    ]
     if not testbed.teams:
         for factor in varied:
             yield locate("factors", factor.name).make_problem(
@@ -126,5 +128,5 @@ def _speed_problems(team: TeamSpec, levels: TreatmentLevels, locate: KeyLocator)
 
 def _locate_setting(levels: TreatmentLevels, locate: KeyLocator, key: str) -> StudyLocation:
     """Return the location of the factor that varies a key of the team, or else of the key."""
-    factor = {"policy": TEAM_POLICY, "links": TEAM_LINKS}[key]
+    factor = FACTOR_BY_TEAM_KEY[key]
     return locate("factors", factor.name) if factor.is_present_in(levels) else locate(*_TEAM, key)
