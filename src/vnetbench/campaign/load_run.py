@@ -33,7 +33,8 @@ def run_load_and_measure_bench_cpu_s(
         trial: The trial's name.
         sending_s: Duration of the idle phase and the load together.
         should_abandon: Polled during the load; returns whether to stop it.
-        on_start: Takes the time at which the last agent started, by its CLOCK_MONOTONIC in nanoseconds.
+        on_start: Takes the time at which the last agent on the bench's kernel started, CLOCK_MONOTONIC in
+            nanoseconds.
 
     Returns:
         CPU time of this process in seconds while the load ran, or None if the load was abandoned.
@@ -46,7 +47,9 @@ def run_load_and_measure_bench_cpu_s(
     order = sorted(endpoints.values(), key=lambda e: [OBSERVE, "sink", "both", "source"].index(e.role))
     pending = [(e, e.agent.send("trial.start", trial=trial, duration_s=sending_s)) for e in order]
     replies = [endpoint.agent.wait(future, "trial.start") for endpoint, future in pending]
-    on_start(max(int(reply.get("started_monotonic_ns") or 0) for reply in replies))
+    starts = zip(pending, replies, strict=True)
+    own_starts = (reply for (endpoint, _), reply in starts if endpoint.has_clock_of_bench)
+    on_start(max((int(reply.get("started_monotonic_ns") or 0) for reply in own_starts), default=0))
     if _process_events_until_end_or_abandoned(endpoints, trial, sending_s, should_abandon):
         return time.process_time() - start_s
     _stop_and_wait(endpoints, trial)
