@@ -239,17 +239,24 @@ class ScheduledEvent:
         return self._wait_until(end_due_ns)
 
     def _wait_for_own_end(self, event: SelfEndingEvent, end_due_ns: int) -> bool:
-        """Wait until an event is done; return False if it was cancelled. Raises TrialFailed."""
-        while not event.has_ended():
-            if time.monotonic_ns() > end_due_ns:
-                level = EVENT_DURATION.format_as_assignment(self._duration_s)
-                raise TrialFailed(
-                    f"the event on {event.target} did not end within {level} ({event.describe_progress()}). "
-                    "Choose a longer event_duration"
-                )
-            if self._is_cancelled.wait(END_POLL_INTERVAL_S):
-                return False
-        event.observe_during()
+        """Wait until an event is done; return False if it was cancelled. Raises TrialFailed.
+
+        An event that fails is undone at once, because it could go on while the load still runs.
+        """
+        try:
+            while not event.has_ended():
+                if time.monotonic_ns() > end_due_ns:
+                    level = EVENT_DURATION.format_as_assignment(self._duration_s)
+                    raise TrialFailed(
+                        f"the event on {event.target} did not end within {level} "
+                        f"({event.describe_progress()}). Choose a longer event_duration"
+                    )
+                if self._is_cancelled.wait(END_POLL_INTERVAL_S):
+                    return False
+            event.observe_during()
+        except TrialFailed:
+            event.restore()
+            raise
         return True
 
     def _wait_until(self, due_ns: int) -> bool:
@@ -338,7 +345,8 @@ def measure_disagreement_notes(
 ) -> tuple[str, ...]:
     """Return a note for each outage whose length by the clock differs from that by the lost numbers.
 
-    If the source pauses at the end of an outage, the gap is too long, and the numbers are right.
+    If the source pauses at the end of an outage, the gap is too long, and the numbers are right. If the
+    source was on time, something held the datagrams after the lost ones back.
     """
     notes = []
     for outage in find_outages(endpoints, EventWindow(times.begin_ns[0], times.end_ns[1])):
@@ -348,10 +356,13 @@ def measure_disagreement_notes(
         by_numbers_s = (outage.longest.missing + 1) / datagrams_per_s
         difference_s = by_clock_s - by_numbers_s
         if abs(difference_s) > max(RESOLUTION_S, 2 / datagrams_per_s):
+            lateness_s = outage.longest.sent_apart_ns / 1e9 - by_numbers_s
+            is_source_late = abs(lateness_s) >= abs(difference_s) / 2
+            reason = "the source was late" if is_source_late else "the datagrams after it were held back"
             notes.append(
                 f"the outage is {format_value(abs(difference_s), 's')} "
                 f"{'longer' if difference_s > 0 else 'shorter'} by the clock than by the numbers of its "
-                "datagrams: the source was late"
+                f"datagrams: {reason}"
             )
     return tuple(notes)
 

@@ -31,7 +31,7 @@ def make_guest_event(
     """Return the event of a treatment on a testbed of guests, which has not begun.
 
     Raises:
-        TreatmentRefused: The lab cannot make the event, or the sink is in a guest.
+        TreatmentRefused: The lab cannot make the event.
     """
     event = str(EVENT.read_level(factors))
     if event == NO_EVENT:

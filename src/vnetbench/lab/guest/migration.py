@@ -8,6 +8,7 @@ moves, the bench keeps its requests back; what the agent sent before is still in
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from vnetbench.lab.guest.migration_ports import MigrationPorts
 from vnetbench.lab.guest.qemu_process import QemuProcess
 from vnetbench.lab.guest.qmp import MonitorError
 
+MAX_CANCEL_WAIT_S = 5.0
+"""Time for QEMU to cancel a migration."""
+POLL_INTERVAL_S = 0.01
 MAX_HOLD_WAIT_S = 5.0
 """Time for the guest to read the requests that it has been sent before it moves."""
 _COMPLETED, _RUNNING = "completed", "running"
@@ -83,6 +87,7 @@ class GuestMigration:
         """QEMU's numbers; None until the guest has moved."""
         self._start_target, self._adopt = start_target, adopt
         self._agent_socket: socket.socket | None = None
+        self._has_started = False
 
     @property
     def name(self) -> str:
@@ -105,6 +110,7 @@ class GuestMigration:
             self.source.transport.hold_writes(MAX_HOLD_WAIT_S)
         except OSError as error:
             raise TrialFailed(f"{self.name} cannot migrate: {error}") from error
+        self._has_started = True
         uri = f"unix:{self.target.files.migration_socket}"
         self.source.process.monitor.execute("migrate", uri=uri)
 
@@ -143,10 +149,28 @@ class GuestMigration:
 
     def close(self) -> None:
         """Rename the new ports if the guest has moved, else end the new QEMU and let the guest continue."""
+        if self._has_started and self.report is None:
+            with suppress(TrialFailed):  # The next use of the guest reports that its QEMU does not answer.
+                self._cancel()
         if self.report is not None:
             self.ports.replace_old()
             return
         cleanup.run_all_despite_errors((self._end_target, self._release_writes, self.ports.remove))
+
+    def _cancel(self) -> None:
+        """Let the guest continue in the old QEMU; in the new one if it has left. Raises TrialFailed."""
+        monitor = self.source.process.monitor
+        monitor.execute("migrate_cancel")
+        deadline_s = time.monotonic() + MAX_CANCEL_WAIT_S
+        while (status := monitor.execute("query-migrate").get("status")) not in (*_FAILED, _COMPLETED):
+            _wait_until(deadline_s, f"the migration of {self.name} cannot be cancelled (status {status})")
+        if status != _COMPLETED:
+            if monitor.execute("query-status")["status"] != _RUNNING:
+                monitor.execute("cont")
+            return
+        while not self.has_completed():
+            _wait_until(deadline_s, f"{self.name} does not run in the QEMU to which it migrated")
+        self.hand_over()
 
     def _end_target(self) -> None:
         if self._agent_socket is not None:
@@ -163,3 +187,10 @@ class GuestMigration:
     def _target_end_reason(self) -> str:
         assert self.target is not None
         return self.target.end_reason()
+
+
+def _wait_until(deadline_s: float, message: str) -> None:
+    """Wait for the next look at a state; raises TrialFailed after the deadline."""
+    if time.monotonic() > deadline_s:
+        raise TrialFailed(message)
+    time.sleep(POLL_INTERVAL_S)

@@ -174,7 +174,7 @@ class GuestTestbed:
         return []
 
     def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
-        """See DisruptableTestbed. The sinks are on the host."""
+        """See DisruptableTestbed. The endpoints are on the host."""
         return guest_catalog.make_guest_event(self.topology, factors, self._make_migration)
 
     def _make_migration(self, factors: Mapping[str, Level]) -> GuestMigration:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from vnetbench.study.factors.disruption_factors import EVENT, EVENTS_BY_LAB, LIVE_MIGRATION, NO_EVENT
 from vnetbench.study.factors.guest_factors import ADAPTER, GUEST_PAIRS, GUEST_ROLE
-from vnetbench.study.factors.load_factors import DIRECTION
-from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelPredicate, LevelRule, TreatmentLevels
 from vnetbench.study.workloads import WORKLOADS
 
+FORWARDING_ROLES = ("router", "bridge")
+"""Roles of a guest between two endpoints on the host."""
 ADAPTERS_OF_HOST = ("vf", "macvtap")
 """Adapters that a second QEMU cannot open while the first one uses them."""
 
@@ -23,12 +23,10 @@ def _is_impossible_in(lab: str) -> LevelPredicate:
     )
 
 
-def _has_sinks_in_guests(levels: TreatmentLevels, study: Study) -> bool:
-    if not WORKLOADS[study.workload].has_network_event:
-        return False
-    return GUEST_ROLE.is_at(levels, "guest-to-guest") or (
-        GUEST_ROLE.is_at(levels, "guest-to-host") and count_streams_per_direction(levels).reverse > 0
-    )
+def _has_endpoints_in_guests(levels: TreatmentLevels, study: Study) -> bool:
+    has_guests = GUEST_ROLE.is_present_in(levels)
+    has_event = WORKLOADS[study.workload].has_network_event
+    return has_event and has_guests and not GUEST_ROLE.is_at(levels, *FORWARDING_ROLES)
 
 
 GUEST_EVENT_RULES = (
@@ -47,10 +45,10 @@ GUEST_EVENT_RULES = (
     ),
     LevelRule(
         GUEST_ROLE,
-        _has_sinks_in_guests,
-        "role = {role} with direction = {direction} receives in a guest, whose clock stands still while the "
-        "guest does: the length of an outage would be unknown",
-        f'write role = "router", or role = "guest-to-host" with {DIRECTION.name} = "forward"',
+        _has_endpoints_in_guests,
+        "role = {role} is not possible with the workload {workload}: an endpoint in a guest has a clock that "
+        "stands still while the guest does, so the length of an outage would be unknown",
+        'write role = "router" or "bridge"',
     ),
     LevelRule(
         ADAPTER,
