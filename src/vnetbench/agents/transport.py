@@ -235,13 +235,18 @@ class SocketTransport:
             for line in held:
                 self._write(line)
 
-    def continue_at(self, successor: socket.socket) -> None:
+    def continue_at(self, successor: socket.socket, end_reason: Callable[[], str]) -> None:
         """Continue the stream at another socket, to which the agent has moved in the middle of it.
 
         Later lines go there. What the old socket still holds is read first, until its other end closes it.
+
+        Args:
+            successor: The connected socket.
+            end_reason: Returns why the other end of `successor` closed the connection.
         """
         with self._lock:
             self._successor = successor
+            self._peer_end_reason = end_reason
 
     def write_line(self, line: bytes) -> None:
         """See Transport."""

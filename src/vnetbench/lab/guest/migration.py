@@ -132,7 +132,7 @@ class GuestMigration:
         self.report = MigrationReport.from_qmp(
             monitor.execute("query-migrate"), monitor.execute("query-migrate-parameters")
         )
-        self.source.transport.continue_at(self._agent_socket)
+        self.source.transport.continue_at(self._agent_socket, self.target.end_reason)
         self.source.transport.release_writes()
         self._agent_socket = None
         self._adopt(self.source, self.target)

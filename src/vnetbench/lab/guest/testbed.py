@@ -175,9 +175,10 @@ class GuestTestbed:
 
     def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
         """See DisruptableTestbed. The endpoints are on the host."""
-        return guest_catalog.make_guest_event(self.topology, factors, self._make_migration)
+        return guest_catalog.make_guest_event(self.topology, factors, self.make_migration)
 
-    def _make_migration(self, factors: Mapping[str, Level]) -> GuestMigration:
+    def make_migration(self, factors: Mapping[str, Level]) -> GuestMigration:
+        """Return the migration of the first guest in a treatment, which is not prepared."""
         source = self.running[0]
 
         def start_target(running: RunningGuest, ports: MigrationPorts) -> QemuProcess:
