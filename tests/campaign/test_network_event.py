@@ -131,6 +131,53 @@ def test_a_trial_without_its_event_fails() -> None:
         scheduled.wait_until_ended()
 
 
+class SelfEndingRecordingEvent(RecordingEvent):
+    """A recording event that is done at the third look, or never."""
+
+    def __init__(self, *, is_endless: bool = False, error: TrialFailed | None = None) -> None:
+        super().__init__("has_ended", error)
+        self._is_endless = is_endless
+
+    def has_ended(self) -> bool:
+        self._record("has_ended")
+        return not self._is_endless and self.calls.count("has_ended") == 3
+
+    def describe_progress(self) -> str:
+        return "240 MiB to go"
+
+
+def test_an_event_that_ends_by_itself_ends_when_it_is_done() -> None:
+    event = SelfEndingRecordingEvent()
+    with ScheduledEvent(event, 0.0, 3600.0) as scheduled:
+        assert scheduled.ends_by_itself
+        scheduled.start(time.monotonic_ns())
+        scheduled.wait_until_ended()
+    looks = ["has_ended"] * 3
+    assert event.calls == [
+        "prepare", "observe_before", "begin", *looks, "observe_during", "end", "observe_after", "restore",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (
+            SelfEndingRecordingEvent(is_endless=True),
+            r"port b1 did not end within event_duration = 20 ms \(240 MiB to go\)\. Choose a longer",
+        ),
+        (SelfEndingRecordingEvent(error=TrialFailed("the disk is full")), "the disk is full"),
+    ],
+)
+def test_an_event_that_does_not_end_is_undone_while_the_load_runs(
+    event: SelfEndingRecordingEvent, message: str
+) -> None:
+    with ScheduledEvent(event, 0.0, 0.02) as scheduled:
+        scheduled.start(time.monotonic_ns())
+        with pytest.raises(TrialFailed, match=message):
+            scheduled.wait_until_ended()
+        assert event.calls[-2:] == ["has_ended", "restore"]
+
+
 def sink(silent_ms: range = range(500, 600), length_ms: float = 100.0, **changes: Any) -> EndpointRecord:
     """Return a sink of 10,000 datagrams a second for 1.5 s, with a gap of these lost datagrams."""
     gap = {
@@ -191,9 +238,17 @@ def test_a_trial_whose_outage_cannot_be_measured_fails(endpoint: EndpointRecord,
         check_arrivals([endpoint], TIMES, 1.5)
 
 
-def test_a_source_that_was_late_at_the_end_of_an_outage_is_noted() -> None:
-    (note,) = measure_disagreement_notes([sink(length_ms=104.0)], TIMES, 10_000.0)
+@pytest.mark.parametrize(
+    ("sent_apart_ms", "reason"),
+    [(104, "the source was late"), (100, "the datagrams after it were held back")],
+)
+def test_an_outage_that_is_longer_than_its_numbers_is_noted(sent_apart_ms: int, reason: str) -> None:
+    late = sink(length_ms=104.0)
+    streams: Any = late.totals["streams"]
+    streams[0]["arrivals"]["gaps"][0]["sent_apart_ns"] = sent_apart_ms * MS
+    (note,) = measure_disagreement_notes([late], TIMES, 10_000.0)
     assert note.startswith("the outage is 4.00 ms longer by the clock than by the numbers")
+    assert note.endswith(reason)
 
 
 class TestbedWithEvent:

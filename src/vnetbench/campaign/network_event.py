@@ -1,8 +1,9 @@
 """The event of a trial of `disruption`: begins and ends at planned times, on the clock of the agents.
 
-The bench and the agents of the lab `netns` run on one kernel. So a time of CLOCK_MONOTONIC means the same in
-both: the times of an event need no alignment with those of the arrivals. The kernel stamps arrivals with
-CLOCK_REALTIME; the agent converts them and reports the error (docs/protocol.md, `arrivals`).
+The bench and the sinks run on one kernel: all VMs of the lab `netns`, and the endpoints on the host of the
+lab `qemu`. So a time of CLOCK_MONOTONIC means the same in both: the times of an event need no alignment with
+those of the arrivals. The kernel stamps arrivals with CLOCK_REALTIME; the agent converts them and reports the
+error (docs/protocol.md, `arrivals`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from vnetbench.estimate.disruption import (
     highest_rate_share,
     read_rates,
 )
-from vnetbench.lab.disruption.event import NOTE, DisruptableTestbed, NetworkEvent
+from vnetbench.lab.disruption.event import NOTE, DisruptableTestbed, NetworkEvent, SelfEndingEvent
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.testbed import Testbed
 from vnetbench.quantity import format_value
@@ -49,6 +50,8 @@ TIME_BEFORE_EVENT_NS = 300_000_000
 MIN_OBSERVATION_TIME_NS, MAX_OBSERVATION_TIME_NS = 10_000_000, 100_000_000
 """How long before the end of an event its state is read back. The shortest event lasts twice as long, so a
 reading prolongs an event only if it takes longer than this; `event_length_notes` then shows it."""
+END_POLL_INTERVAL_S = 0.01
+"""How often the bench looks whether an event that ends by itself has ended."""
 OBSERVATION_SHARE = 0.1
 """The same as a share of the event."""
 NOTED_EXCESS_S, NOTED_EXCESS_SHARE = 0.001, 0.02
@@ -84,7 +87,7 @@ def run_with_network_event(
     if not isinstance(testbed, DisruptableTestbed):
         raise TreatmentRefused(
             f"{EVENT.format_as_assignment(load.factors[EVENT.name])} is not possible in this lab",
-            fix='write lab = "netns" under [testbed]',
+            fix='write lab = "netns" or "qemu" under [testbed]',
         )
     event = testbed.make_network_event(load.factors)
     duration_s = float(EVENT_DURATION.read_level(load.factors))
@@ -123,7 +126,8 @@ def _complete_record_and_check(
     proof = scheduled.prove()
     event_notes = (str(proof.pop(NOTE)),) if NOTE in proof else ()
     record["proof"] = proof
-    length_notes = event_length_notes(times, float(EVENT_DURATION.read_level(load.factors)))
+    requested_s = float(EVENT_DURATION.read_level(load.factors))
+    length_notes = () if scheduled.ends_by_itself else event_length_notes(times, requested_s)
     check_arrivals(endpoints, times, load.duration_s)
     disagreement_notes = measure_disagreement_notes(endpoints, times, record["datagrams_per_s"])
     return (*event_notes, *length_notes, *disagreement_notes)
@@ -175,6 +179,11 @@ class ScheduledEvent:
     def __exit__(self, *exception: object) -> None:
         self._cancel_and_restore()
 
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether the event decides when it ends."""
+        return isinstance(self._event, SelfEndingEvent)
+
     def start(self, started_monotonic_ns: int) -> None:
         """Begin and end the event later, in its thread."""
         self._times = self._thread.submit(self._run, started_monotonic_ns)
@@ -211,15 +220,44 @@ class ScheduledEvent:
             return None
         begin_ns = _time_call(self._event.begin)
         end_due_ns = begin_ns[1] + round(1e9 * self._duration_s)
-        observation_time_ns = max(MIN_OBSERVATION_TIME_NS, round(1e9 * OBSERVATION_SHARE * self._duration_s))
-        if not self._wait_until(end_due_ns - min(MAX_OBSERVATION_TIME_NS, observation_time_ns)):
-            return None
-        self._event.observe_during()
-        if not self._wait_until(end_due_ns):
+        if isinstance(self._event, SelfEndingEvent):
+            has_ended = self._wait_for_own_end(self._event, end_due_ns)
+        else:
+            has_ended = self._observe_and_wait(end_due_ns)
+        if not has_ended:
             return None
         end_ns = _time_call(self._event.end)
         self._event.observe_after()
         return EventTimes(started_ns, begin_ns, end_ns)
+
+    def _observe_and_wait(self, end_due_ns: int) -> bool:
+        """Read back the state just before the end, and wait for it; return False if it was cancelled."""
+        observation_time_ns = max(MIN_OBSERVATION_TIME_NS, round(1e9 * OBSERVATION_SHARE * self._duration_s))
+        if not self._wait_until(end_due_ns - min(MAX_OBSERVATION_TIME_NS, observation_time_ns)):
+            return False
+        self._event.observe_during()
+        return self._wait_until(end_due_ns)
+
+    def _wait_for_own_end(self, event: SelfEndingEvent, end_due_ns: int) -> bool:
+        """Wait until an event is done; return False if it was cancelled. Raises TrialFailed.
+
+        An event that fails is undone at once, because it could go on while the load still runs.
+        """
+        try:
+            while not event.has_ended():
+                if time.monotonic_ns() > end_due_ns:
+                    level = EVENT_DURATION.format_as_assignment(self._duration_s)
+                    raise TrialFailed(
+                        f"the event on {event.target} did not end within {level} "
+                        f"({event.describe_progress()}). Choose a longer event_duration"
+                    )
+                if self._is_cancelled.wait(END_POLL_INTERVAL_S):
+                    return False
+            event.observe_during()
+        except TrialFailed:
+            event.restore()
+            raise
+        return True
 
     def _wait_until(self, due_ns: int) -> bool:
         """Wait until a time of CLOCK_MONOTONIC; return False if the event was cancelled first."""
@@ -307,7 +345,8 @@ def measure_disagreement_notes(
 ) -> tuple[str, ...]:
     """Return a note for each outage whose length by the clock differs from that by the lost numbers.
 
-    If the source pauses at the end of an outage, the gap is too long, and the numbers are right.
+    If the source pauses at the end of an outage, the gap is too long, and the numbers are right. If the
+    source was on time, something held the datagrams after the lost ones back.
     """
     notes = []
     for outage in find_outages(endpoints, EventWindow(times.begin_ns[0], times.end_ns[1])):
@@ -317,10 +356,13 @@ def measure_disagreement_notes(
         by_numbers_s = (outage.longest.missing + 1) / datagrams_per_s
         difference_s = by_clock_s - by_numbers_s
         if abs(difference_s) > max(RESOLUTION_S, 2 / datagrams_per_s):
+            lateness_s = outage.longest.sent_apart_ns / 1e9 - by_numbers_s
+            is_source_late = abs(lateness_s) >= abs(difference_s) / 2
+            reason = "the source was late" if is_source_late else "the datagrams after it were held back"
             notes.append(
                 f"the outage is {format_value(abs(difference_s), 's')} "
                 f"{'longer' if difference_s > 0 else 'shorter'} by the clock than by the numbers of its "
-                "datagrams: the source was late"
+                f"datagrams: {reason}"
             )
     return tuple(notes)
 

@@ -17,6 +17,12 @@ from typing import Any
 from vnetbench.results.records import HOST, EndpointRecord, Sample, TrialRecord, mapping_or_empty
 from vnetbench.study.factors.disruption_factors import MIN_DATAGRAMS
 
+_MIGRATION_KEYS = {
+    "migration_s": ("total_ms", 1e-3),
+    "migration_downtime_s": ("downtime_ms", 1e-3),
+    "migration_transferred_bytes": ("transferred_bytes", 1.0),
+}
+"""Values of `proof.migration` (docs/results-file.md) by metric, and their units in units of the metric."""
 ATTRIBUTION_S = 0.1
 """A gap that begins up to this long after the end of the event, or of its outage, belongs to the event."""
 RECOVERED_RATE_SHARE = 0.9
@@ -160,12 +166,22 @@ def disruption_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     yield "outage_s", worst.longest_ns / 1e9
     if worst.longest is not None and worst.longest.missing:
         yield "outage_by_numbers_s", (worst.longest.missing + 1) / float(record["datagrams_per_s"])
+    yield from _migration_metrics(record)
     yield "background_gap_s", max(each.background_ns for each in outages) / 1e9
     recovered = [each.recovered_ns for each in outages if each.recovered_ns is not None]
     if len(recovered) == len(outages):
         yield "recovery_s", max(0, max(recovered) - event.begin_ns) / 1e9
     ends = [each.longest.end_ns for each in outages if each.longest is not None]
     yield from _counts_during_event(trial, record, event.begin_ns, max((event.end_ns, *recovered, *ends)))
+
+
+def _migration_metrics(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield what QEMU reported about a live migration; none of another event."""
+    report = mapping_or_empty(mapping_or_empty(record.get("proof")).get("migration"))
+    for metric, (name, scale) in _MIGRATION_KEYS.items():
+        value = report.get(name)
+        if isinstance(value, int) and value >= 0:
+            yield metric, value * scale
 
 
 def find_outages(endpoints: Sequence[EndpointRecord], event: EventWindow) -> list[Outage]:

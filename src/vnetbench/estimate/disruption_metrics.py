@@ -67,4 +67,26 @@ DISRUPTION_METRICS = (
         "lower",
         "datagrams that arrived after a later one in the samples that the outage touches, sum of all streams",
     ),
+    Metric(
+        "migration_s",
+        "s",
+        "Migration",
+        "lower",
+        "time that a live migration took, as the QEMU that the guest left reports it (total-time)",
+    ),
+    Metric(
+        "migration_downtime_s",
+        "s",
+        "Downtime by QEMU",
+        "lower",
+        "time that a guest stood still in a live migration, as the QEMU that it left reports it. It does not "
+        "include the time until the guest runs in the other one, nor that until its packets find it",
+    ),
+    Metric(
+        "migration_transferred_bytes",
+        "B",
+        "Migration data",
+        "lower",
+        "data that a live migration sent: the guest's memory, without the pages that are zero, and its state",
+    ),
 )

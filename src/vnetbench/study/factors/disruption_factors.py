@@ -7,15 +7,21 @@ from collections.abc import Mapping
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE
-from vnetbench.study.labs import NETNS
+from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DISRUPTION
 
 NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP = "none", "link-flap", "silent-drop", "bridge-port-stp"
+LIVE_MIGRATION = "live-migration"
 TEAM_LINK_DOWN, TEAM_LINK_SILENT = "team-link-down", "team-link-silent"
 """Levels of the factor `event`."""
 TEAM_EVENTS = (TEAM_LINK_DOWN, TEAM_LINK_SILENT)
 """Events on the link of a team that carries the flow."""
+EVENTS_BY_LAB: Mapping[str, tuple[str, ...]] = {
+    NETNS: (NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP, *TEAM_EVENTS),
+    QEMU: (NO_EVENT, LINK_FLAP, SILENT_DROP, LIVE_MIGRATION),
+}
+"""Events that each lab can make."""
 
 EVENT_BEGIN_SHARE = 0.25
 """An event begins after this share of the trial's duration; the flow before it shows the old rate."""
@@ -30,20 +36,21 @@ MIN_DATAGRAMS = 20
 
 EVENT = Factor(
     "event",
-    value_types.keywords(NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP, *TEAM_EVENTS),
+    value_types.keywords(NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP, LIVE_MIGRATION, *TEAM_EVENTS),
     unit="",
     default=LINK_FLAP,
     description="What happens to the network once in each trial, after a quarter of its duration. "
     "`link-flap`: the link before the second VM (with `uplink`, the uplink) goes down for `event_duration` "
     "and up again. `silent-drop`: this link stays up for `event_duration` and drops every packet in both "
     "directions. `bridge-port-stp`: as `link-flap`, but the bridge runs the spanning tree protocol, so the "
-    "port then listens for 2 s and learns for 2 s before it forwards. `team-link-down`: the link of "
-    "`[[testbed.team]]` that carries the flow goes down and up again; both switches see no carrier. "
-    "`team-link-silent`: this link stays up and drops every packet, which only LACP notices. `none`: nothing "
-    "happens, which shows the gaps that this machine makes by itself.",
+    "port then listens for 2 s and learns for 2 s before it forwards. `live-migration`: the guest moves to "
+    "another QEMU process of this machine (`qemu`). `team-link-down`: the link of `[[testbed.team]]` that "
+    "carries the flow goes down and up again; both switches see no carrier. `team-link-silent`: this link "
+    "stays up and drops every packet, which only LACP notices. `none`: nothing happens, which shows the gaps "
+    "that this machine makes by itself.",
     examples=('["none", "link-flap", "silent-drop"]', '"silent-drop"'),
     workloads=(DISRUPTION,),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Event",
     phrase_template="event {}",
 )
@@ -55,10 +62,11 @@ EVENT_DURATION = Factor(
     default=0.1,
     description="How long the event keeps the link down or dropping; with `none`, the time that is observed. "
     "Each trial measures its event (`event_s`). It has a note if the event lasted longer, and fails if it "
-    "lasted more than 20 % (at least 5 ms) longer.",
+    "lasted more than 20 % (at least 5 ms) longer. A live migration ends by itself: its trial fails if it "
+    "needs longer than this.",
     examples=('["20 ms", "100 ms", "1 s"]', '"50 ms"'),
     workloads=(DISRUPTION,),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Event duration",
     phrase_template="for {}",
 )

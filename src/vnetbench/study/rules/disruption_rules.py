@@ -45,9 +45,15 @@ def format_lowest_rate(levels: TreatmentLevels) -> dict[str, str]:
 
 
 def _has_event(levels: TreatmentLevels) -> bool:
-    # A factor of another lab is an error of its own; its treatment has no vswitch.
-    has_factors = all(factor.is_present_in(levels) for factor in (EVENT, EVENT_DURATION, VSWITCH))
+    # A factor of another lab is an error of its own.
+    has_factors = all(factor.is_present_in(levels) for factor in (EVENT, EVENT_DURATION))
     return has_factors and not EVENT.is_at(levels, NO_EVENT)
+
+
+def _has_event_without_port(levels: TreatmentLevels, _: Study) -> bool:
+    # The lab `qemu` has a bridge, and no factor of it.
+    is_without_port = VSWITCH.is_present_in(levels) and not VSWITCH.is_at(levels, *_VSWITCHES_WITH_PORTS)
+    return _has_event(levels) and is_without_port
 
 
 def _ends_before_recovery(levels: TreatmentLevels, study: Study) -> bool:
@@ -81,7 +87,7 @@ DISRUPTION_RULES = (
     ),
     LevelRule(
         EVENT,
-        lambda levels, _: _has_event(levels) and not VSWITCH.is_at(levels, *_VSWITCHES_WITH_PORTS),
+        _has_event_without_port,
         "event = {event} is not possible with vswitch = {vswitch}, which has no port before the second VM",
         f'write vswitch = "bridge", or {EXCLUDE_FIX}',
     ),
@@ -90,6 +96,7 @@ DISRUPTION_RULES = (
         lambda levels, _: (
             _has_event(levels)
             and EVENT.is_at(levels, BRIDGE_PORT_STP)
+            and VSWITCH.is_present_in(levels)
             and not VSWITCH.is_at(levels, "bridge")
         ),
         "event = {event} is not possible with vswitch = {vswitch}: only a bridge runs the spanning tree",
