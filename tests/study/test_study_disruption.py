@@ -108,6 +108,21 @@ def test_what_cannot_be_measured_is_refused_with_the_fix(text: str, what: str, f
     assert problem.fix is not None and fix in problem.fix
 
 
+def test_a_tcp_stream_may_stall_for_twice_its_outage() -> None:
+    levels = complete_levels({"event": "silent-drop", "event_duration": 1.0}, "tcp_disruption")
+    assert (levels["rate"], levels["message_size"]) == (10_000, 64)
+    assert shortest_trial_s(levels) == pytest.approx((2 * 1.2 + 0.5) / 0.75)
+    text = study_text('event_duration = "1 s"', duration="3 s").replace('"disruption"', '"tcp_disruption"')
+    with pytest.raises(StudyError, match=r"a trial is too short for event = link-flap"):
+        parse_study(text, "s.toml")
+    study = parse_study(text.replace('"3 s"', '"4 s"'), None)
+    assert choose_deciding_metric(study) == "stall_s"
+    with pytest.raises(StudyError, match="a message carries its time of sending"):
+        parse_study(
+            text.replace('"3 s"', '"4 s"').replace("[timing]", 'message_size = "4 B"\n[timing]'), "s.toml"
+        )
+
+
 def test_as_many_streams_as_an_agent_records_and_slow_flows_with_long_outages_are_accepted() -> None:
     parse_study(study_text('streams = 8\ndirection = "both"'), None)
     parse_study(study_text('event = "bridge-port-stp"\nrate = "50 /s"'), None)

@@ -1,4 +1,4 @@
-"""Level rules of the workload `disruption`: events that a testbed or a trial's duration cannot show."""
+"""Level rules of the workloads with an event: events that a testbed or a trial's duration cannot show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vnetbench.study.factors.disruption_factors import (
     shortest_trial_s,
 )
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE, STREAMS
+from vnetbench.study.factors.load_factors import MESSAGE_SIZE, REQUEST_OR_DATAGRAM_RATE, STREAMS
 from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENT_FACTORS, LINK_RATE, VM_PAIRS, VSWITCH
 from vnetbench.study.model import Study
@@ -27,6 +27,8 @@ from vnetbench.study.workloads import WORKLOADS
 
 MAX_RECORDING_STREAMS = 16
 """Streams whose arrivals an agent records (docs/protocol.md, `arrival_gaps`)."""
+MIN_TIMED_MESSAGE_BYTES = 8
+"""A message carries its time of sending (docs/protocol.md, `tcp_stream` with `arrival_gaps`)."""
 _VSWITCHES_WITH_PORTS = ("bridge", "openvswitch")
 
 
@@ -142,7 +144,7 @@ DISRUPTION_RULES = (
         REQUEST_OR_DATAGRAM_RATE,
         _has_too_few_datagrams,
         "rate = {rate} is too low to show event = {event} with event_duration = {event_duration}: fewer than "
-        f"{MIN_DATAGRAMS} datagrams fall into its outage",
+        f"{MIN_DATAGRAMS} datagrams or messages fall into its outage",
         'write rate = "{lowest_rate}" or more, or a longer event_duration',
     ),
     LevelRule(
@@ -157,7 +159,19 @@ DISRUPTION_RULES = (
         lambda levels, study: (
             WORKLOADS[study.workload].has_network_event and REQUEST_OR_DATAGRAM_RATE.is_at(levels, "none")
         ),
-        "the workload {workload} needs a rate: the time between two datagrams is the resolution of an outage",
+        "the workload {workload} needs a rate: the time between two datagrams or messages is the resolution "
+        "of an outage",
         'write rate = "10 k/s"',
+    ),
+    LevelRule(
+        MESSAGE_SIZE,
+        lambda levels, study: (
+            WORKLOADS[study.workload].has_network_event
+            and MESSAGE_SIZE.is_present_in(levels)
+            and int(levels[MESSAGE_SIZE.name]) < MIN_TIMED_MESSAGE_BYTES
+        ),
+        "message_size = {message_size} is too small for the workload {workload}: a message carries its time "
+        "of sending",
+        f'write message_size = "{MIN_TIMED_MESSAGE_BYTES} B" or more',
     ),
 )
