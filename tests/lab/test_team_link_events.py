@@ -10,6 +10,7 @@ from vnetbench.lab.disruption.team_link import explain_unnoticed
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netns.open_vswitch_bonds import lacp_columns, read_lacp_timer
 from vnetbench.lab.netns.topology import NetnsShape, make_topology
+from vnetbench.study.factors.disruption_factors import TEAM_EVENTS
 from vnetbench.study.teams import TeamSpec
 
 pytestmark = pytest.mark.pure
@@ -40,10 +41,10 @@ def test_a_team_that_did_not_notice_says_why(event: str, spec: TeamSpec, expecte
     assert expected in explain_unnoticed(event, 1, spec)
 
 
-@pytest.mark.parametrize("event", ["team-link-down", "team-link-silent"])
+@pytest.mark.parametrize("event", TEAM_EVENTS)
 def test_a_testbed_without_a_team_refuses_the_event(event: str) -> None:
     topology = make_topology("x", NetnsShape("openvswitch"))
-    with pytest.raises(TreatmentRefused, match=f"event {event} happens to a link of a team") as caught:
+    with pytest.raises(TreatmentRefused, match=f"event {event} happens to a team of links") as caught:
         catalog.make_network_event(topology, {"event": event})
     assert caught.value.fix == "write [[testbed.team]] in the study"
 

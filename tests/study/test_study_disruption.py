@@ -79,7 +79,7 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
         ),
         (
             study_text('event = "team-link-down"'),
-            "event = team-link-down happens to a link of a team, and the study has no team",
+            "event = team-link-down happens to a team of links, and the study has no team",
             'write [[testbed.team]], and vswitch = "openvswitch"',
         ),
         (
@@ -91,6 +91,21 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
             study_text(f'event = "team-link-silent"\nlink_rate = "1 Gbit/s"\n{OVS}', "[[testbed.team]]\n"),
             "event = team-link-silent needs a link without link_rate",
             "use event = link-flap or team-link-down",
+        ),
+        (
+            study_text(f'event = "team-lacp-stop"\n{OVS}', "[[testbed.team]]\n"),
+            "event = team-lacp-stop needs a team with LACP",
+            'write lacp = "fast" under [[testbed.team]]',
+        ),
+        (
+            study_text(f'event = "team-rebalance"\n{OVS}', "[[testbed.team]]\n"),
+            "event = team-rebalance needs the team policy balance-slb",
+            "use the policy balance-slb",
+        ),
+        (
+            study_text(f'event = "team-link-flap"\nevent_duration = "500 ms"\n{OVS}', "[[testbed.team]]\n"),
+            "event_duration = 500 ms is too short for event = team-link-flap",
+            'write event_duration = "0.8 s" or more',
         ),
         (study_text('link_loss = "1 %"'), "needs a link without link_loss", "remove link_loss"),
         (

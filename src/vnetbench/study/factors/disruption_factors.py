@@ -13,9 +13,15 @@ from vnetbench.study.workloads import NAMES_OF_WORKLOADS_WITH_EVENT
 
 NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP = "none", "link-flap", "silent-drop", "bridge-port-stp"
 TEAM_LINK_DOWN, TEAM_LINK_SILENT = "team-link-down", "team-link-silent"
+TEAM_LINK_FLAP, TEAM_LINK_UP = "team-link-flap", "team-link-up"
+TEAM_LACP_STOP, TEAM_REBALANCE = "team-lacp-stop", "team-rebalance"
 """Levels of the factor `event`."""
-TEAM_EVENTS = (TEAM_LINK_DOWN, TEAM_LINK_SILENT)
-"""Events on the link of a team that carries the flow."""
+TEAM_EVENTS = (
+    TEAM_LINK_DOWN, TEAM_LINK_SILENT, TEAM_LINK_FLAP, TEAM_LINK_UP, TEAM_LACP_STOP, TEAM_REBALANCE
+)  # fmt: skip
+"""Events on a team of links."""
+FLAP_PERIOD_S = 0.4
+"""Time between two downs of `team-link-flap`; the link is down for half of it."""
 
 EVENTS_THAT_CUT_PATH = (LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP)
 """Events on the only path of the load: nothing arrives while they last."""
@@ -24,7 +30,12 @@ EVENT_BEGIN_SHARE = 0.25
 """An event begins after this share of the trial's duration; the flow before it shows the old rate."""
 STP_FORWARD_DELAY_S = 2.0
 """Time in each of the states listening and learning: the shortest that the kernel allows (IEEE 802.1D)."""
-RECOVERY_TIME_BY_EVENT_S: Mapping[str, float] = {BRIDGE_PORT_STP: 2 * STP_FORWARD_DELAY_S}
+LACP_RETURN_TIME_S = 3.0
+"""Time that LACP may need to negotiate anew: as long as its fast timer needs to give a link up."""
+RECOVERY_TIME_BY_EVENT_S: Mapping[str, float] = {
+    BRIDGE_PORT_STP: 2 * STP_FORWARD_DELAY_S,
+    TEAM_LACP_STOP: LACP_RETURN_TIME_S,
+}
 """How long after an event of this kind the network stays broken by design; 0 for the others."""
 MIN_RETRANSMISSION_TIMEOUT_S = 0.2
 """Shortest retransmission timeout of Linux (TCP_RTO_MIN); it doubles after each timeout (RFC 6298, 5.5)."""
@@ -44,8 +55,12 @@ EVENT = Factor(
     "directions. `bridge-port-stp`: as `link-flap`, but the bridge runs the spanning tree protocol, so the "
     "port then listens for 2 s and learns for 2 s before it forwards. `team-link-down`: the link of "
     "`[[testbed.team]]` that carries the flow goes down and up again; both switches see no carrier. "
-    "`team-link-silent`: this link stays up and drops every packet, which only LACP notices. `none`: nothing "
-    "happens, which shows the gaps that this machine makes by itself.",
+    "`team-link-silent`: this link stays up and drops every packet, which only LACP notices. "
+    "`team-link-flap`: this link goes down and up again and again, down for 0.2 s of each 0.4 s. "
+    "`team-link-up`: the first link of the team is down before the load and comes back. `team-lacp-stop`: "
+    "the far end stops LACP, and all links stay up; the near end notices when its timer has run out. "
+    "`team-rebalance`: the bond moves the flow to another link, and back at the end. "
+    "`none`: nothing happens, which shows the gaps that this machine makes by itself.",
     examples=('["none", "link-flap", "silent-drop"]', '"silent-drop"'),
     workloads=NAMES_OF_WORKLOADS_WITH_EVENT,
     labs=(NETNS,),
