@@ -73,7 +73,7 @@ def test_a_tcp_stream_stalls_at_least_as_long_as_its_event_and_times_out() -> No
     assert metrics["stall_s"] >= metrics["event_s"] > 0.25
     # TCP repeats at 0.2 s and then at twice the time, so it is late.
     assert metrics["stall_timeouts"] >= 1 and metrics["stall_retransmits"] >= 1
-    assert metrics["recovery_s"] >= metrics["stall_s"] / 2
+    assert metrics["recovery_s"] >= metrics["event_s"]
     sink: Any = next(each.totals for each in endpoints if each.role == "sink")
     arrivals = sink["streams"][0]["arrivals"]
     assert arrivals["last_number"] + 1 == sum(arrivals["counts"]["datagrams"])

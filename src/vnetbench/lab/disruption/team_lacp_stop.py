@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Mapping
 
@@ -10,7 +11,7 @@ from vnetbench.lab.disruption import packet_filter
 from vnetbench.lab.disruption.event import NOTE, NetworkEvent
 from vnetbench.lab.disruption.team_flow import TeamEnds
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
-from vnetbench.lab.netns.testbed_team import TestbedTeam
+from vnetbench.lab.netns.testbed_team import NEAR, TestbedTeam
 from vnetbench.lab.netns.topology import NetnsTopology
 from vnetbench.study.factors.disruption_factors import LACP_RETURN_TIME_S, TEAM_LACP_STOP
 from vnetbench.study.teams import LACP_TIMEOUT_BY_TIMER_S
@@ -113,8 +114,14 @@ class TeamLacpStop:
             self._ends.close()
 
     def _list_enabled_links(self) -> list[int]:
-        uplinks = self._team.read_near_state().team.uplinks
-        return [number for number, uplink in enumerate(uplinks) if uplink.is_up]
+        # Not `read_near_state`: a prediction refuses a bond that drops every packet.
+        names = read_enabled_members(self._team.switch.read_bond(NEAR))
+        return [number for number, end in enumerate(self._team.links.near) if end.interface in names]
+
+
+def read_enabled_members(bond_show: str) -> frozenset[str]:
+    """Return the interfaces that a bond uses, from the output of `ovs-appctl bond/show`."""
+    return frozenset(re.findall(r"^(?:member|slave) (\S+): enabled$", bond_show, re.MULTILINE))
 
 
 def make_team_lacp_stop(topology: NetnsTopology, team: TestbedTeam) -> NetworkEvent:
