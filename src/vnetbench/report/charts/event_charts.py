@@ -28,7 +28,8 @@ def event_timeline_charts(summary: CampaignSummary, layout: FactorLayout) -> Ite
         caption = (
             "Arrivals per second around the event of the trial with the median outage of each treatment. The "
             "lines mark when the event began and ended; the gap between the arrivals is the outage. A TCP "
-            "stream then delivers at once what it held back."
+            "stream then delivers at once what it held back, which may exceed the axis: it ends at twice the "
+            "highest rate before the events."
         )
         yield Chart("event-timeline", "Arrivals around the event", caption, event_timeline_spec(rows), rows)
 
@@ -63,6 +64,14 @@ def _find_median_trial(treatment: TreatmentSummary) -> TrialPoint | None:
     return ordered[(len(ordered) - 1) // 2][-1] if ordered else None
 
 
+def _highest_shown_rate(chart_rows: Sequence[ChartRow]) -> float:
+    """Return the end of the axis: the highest rate, but not more than twice that before the events."""
+    arrivals = [row for row in chart_rows if row["kind"] == "arrivals"]
+    before = [float(row["rate"] or 0) for row in arrivals if float(row["time_s"] or 0) < 0]
+    highest = max(float(row["rate"] or 0) for row in arrivals)
+    return min(highest, 2 * max(before, default=highest)) or highest
+
+
 def event_timeline_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
     """Return the arrivals over time with a panel per treatment, each with its own time axis."""
     names = list(dict.fromkeys(str(row["treatment"]) for row in chart_rows))
@@ -70,10 +79,13 @@ def event_timeline_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
     data = alt.Chart(DATASET).encode(x=x)
     arrivals = (
         data.transform_filter("datum.kind == 'arrivals'")
-        .mark_line(interpolate="step-after", strokeWidth=1.4)
+        .mark_line(interpolate="step-after", strokeWidth=1.4, clip=True)
         .encode(
             y=alt.Y(
-                "rate:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, minExtent=34)
+                "rate:Q",
+                title=None,
+                scale=alt.Scale(zero=True, domainMax=_highest_shown_rate(chart_rows)),
+                axis=alt.Axis(tickCount=4, minExtent=34),
             ),
             tooltip=[
                 alt.Tooltip("time_s:Q", title="Seconds"),
