@@ -79,7 +79,7 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
         ),
         (
             study_text('event = "team-link-down"'),
-            "event = team-link-down happens to a link of a team, and the study has no team",
+            "event = team-link-down happens to a team of links, and the study has no team",
             'write [[testbed.team]], and vswitch = "openvswitch"',
         ),
         (
@@ -91,6 +91,21 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
             study_text(f'event = "team-link-silent"\nlink_rate = "1 Gbit/s"\n{OVS}', "[[testbed.team]]\n"),
             "event = team-link-silent needs a link without link_rate",
             "use event = link-flap or team-link-down",
+        ),
+        (
+            study_text(f'event = "team-lacp-stop"\n{OVS}', "[[testbed.team]]\n"),
+            "event = team-lacp-stop needs a team with LACP",
+            'write lacp = "fast" under [[testbed.team]]',
+        ),
+        (
+            study_text(f'event = "team-rebalance"\n{OVS}', "[[testbed.team]]\n"),
+            "event = team-rebalance needs the team policy balance-slb",
+            "use the policy balance-slb",
+        ),
+        (
+            study_text(f'event = "team-link-flap"\nevent_duration = "500 ms"\n{OVS}', "[[testbed.team]]\n"),
+            "event_duration = 500 ms is too short for event = team-link-flap",
+            'write event_duration = "0.8 s" or more',
         ),
         (study_text('link_loss = "1 %"'), "needs a link without link_loss", "remove link_loss"),
     ],
@@ -146,6 +161,21 @@ def test_the_lab_qemu_forwards_between_endpoints_on_the_host() -> None:
     study = parse_study(study_text(MIGRATION, QEMU_LAB, "8 s"), None)
     assert study.testbed.lab == "qemu"
     assert complete_levels({}, "disruption", "qemu")["role"] == "router"
+
+
+def test_a_tcp_stream_may_stall_for_twice_its_outage() -> None:
+    levels = complete_levels({"event": "silent-drop", "event_duration": 1.0}, "tcp_disruption")
+    assert (levels["rate"], levels["message_size"]) == (10_000, 64)
+    assert shortest_trial_s(levels) == pytest.approx((2 * 1.2 + 0.5) / 0.75)
+    text = study_text('event_duration = "1 s"', duration="3 s").replace('"disruption"', '"tcp_disruption"')
+    with pytest.raises(StudyError, match=r"a trial is too short for event = link-flap"):
+        parse_study(text, "s.toml")
+    study = parse_study(text.replace('"3 s"', '"4 s"'), None)
+    assert choose_deciding_metric(study) == "stall_s"
+    with pytest.raises(StudyError, match="a message carries its time of sending"):
+        parse_study(
+            text.replace('"3 s"', '"4 s"').replace("[timing]", 'message_size = "4 B"\n[timing]'), "s.toml"
+        )
 
 
 def test_as_many_streams_as_an_agent_records_and_slow_flows_with_long_outages_are_accepted() -> None:

@@ -61,6 +61,11 @@ struct RawTcpInfo {
     reord_seen: u32,
     rcv_ooopack: u32,
     snd_wnd: u32,
+    /// rcv_wnd, rehash
+    unused_d: [u32; 2],
+    total_rto: u16,
+    total_rto_recoveries: u16,
+    total_rto_time: u32,
 }
 
 /// States in which a socket has sent no FIN (include/net/tcp_states.h): TCP_ESTABLISHED and TCP_CLOSE_WAIT.
@@ -145,6 +150,8 @@ pub struct TcpDetail {
     pub reord_seen: Option<u32>,
     /// Segments received out of order.
     pub rcv_ooopack: Option<u32>,
+    /// Retransmission timeouts.
+    pub timeouts: Option<u16>,
     /// Receive window of the peer.
     pub snd_wnd_bytes: Option<u32>,
     /// Maximum segment size of received segments, in bytes.
@@ -243,7 +250,8 @@ impl TcpMeter {
 impl TcpDetail {
     fn from_raw(raw: &RawTcpInfo, length_bytes: usize) -> Self {
         let since_4_19 = length_bytes >= offset_of!(RawTcpInfo, rcv_ooopack);
-        let since_5_4 = length_bytes >= size_of::<RawTcpInfo>();
+        let since_5_4 = length_bytes >= offset_of!(RawTcpInfo, unused_d);
+        let since_6_7 = length_bytes >= size_of::<RawTcpInfo>();
         Self {
             app_limited: raw.bits & APP_LIMITED_BIT != 0,
             ca_state: raw.ca_state,
@@ -257,6 +265,7 @@ impl TcpDetail {
             dsack_dups: since_4_19.then_some(raw.dsack_dups),
             reord_seen: since_4_19.then_some(raw.reord_seen),
             rcv_ooopack: since_5_4.then_some(raw.rcv_ooopack),
+            timeouts: since_6_7.then_some(raw.total_rto),
             snd_wnd_bytes: since_5_4.then_some(raw.snd_wnd),
             rcv_mss: raw.rcv_mss,
             rcv_rtt_us: (raw.rcv_rtt != 0).then_some(raw.rcv_rtt),
@@ -312,7 +321,8 @@ mod tests {
         assert_eq!(offset_of!(RawTcpInfo, reord_seen), 220);
         assert_eq!(offset_of!(RawTcpInfo, rcv_ooopack), 224);
         assert_eq!(offset_of!(RawTcpInfo, snd_wnd), 228);
-        assert_eq!(size_of::<RawTcpInfo>(), 232);
+        assert_eq!(offset_of!(RawTcpInfo, total_rto), 240);
+        assert_eq!(size_of::<RawTcpInfo>(), 248);
     }
 
     #[test]
@@ -326,10 +336,12 @@ mod tests {
         assert_eq!(old.pacing_max_bps, None);
         let newer = TcpDetail::from_raw(&raw, offset_of!(RawTcpInfo, rcv_ooopack));
         assert_eq!((newer.reord_seen, newer.snd_wnd_bytes), (Some(0), None));
-        let newest = TcpDetail::from_raw(&raw, size_of::<RawTcpInfo>());
+        let since_5_4 = TcpDetail::from_raw(&raw, offset_of!(RawTcpInfo, unused_d));
         assert_eq!(
-            (newest.reord_seen, newest.snd_wnd_bytes),
-            (Some(0), Some(0))
+            (since_5_4.snd_wnd_bytes, since_5_4.timeouts),
+            (Some(0), None)
         );
+        let complete = TcpDetail::from_raw(&raw, size_of::<RawTcpInfo>());
+        assert_eq!(complete.timeouts, Some(0));
     }
 }

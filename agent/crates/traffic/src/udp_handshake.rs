@@ -382,7 +382,6 @@ impl<'a> FlowHandshake<'a> {
                 options.make_staggered_pacing(index, stream_count)
             },
             pacing_deviation: Default::default(),
-            arrivals: Default::default(),
         }
     }
 }

@@ -281,7 +281,7 @@ fn run_sink(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::R
     let end = receive_until_end(stream, &mut batch, &mut counters, commands);
     if let Some(report) = counters.arrivals.and_then(ArrivalRecorder::into_report) {
         // The only place that sets it, so it cannot fail.
-        let _ = datagrams.arrivals.set(report);
+        let _ = stream.arrivals.set(report);
     }
     end
 }

@@ -17,6 +17,7 @@ from vnetbench.lab import control_groups, knobs, netlink, path_probe, registry
 from vnetbench.lab.cpus import TesterAndDeviceCpus, assign_vm_cpus
 from vnetbench.lab.disruption import catalog
 from vnetbench.lab.disruption.event import NetworkEvent
+from vnetbench.lab.disruption.team_link_up import TeamLinkUp, check_rest_of_team
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
@@ -58,6 +59,7 @@ class NetnsTestbed:
         self.online_cpus = frozenset(os.sched_getaffinity(0))
         self.link = ImpairedLink(topology.testbed_name, topology)
         self.team: TestbedTeam | None = None
+        self._network_event: NetworkEvent | None = None
         """The team as the last treatment configured it; None without a team."""
         self._sends_frames = False
         self._device_cpus_problem = ""
@@ -180,7 +182,8 @@ class NetnsTestbed:
 
     def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
         """See DisruptableTestbed."""
-        return catalog.make_network_event(self.topology, factors, self.team)
+        self._network_event = catalog.make_network_event(self.topology, factors, self.team)
+        return self._network_event
 
     def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
         """See Testbed."""
@@ -188,7 +191,8 @@ class NetnsTestbed:
             return []
         try:
             states = self.team.read_states()
-            self.team.prove(states)
+            is_link_down = isinstance(self._network_event, TeamLinkUp)
+            self.team.prove(check_rest_of_team(states) if is_link_down else states)
         except BenchError as error:
             raise TrialFailed(f"the team changed before the load: {error}", kind=TESTBED_CHANGED) from error
         described = self.team.describe(states)
