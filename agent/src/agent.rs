@@ -22,6 +22,7 @@ use vnetbench_frames::capabilities::probe_capabilities;
 use vnetbench_iperf3::server_probe;
 use vnetbench_system::clock;
 use vnetbench_system::error::{RequestError, Result};
+use vnetbench_teams::Teams;
 
 const PROTOCOL_VERSION: u32 = 3;
 const WORKLOADS: [&str; 7] = [
@@ -67,6 +68,7 @@ pub fn serve(run_mode: RunMode) -> ExitCode {
         trials: Trials::new(Arc::clone(&outbox), cycles.clone()),
         paths: PathResponders::default(),
         delay_lines: DelayLines::default(),
+        teams: Teams::default(),
         blocked_requests: Arc::default(),
         outbox,
         cycles,
@@ -116,6 +118,7 @@ struct Agent {
     trials: Arc<Trials>,
     paths: PathResponders,
     delay_lines: DelayLines,
+    teams: Teams,
     blocked_requests: Arc<AtomicUsize>,
     run_mode: RunMode,
 }
@@ -157,6 +160,9 @@ impl Agent {
             }
             "delay_line.read" => reply.parse_run_and_send(params, |p| self.delay_lines.read(p)),
             "delay_line.stop" => reply.parse_run_and_send(params, |p| self.delay_lines.stop(p)),
+            "team.start" => reply.parse_run_and_send(params, |p| self.teams.start(p)),
+            "team.read" => reply.parse_run_and_send(params, |p| self.teams.read(p)),
+            "team.stop" => reply.parse_run_and_send(params, |p| self.teams.stop(p)),
             "frames.capabilities" => self.run_parsed_on_thread(params, reply, probe_capabilities),
             "iperf3.probe" => self.run_parsed_on_thread(params, reply, server_probe::probe_server),
             "trial.prepare" => match rpc::parse_params(params).and_then(|p| self.trials.prepare(p))

@@ -1,4 +1,7 @@
 //! Loads BPF programs, maps the memory they share with the agent, and runs them on live frames.
+//!
+//! The crates with BPF programs embed their objects, which `vnetbench-bpf-build` compiles. What a program does, and where it
+//! is attached, belongs to its crate.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,10 +12,6 @@ use std::ptr::NonNull;
 use aya::maps::Map;
 use aya::programs::{RawTracePoint, Xdp};
 use aya::{Ebpf, EbpfLoader};
-
-/// The object that build.rs compiles from bpf/generate.bpf.c.
-pub static GENERATE: &[u8] =
-    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/generate.bpf.o"));
 
 /// BPF_PROG_TEST_RUN (include/uapi/linux/bpf.h).
 const BPF_PROG_TEST_RUN: libc::c_int = 10;

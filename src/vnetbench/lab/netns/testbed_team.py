@@ -82,14 +82,15 @@ class TestbedTeam(ABC):
         Raises:
             TreatmentRefused: if the policy, the members or the speeds are not as requested.
         """
-        for bridge, state in ((NEAR, states.near), (FAR, states.far)):
+        ends = ((NEAR, states.near, self.spec.policy), (FAR, states.far, self.spec.far_policy))
+        for bridge, state, policy in ends:
             if state is None:
                 continue
             down = [each.name for each in state.team.uplinks if not each.is_up]
-            if state.policy_name != self.spec.policy or down:
+            if state.policy_name != policy or down:
                 reason = f"these members may not send: {', '.join(down)}" if down else state.policy_name
                 raise TreatmentRefused(
-                    f"the team's policy {self.spec.policy} did not take effect: {reason}",
+                    f"the team's policy {policy} did not take effect: {reason}",
                     where=f"bridge {bridge}",
                     fix=TEAM_FIX,
                 )
