@@ -100,3 +100,22 @@ def test_connections_for_single_requests_have_no_predicted_link(instrument: LabI
     assert team.flows is None
     assert {getattr(link, each).predicted_flows for link in team.links for each in DIRECTIONS} == {None}
     assert sum(link.forward.packets for link in team.links) > 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "far_end", "predicted_reverse"),
+    [("layer3+4", "auto", 6), ("port-id", "auto", 6), ("layer3+4", "switch", 0)],
+)
+def test_the_links_of_a_policy_between_bridges_carry_the_load(
+    instrument: LabInstrument, policy: str, far_end: str, predicted_reverse: int
+) -> None:
+    """A switch that sees one address on several links sends answers anywhere: their link is open."""
+    levels: dict[str, Level] = {"vswitch": "bridge", "team_policy": policy, "team_far_end": far_end}
+    team = traffic(measure(instrument, **levels, streams=6, source_ports="50000-50005"))
+    assert (team.policy, team.flows) == (policy, 6)
+    assert team.open_flows == {"forward": 0, "reverse": 6 - predicted_reverse}
+    forward = [link.forward for link in team.links]
+    assert sum(link.predicted_flows or 0 for link in forward) == 6
+    assert sum(link.predicted_flows == 0 for link in forward) == (2 if policy == "port-id" else 0)
+    for link in forward:
+        assert (link.packets > MAX_STRAY_PACKETS) == bool(link.predicted_flows), forward

@@ -11,6 +11,7 @@ BETWEEN_VSWITCHES = "vswitches"
 ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP = "active-backup", "balance-slb", "balance-tcp"
 OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)
 """Policies that Open vSwitch runs (`bond_mode`, ovs-vswitchd.conf.db(5)); the first one is its default."""
+BALANCE_RR = "balance-rr"
 PORT_ID, SOURCE_MAC, IP_HASH, IP_HASH_WHOLE = "port-id", "source-mac", "ip-hash", "ip-hash-whole"
 """ESXi's policies, with both published formulas of IP hash: the last octets, the whole addresses."""
 BONDING_HASHES = ("layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac")
@@ -26,7 +27,7 @@ CISCO_PREFIX, MAX_CISCO_LINKS = "cisco-", 8
 """Policies of Catalyst switches, which share eight buckets among the links."""
 BPF_POLICIES = (
     ACTIVE_BACKUP,
-    "balance-rr",
+    BALANCE_RR,
     "broadcast",
     *BONDING_HASHES,
     "team-hash",
@@ -74,7 +75,7 @@ class TeamSpec:
     """`off`, the timer `slow` or `fast`, or `auto`: fast for policies that need LACP, else off."""
 
     far_end: str = FAR_AUTO
-    """`same` policy, an ordinary `switch`, another policy, or `auto`: a switch if the policy needs no channel."""
+    """`same` policy, `switch`, another policy, or `auto`: a switch if the policy needs no channel."""
 
     @property
     def far_policy(self) -> str | None:

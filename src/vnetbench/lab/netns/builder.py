@@ -189,7 +189,7 @@ def _connect_with_bridges(topology: NetnsTopology, switch: IPRoute) -> None:
     if topology.team is not None:
         add_team_links(switch, topology.team)
         for name, bridge in bridges.items():
-            _add_team_port(switch, name, bridge)
+            add_team_port(switch, name, bridge)
     for vm in topology.endpoints:
         add_vm_port(switch, vm, bridges[_vswitch_for(topology, vm)])
 
@@ -233,7 +233,7 @@ def add_team_links(switch: IPRoute, team: TeamLinks) -> None:
         add_veth(switch, near.interface, far.interface)
 
 
-def _add_team_port(switch: IPRoute, vswitch: str, bridge: int) -> None:
+def add_team_port(switch: IPRoute, vswitch: str, bridge: int) -> None:
     """Add the port of a bridge at which the agent runs a team. Its peer only gives it a link."""
     port = team_port(vswitch)
     add_veth(switch, port, f"{port}-peer")

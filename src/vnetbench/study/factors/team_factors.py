@@ -101,9 +101,9 @@ TEAM_FAR_END = Factor(
     default=None,
     description='What is at the far end of the links of `[[testbed.team]]`, with `vswitch = "bridge"`. '
     "`same`: a channel with the same policy. `switch`: an ordinary switch without a channel, which sends "
-    "answers over the link where it last saw the address. Another policy: a channel with that policy. `auto`: "
-    "`switch` for `active-backup`, `port-id` and `source-mac`, else `same`. Without the factor, the team's own "
-    "`far_end` applies.",
+    "answers over the link where it last saw the address. Another policy: a channel with that policy. "
+    "`auto`: `switch` for `active-backup`, `port-id` and `source-mac`, else `same`. Without the factor, the "
+    "team's own `far_end` applies.",
     examples=('["same", "switch"]', '"layer2"'),
     labs=(NETNS,),
     label="Team far end",

@@ -57,10 +57,11 @@ class TeamSection(StudySection):
     """A team: links that act as one (a bond or port channel); a policy chooses one for each packet.
 
     Lab `netns`: two virtual switches, with one VM of each pair on each, joined by the links. With
-    `vswitch = "bridge"`, a BPF program of the agent runs the policy, and `far_end` decides whether the second
-    switch bundles the links too. With `vswitch = "openvswitch"`, the team is a bond of Open vSwitch: with LACP
-    both switches bundle the links, without it the second one is an ordinary switch. The bench creates the team
-    anew for each trial and reads its state back. Each trial counts the bytes and packets of every link.
+    `vswitch = "bridge"`, a BPF program of the agent runs the policy, and `far_end` decides whether the
+    second switch bundles the links too. With `vswitch = "openvswitch"`, the team is a bond of Open vSwitch:
+    with LACP both switches bundle the links, without it the second one is an ordinary switch. The bench
+    creates the team anew for each trial and reads its state back. Each trial counts the bytes and packets of
+    every link.
     """
 
     heading = "testbed.team"
@@ -76,16 +77,16 @@ class TeamSection(StudySection):
     )
     policy: Annotated[str, KeyFormat(team_policies(), '"balance-tcp"')] = Field(
         _TEAM.policy,
-        description="Policy of the first switch, unless the factor `team_policy` varies it. `vswitch` decides "
-        "which policies can run; `team_policy` names them.",
+        description="Policy of the first switch, unless the factor `team_policy` varies it. `vswitch` "
+        "decides which policies can run; `team_policy` names them.",
     )
     far_end: Annotated[str, KeyFormat(team_policies(FAR_AUTO, FAR_SAME, FAR_SWITCH), f'"{FAR_SWITCH}"')] = (
         Field(
             _TEAM.far_end,
-            description='The second switch, with `vswitch = "bridge"`, unless the factor `team_far_end` varies '
-            "it. `same`: a channel with the same policy. `switch`: an ordinary switch without a channel. Another "
-            "policy: a channel with that one. `auto`: `switch` for `active-backup`, `port-id`, `source-mac`, "
-            "else `same`.",
+            description='The second switch, with `vswitch = "bridge"`, unless the factor `team_far_end` '
+            "varies it. `same`: a channel with the same policy. `switch`: an ordinary switch without a "
+            "channel. Another policy: a channel with that one. `auto`: `switch` for `active-backup`, "
+            "`port-id` and `source-mac`, else `same`.",
         )
     )
     links: Annotated[int, KeyFormat(value_types.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS), "4")] = Field(
