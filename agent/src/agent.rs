@@ -160,9 +160,6 @@ impl Agent {
             }
             "delay_line.read" => reply.parse_run_and_send(params, |p| self.delay_lines.read(p)),
             "delay_line.stop" => reply.parse_run_and_send(params, |p| self.delay_lines.stop(p)),
-            "team.start" => reply.parse_run_and_send(params, |p| self.teams.start(p)),
-            "team.read" => reply.parse_run_and_send(params, |p| self.teams.read(p)),
-            "team.stop" => reply.parse_run_and_send(params, |p| self.teams.stop(p)),
             "frames.capabilities" => self.run_parsed_on_thread(params, reply, probe_capabilities),
             "iperf3.probe" => self.run_parsed_on_thread(params, reply, server_probe::probe_server),
             "trial.prepare" => match rpc::parse_params(params).and_then(|p| self.trials.prepare(p))
@@ -203,6 +200,15 @@ impl Agent {
                     Err(error) => reply.send(Err(error)),
                 }
             }
+            _ => self.dispatch_team(method, params, reply),
+        }
+    }
+
+    fn dispatch_team(&self, method: String, params: Map<String, Value>, reply: Reply) {
+        match method.as_str() {
+            "team.start" => reply.parse_run_and_send(params, |p| self.teams.start(p)),
+            "team.read" => reply.parse_run_and_send(params, |p| self.teams.read(p)),
+            "team.stop" => reply.parse_run_and_send(params, |p| self.teams.stop(p)),
             _ => reply.send(Err(RequestError::UnknownMethod(method))),
         }
     }

@@ -1,4 +1,4 @@
-//! Compiles the BPF programs of src/bpf. src/generate.rs and src/sink_program.rs embed the objects.
+//! Compiles the BPF programs of src/bpf. src/generator_state.rs and src/sink_program.rs embed the objects.
 
 use std::process::ExitCode;
 

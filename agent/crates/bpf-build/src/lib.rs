@@ -1,4 +1,15 @@
 //! Compiles the BPF programs of a crate with clang, for its build script.
+//!
+//! Each crate with BPF programs has them in `src/bpf`: `*.bpf.c`, and the headers that these include. Its `build.rs` calls
+//! [`compile_programs`], which compiles each program to an object in `OUT_DIR`. The crate embeds the object
+//! (`include_bytes_aligned`) and loads it with `vnetbench-bpf`.
+//!
+//! Programs are compiled for the instruction set v3, which has atomic operations (Linux 5.12), with warnings as errors and
+//! with debug information. If clang or a header is missing, the error of the build says what to install.
+//!
+//! # What does not belong here
+//!
+//! Loading programs and sharing memory with them (`vnetbench-bpf`): build scripts need neither.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

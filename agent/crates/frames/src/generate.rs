@@ -11,7 +11,7 @@ use aya::maps::xdp::DevMap;
 use rustix::thread::set_current_timer_slack;
 
 use crate::dispatcher::DispatcherSlot;
-use crate::generator_state::{GeneratorState, LatenessHistogram, build_config};
+use crate::generator_state::{GENERATE, GeneratorState, LatenessHistogram, build_config};
 use crate::parameters::{FCS_BYTES, FrameParameters, PacingMethod, RejectedFrameCounting};
 use crate::port::Port;
 use crate::template::FrameTemplate;
@@ -26,9 +26,6 @@ use vnetbench_streams::{Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::histogram;
 use vnetbench_system::priority::{PriorityTurns, RealTimeRank, SHARED_CPU_TURN_DURATION};
-
-/// The object that build.rs compiles from bpf/generate.bpf.c.
-static GENERATE: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/generate.bpf.o"));
 
 /// Program runs of one batch: the kernel's default, fewer than a veth's ring holds.
 const PROGRAM_RUNS_PER_UNPACED_BATCH: u32 = 64;

@@ -10,6 +10,10 @@ use vnetbench_bpf::SharedWithPrograms;
 use vnetbench_streams::frame_pacing::{BURST_CLASSES, FrameGap};
 use vnetbench_system::histogram::BUCKET_COUNT;
 
+/// The object that build.rs compiles from bpf/generate.bpf.c.
+pub static GENERATE: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/generate.bpf.o"));
+
 const MAX_HEADER_WORDS: usize = 10;
 
 /// Configuration of the generator: `struct generator_config` of bpf/generate.bpf.c, which documents the fields.

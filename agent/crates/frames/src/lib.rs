@@ -20,7 +20,7 @@
 //! | `mutated_frames` (tests) | the properties of the parsers of frames, with mutated frames |
 //! | `port` | the interface that frames leave and arrive by |
 //!
-//! `build.rs` compiles the BPF programs with clang, and `generate` and `sink_program` embed them.
+//! `build.rs` compiles the BPF programs with clang, and `generator_state` and `sink_program` embed them.
 //! Crate `vnetbench-bpf` loads them.
 //!
 //! # What does not belong here
