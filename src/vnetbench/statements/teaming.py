@@ -1,14 +1,11 @@
-"""Statements about teams of uplinks with ESXi's policies, which no lab can create yet."""
+"""Statements about teams of uplinks with ESXi's policies, whose links no check reads yet."""
 
 from __future__ import annotations
 
 from vnetbench.statements.selection import TreatmentSelection
 from vnetbench.statements.statement import INCONCLUSIVE, StatementPart
 
-_MISSING_TEAMING_LAB = (
-    "a lab with teams that have IP hash and originating port ID; those of netns have the policies of "
-    "Open vSwitch"
-)
+_MISSING_CHECK = "a check of the links that a team used, which vnetbench does not have yet"
 
 
 def check_ip_hash_one_uplink(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
@@ -27,4 +24,4 @@ def check_ip_hash_all_uplinks(selection: TreatmentSelection) -> tuple[StatementP
 
 
 def _inconclusive_part(claim: str) -> tuple[StatementPart, ...]:
-    return (StatementPart(claim, INCONCLUSIVE, (), _MISSING_TEAMING_LAB),)
+    return (StatementPart(claim, INCONCLUSIVE, (), _MISSING_CHECK),)

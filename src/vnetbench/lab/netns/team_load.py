@@ -108,7 +108,7 @@ def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -
 def _predict_learned(flows: Sequence[Flow], forward: Sequence[Prediction]) -> list[Prediction]:
     """Return the links of answers from a switch that learns addresses.
 
-    An address whose flows take several links moves with each frame, so nothing tells the link of an answer.
+    An address whose flows take several links moves with each frame, so nothing shows the link of an answer.
     """
     links_by_mac: dict[bytes | None, set[int]] = {}
     for flow, each in zip(flows, forward, strict=True):
