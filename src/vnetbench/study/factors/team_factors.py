@@ -37,7 +37,8 @@ def team_policies(*others: str) -> value_types.ValueType:
         try:
             return known.parse(raw)
         except WrongValue as wrong:
-            suggestion = wrong.fix.split("? ")[0] + "? " if "? " in wrong.fix else ""
+            known_fix = wrong.fix or ""
+            suggestion = known_fix.split("? ")[0] + "? " if "? " in known_fix else ""
             what = f"no virtual switch runs the team policy {format_raw_value(raw)}"
             fix = f"{suggestion}write one of {some}, or another one of docs/study-reference.md"
             raise WrongValue(what, fix=fix) from wrong
