@@ -52,10 +52,6 @@ fn valid_request_lines() -> Vec<String> {
         ),
         ("delay_line.read", json!({"line": "l1"})),
         ("delay_line.stop", json!({"line": "l1"})),
-        (
-            "team.start",
-            json!({"port": "absent", "members": ["lo"], "policy": "fields", "fields": ["source_ip"], "reduction": "last_octet"}),
-        ),
         ("team.read", json!({"port": "absent"})),
         ("team.stop", json!({"port": "absent"})),
         ("frames.capabilities", json!({"interface": "lo"})),
