@@ -15,8 +15,8 @@ use rustix::thread::set_current_timer_slack;
 use crate::receive::{MAX_RECEIVE_BYTES, Receiver};
 use crate::send::{Sender, make_message};
 use vnetbench_streams::arrival_gaps::{Arrival, ArrivalRecorder, ArrivalReport};
-use vnetbench_streams::datagram_header::realtime_nanos;
 use vnetbench_streams::timing::{RequestRate, Schedule};
+use vnetbench_system::clock::realtime_nanos;
 
 /// Bytes at the start of a message: CLOCK_REALTIME in nanoseconds when the source began to send it, big endian.
 pub const SENT_TIME_BYTES: usize = size_of::<u64>();

@@ -11,6 +11,7 @@ from vnetbench.lab.disruption import packet_filter
 from vnetbench.lab.disruption.event import NOTE, NetworkEvent
 from vnetbench.lab.disruption.team_flow import TeamEnds
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.lab.netns.open_vswitch_team import OpenVswitchTestbedTeam, require_open_vswitch
 from vnetbench.lab.netns.testbed_team import NEAR, TestbedTeam
 from vnetbench.lab.netns.topology import NetnsTopology
 from vnetbench.study.factors.disruption_factors import LACP_RETURN_TIME_S, TEAM_LACP_STOP
@@ -26,7 +27,7 @@ _POLL_INTERVAL_S = 0.05
 class TeamLacpStop:
     """Drops the frames of LACP that leave the far end, as when its control program ends."""
 
-    def __init__(self, team: TestbedTeam) -> None:
+    def __init__(self, team: OpenVswitchTestbedTeam) -> None:
         self._team, self._ends = team, TeamEnds(team)
         self._namespace = team.links.far[0].namespace
         self._is_dropping = False
@@ -126,4 +127,4 @@ def read_enabled_members(bond_show: str) -> frozenset[str]:
 
 def make_team_lacp_stop(topology: NetnsTopology, team: TestbedTeam) -> NetworkEvent:
     """Return the event."""
-    return TeamLacpStop(team)
+    return TeamLacpStop(require_open_vswitch(team))

@@ -8,6 +8,7 @@ from vnetbench.lab.disruption.event import NetworkEvent
 from vnetbench.lab.disruption.team_flow import TeamEnds, TeamFlowReader, TeamReading
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.netns.open_vswitch_bonds import bond_name
+from vnetbench.lab.netns.open_vswitch_team import OpenVswitchTestbedTeam, require_open_vswitch
 from vnetbench.lab.netns.testbed_team import NEAR, TestbedTeam
 from vnetbench.lab.netns.topology import NetnsTopology
 from vnetbench.study.factors.disruption_factors import TEAM_REBALANCE
@@ -17,7 +18,7 @@ from vnetbench.study.teams import BALANCE_SLB
 class TeamRebalance:
     """Moves the bucket of the flow as Open vSwitch itself does (`bond/migrate`, ovs-vswitchd(8))."""
 
-    def __init__(self, topology: NetnsTopology, team: TestbedTeam) -> None:
+    def __init__(self, topology: NetnsTopology, team: OpenVswitchTestbedTeam) -> None:
         self._team, self._ends = team, TeamEnds(team)
         self._reader = TeamFlowReader(topology, team, self._ends.near)
         self._bucket: int | None = None
@@ -109,4 +110,4 @@ class TeamRebalance:
 
 def make_team_rebalance(topology: NetnsTopology, team: TestbedTeam) -> NetworkEvent:
     """Return the event."""
-    return TeamRebalance(topology, team)
+    return TeamRebalance(topology, require_open_vswitch(team))

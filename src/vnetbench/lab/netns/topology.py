@@ -109,6 +109,11 @@ class TeamLinks:
         return (*self.near, *self.far)
 
 
+def team_port(vswitch: str) -> str:
+    """Return the interface by which a bridge uses its team of BPF programs."""
+    return f"{vswitch}-team"
+
+
 class SwitchNetwork(Protocol):
     """The network between endpoints: virtual switches in their own namespace, with ports and an uplink."""
 

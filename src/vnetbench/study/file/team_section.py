@@ -15,6 +15,9 @@ from vnetbench.study.file import host_value_types
 from vnetbench.study.file.keys import KeyFormat, StudySection
 from vnetbench.study.teams import (
     BETWEEN_VSWITCHES,
+    FAR_AUTO,
+    FAR_SAME,
+    FAR_SWITCH,
     LACP_AUTO,
     LACP_FAST,
     LACP_OFF,
@@ -37,11 +40,12 @@ def link_speeds() -> ValueType:
 class TeamSection(StudySection):
     """A team: links that act as one (a bond or port channel); a policy chooses one for each packet.
 
-    Lab `netns` with `vswitch = "openvswitch"`: two virtual switches, with one VM of each pair on each, joined
-    by the links. With LACP, both switches bundle the links with the same policy (a bond of Open vSwitch).
-    Without LACP, the second one is an ordinary switch: it sends answers over the link where it learned the
-    address. The bench creates the bonds anew for each trial and reads their state back. Each trial counts
-    the bytes and packets of every link.
+    Lab `netns`: two virtual switches, with one VM of each pair on each, joined by the links. With
+    `vswitch = "bridge"`, a BPF program of the agent runs the policy, and `far_end` decides whether the
+    second switch bundles the links too. With `vswitch = "openvswitch"`, the team is a bond of Open vSwitch:
+    with LACP both switches bundle the links, without it the second one is an ordinary switch. The bench
+    creates the team anew for each trial and reads its state back. Each trial counts the bytes and packets of
+    every link.
     """
 
     heading = "testbed.team"
@@ -57,8 +61,17 @@ class TeamSection(StudySection):
     )
     policy: Annotated[str, KeyFormat(team_policies(), '"balance-tcp"')] = Field(
         _TEAM.policy,
-        description="Policy of both ends with LACP, and of the first end without, unless the factor "
-        "`team_policy` varies it. Open vSwitch runs these policies.",
+        description="Policy of the first switch, unless the factor `team_policy` varies it. `vswitch` "
+        "decides which policies can run; `team_policy` names them.",
+    )
+    far_end: Annotated[str, KeyFormat(team_policies(FAR_AUTO, FAR_SAME, FAR_SWITCH), f'"{FAR_SWITCH}"')] = (
+        Field(
+            _TEAM.far_end,
+            description='The second switch, with `vswitch = "bridge"`, unless the factor `team_far_end` '
+            "varies it. `same`: a channel with the same policy. `switch`: an ordinary switch without a "
+            "channel. Another policy: a channel with that one. `auto`: `switch` for `active-backup`, "
+            "`port-id` and `source-mac`, else `same`.",
+        )
     )
     links: Annotated[int, KeyFormat(value_types.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS), "4")] = Field(
         _TEAM.links,
