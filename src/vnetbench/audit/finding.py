@@ -75,7 +75,7 @@ class AuditResult:
         new = " new" if self.known_count else ""
         if not severity_by_rule:
             return f"None of {applied} that {verbs} here finds anything{new}."
-        counts = Counter(severity_by_rule.values())
+        counts = Counter[str](severity_by_rule.values())
         parts = [format_count_with_noun(counts[name], name) for name in SEVERITIES if counts[name]]
         find = "finds" if len(severity_by_rule) == 1 else "find"
         count = f"{len(severity_by_rule)} of {applied} that {verbs} here {find} something{new}"

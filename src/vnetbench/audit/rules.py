@@ -69,7 +69,8 @@ class Rule(BaseModel):
     """Value found; `{fact}` stands for a fact's value, `{name}` for the object's name."""
     expected: _Text
     why: _Text
-    fix: Mapping[Literal["any"] | Platform, _Text]
+    fix: Mapping[str, _Text]
+    """By platform; `any` holds for the rest."""
     source: _Text
     proof: Proof | None = None
     cause: str | None = None
@@ -87,6 +88,8 @@ class Rule(BaseModel):
             for name in placeholders(text):
                 if name != "name" and name not in facts:
                     raise ValueError(f"{{{name}}} is no fact of a {self.object}")
+        if unknown := [each for each in self.fix if each not in (*self.platforms, ANY_PLATFORM)]:
+            raise ValueError(f"the rule has no platform {unknown[0]}")
         if missing := [
             each for each in self.platforms if each not in self.fix and ANY_PLATFORM not in self.fix
         ]:
@@ -101,7 +104,7 @@ class Rule(BaseModel):
 
     def fix_for(self, platform: str) -> str:
         """Return the fix for a platform."""
-        return self.fix.get(platform) or self.fix[ANY_PLATFORM]  # type: ignore[call-overload,no-any-return]
+        return self.fix.get(platform) or self.fix[ANY_PLATFORM]
 
 
 def placeholders(text: str) -> list[str]:

@@ -32,7 +32,7 @@ class _BoundedTreeBuilder(TreeBuilder):
         """Refuse the document."""
         raise _UnsafeXmlError("the document declares a document type, which no domain has")
 
-    def start(self, tag: str, attributes: dict[str, str]) -> Element:  # type: ignore[override]
+    def start(self, tag: str, attributes: dict[str, str]) -> Element:
         """Open an element."""
         self._depth += 1
         self._elements += 1
@@ -56,7 +56,7 @@ def parse_xml(text: str, where: str) -> Element:
     declaration = _DECLARATION.match(text)  # The text is decoded already, so its encoding is no longer true.
     try:
         parser.feed(text[declaration.end() :] if declaration else text)
-        return parser.close()  # type: ignore[no-any-return]  # the target's close() returns the root
+        return parser.close()
     except _UnsafeXmlError as error:
         raise BenchError(str(error), where=where, fix="export the domain again: virsh dumpxml NAME") from None
     except ParseError as error:

@@ -53,7 +53,7 @@ def read_linux_listing(text: str, target: str) -> Inventory:
         sections = parse_sections(text)
     except BenchError as error:
         raise BenchError(error.what, where=target, fix=error.fix) from None
-    if not any(name.startswith("/proc/") for name in sections.texts):
+    if not any(name.startswith("/proc/") for name in (*sections.texts, *sections.values)):
         raise BenchError(
             "the machine has no /proc, so it is no Linux machine",
             where=target,
