@@ -17,36 +17,36 @@ large-receive-offload: off
 rx-vlan-offload: on [fixed]"""
 LINK = """\
 Settings for {name}:
-	Supported ports: [ FIBRE ]
-	Supported link modes:   1000baseT/Full
-	                        10000baseT/Full
-	Supported pause frame use: Symmetric
-	Supports auto-negotiation: Yes
-	Link partner advertised link modes:  1000baseT/Full
-	                                     10000baseT/Full
-	Link partner advertised pause frame use: No
-	Speed: 10000Mb/s
-	Duplex: Full
-	Auto-negotiation: on
-	Link detected: yes"""
+\tSupported ports: [ FIBRE ]
+\tSupported link modes:   1000baseT/Full
+\t                        10000baseT/Full
+\tSupported pause frame use: Symmetric
+\tSupports auto-negotiation: Yes
+\tLink partner advertised link modes:  1000baseT/Full
+\t                                     10000baseT/Full
+\tLink partner advertised pause frame use: No
+\tSpeed: 10000Mb/s
+\tDuplex: Full
+\tAuto-negotiation: on
+\tLink detected: yes"""
 RINGS = """\
 Ring parameters for {name}:
 Pre-set maximums:
-RX:		4096
-RX Mini:	n/a
-TX:		4096
+RX:\t\t4096
+RX Mini:\tn/a
+TX:\t\t4096
 Current hardware settings:
-RX:		4096
-RX Mini:	n/a
-TX:		4096"""
+RX:\t\t4096
+RX Mini:\tn/a
+TX:\t\t4096"""
 CHANNELS = """\
 Channel parameters for {name}:
 Pre-set maximums:
-RX:		n/a
-Combined:	8
+RX:\t\tn/a
+Combined:\t8
 Current hardware settings:
-RX:		n/a
-Combined:	8"""
+RX:\t\tn/a
+Combined:\t8"""
 BOND = """\
 Ethernet Channel Bonding Driver: v6.1.0
 
@@ -59,8 +59,8 @@ Up Delay (ms): 0
 LACP active: on
 LACP rate: fast
 Active Aggregator Info:
-	Aggregator ID: 1
-	Partner Mac Address: 00:1c:73:00:00:01
+\tAggregator ID: 1
+\tPartner Mac Address: 00:1c:73:00:00:01
 
 Slave Interface: eno1
 MII Status: up
@@ -83,8 +83,8 @@ VALUES = """\
 /proc/sys/net/ipv4/tcp_sack:1
 /proc/sys/net/ipv4/tcp_timestamps:1
 /proc/sys/net/ipv4/tcp_moderate_rcvbuf:1
-/proc/sys/net/ipv4/tcp_rmem:4096	131072	6291456
-/proc/sys/net/ipv4/tcp_wmem:4096	16384	4194304
+/proc/sys/net/ipv4/tcp_rmem:4096\t131072\t6291456
+/proc/sys/net/ipv4/tcp_wmem:4096\t16384\t4194304
 /proc/sys/net/ipv4/ip_no_pmtu_disc:0
 /proc/sys/net/ipv4/neigh/default/gc_thresh3:1024
 /proc/sys/net/bridge/bridge-nf-call-iptables:0

@@ -8,11 +8,15 @@ import pytest
 
 from tests.audit.export_faults import VSPHERE_FAULTS, WINDOWS_FAULTS
 from tests.audit.export_samples import change, make_export, make_windows_guest
+from tests.audit.linux_faults import LINUX_FAULTS
+from tests.audit.planting import TextFault, plant
 from tests.audit.reading import rules_found
-from tests.audit.text_faults import TEXT_FAULTS, TextFault, plant
+from tests.audit.vm_faults import KVM_FAULTS, VMX_FAULTS
 from vnetbench.audit.rules import load_rules
 
 pytestmark = pytest.mark.pure
+
+TEXT_FAULTS = [*LINUX_FAULTS, *VMX_FAULTS, *KVM_FAULTS]
 
 
 @pytest.mark.parametrize("fault", TEXT_FAULTS, ids=lambda fault: f"{fault[1]}-{fault[0]}")

@@ -51,7 +51,6 @@ _MACHINE = {
     "rss_global": FactSpec(bool, "receive-side scaling of the whole system"),
     "autotuning": FactSpec(str, "receive window auto-tuning level, in lower case"),
     "task_offload_disabled": FactSpec(bool, "DisableTaskOffload of TCP/IP"),
-    "chimney": FactSpec(bool, "TCP chimney offload"),
 }
 _INTERFACE = {
     "is_physical": FactSpec(
@@ -64,8 +63,6 @@ _INTERFACE = {
     "hypervisor": FactSpec(str, "hypervisor that runs the machine"),
     "mtu": FactSpec(int, "MTU in bytes"),
     "master_mtu": FactSpec(int, "MTU of the bridge that the interface is a port of"),
-    "underlay_mtu": FactSpec(int, "MTU of the interface that carries the tunnel"),
-    "tunnel_overhead": FactSpec(int, "bytes that the tunnel adds to a packet"),
     "tunnel_room": FactSpec(int, "largest MTU that fits into the underlay: its MTU less the overhead"),
     "carrier": FactSpec(bool, "the link is up"),
     "duplex": FactSpec(str, "full or half"),
@@ -94,13 +91,10 @@ _INTERFACE = {
         bool, "promiscuous mode, without a bridge, bond or switch above it"
     ),
     "generic_xdp": FactSpec(bool, "an XDP program runs in generic mode"),
-    "qdisc": FactSpec(str, "queueing discipline"),
     "rss": FactSpec(bool, "receive-side scaling of the adapter"),
     "rsc": FactSpec(bool, "receive segment coalescing (IPv4) of the adapter"),
     "lso": FactSpec(bool, "large send offload (IPv4) of the adapter"),
     "cpus": FactSpec(int, "online CPUs of the machine"),
-    "rss_queues": FactSpec(int, "number of RSS queues"),
-    "receive_discards": FactSpec(int, "received packets that the adapter discarded"),
     "receive_buffers": FactSpec(int, "receive buffers or first ring's size"),
     "interrupt_moderation": FactSpec(bool, "interrupt moderation"),
     "small_buffers": FactSpec(int, "small receive buffers of vmxnet3"),
@@ -125,7 +119,6 @@ _OVS_BOND = {
     "mode": FactSpec(str, "balance-tcp, balance-slb or active-backup"),
     "lacp": FactSpec(str, "active, passive or off"),
     "rebalance_ms": FactSpec(int, "bond-rebalance-interval in ms"),
-    "members": FactSpec(int, "member interfaces"),
 }
 _VM = {
     "vcpus": FactSpec(int, "virtual CPUs"),
@@ -179,9 +172,6 @@ _ADAPTER = {
     "offloads_off": FactSpec(str, "offloads that are switched off, or none"),
     "mtu": FactSpec(int, "MTU in bytes"),
     "has_bridge": FactSpec(bool, "the adapter is a port of a bridge"),
-    "firewall": FactSpec(bool, "the hypervisor's firewall filters the adapter"),
-    "rx_queue_size": FactSpec(int, "receive ring of virtio-net"),
-    "switch_mtu": FactSpec(int, "MTU of the adapter's virtual switch"),
 }
 _DISK_CONTROLLER = {"model": FactSpec(str, "model in lower case: pvscsi, lsilogic, virtio-scsi-pci, ide …")}
 _HOST = {

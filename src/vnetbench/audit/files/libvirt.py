@@ -131,11 +131,6 @@ def _add_adapter(inventory: Inventory, interface: Element, index: int, vm: Inven
         adapter.add("vhost", _attribute(interface, "driver", "name") != "qemu", "driver name")
         queues = parse_whole(_attribute(interface, "driver", "queues"))
         adapter.add("queues", queues or 1, "driver queues")
-        adapter.add(
-            "rx_queue_size",
-            parse_whole(_attribute(interface, "driver", "rx_queue_size")),
-            "driver rx_queue_size",
-        )
         adapter.add("offloads_off", _offloads_off(interface), "driver/host, driver/guest")
     if kind == "direct":
         adapter.add("macvtap_mode", (_attribute(interface, "source", "mode") or "vepa"), "source mode")

@@ -96,7 +96,6 @@ def _add_adapter(inventory: Inventory, key: str, value: str, vm: InventoryObject
     adapter.facts["vcpus"] = vm.facts["vcpus"]
     adapter.add("connected", options.get("link_down") != "1", f"{key}: link_down")
     adapter.add("has_bridge", bool(options.get("bridge")), f"{key}: bridge")
-    adapter.add("firewall", options.get("firewall") == "1", f"{key}: firewall")
     rate = options.get("rate", "")
     adapter.add("bandwidth_limit", NONE if rate in ("", "0") else f"{rate} MB/s", f"{key}: rate")
     adapter.add("mtu", parse_whole(options.get("mtu")), f"{key}: mtu")

@@ -77,7 +77,6 @@ def read_open_vswitch(sections: Sections, inventory: Inventory) -> None:
         mode, lacp = row.get("bond_mode"), row.get("lacp")
         bond.add("mode", mode if isinstance(mode, str) else "active-backup", source)
         bond.add("lacp", lacp if isinstance(lacp, str) else "off", source)
-        bond.add("members", len(links), source)
         interval = parse_number(_map(row.get("other_config")).get("bond-rebalance-interval"))
         bond.add("rebalance_ms", _DEFAULT_REBALANCE_MS if interval is None else interval, source)
 
