@@ -6,6 +6,7 @@ import pytest
 
 from tests.docs.pages import ROOT
 from vnetbench.audit.facts import FACTS
+from vnetbench.audit.reference import PAGE_FILE_NAME, rules_page
 from vnetbench.audit.rules import ANY_PLATFORM, Rule, load_rules, parse_rules, select_rules
 from vnetbench.errors import BenchError
 from vnetbench.explain.rules import load_rules as load_cause_rules
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.pure
 RULES = list(load_rules().values())
 RULE = """
 [example]
-title = "an example"
+problem = "an example"
 object = "interface"
 platforms = ["linux"]
 severity = "note"
@@ -35,7 +36,7 @@ def test_there_are_at_least_sixty_rules() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_a_rule_is_worded_as_the_output_needs_it(rule: Rule) -> None:
-    assert not rule.title.endswith(".") and rule.why.endswith(".")
+    assert not rule.problem.endswith(".") and rule.why.endswith(".")
     assert not rule.source.endswith(".") and not rule.expected.endswith(".")
     assert set(rule.fix) <= {*rule.platforms, ANY_PLATFORM}
 
@@ -96,3 +97,8 @@ def test_an_unknown_rule_cannot_be_disabled() -> None:
     with pytest.raises(BenchError, match="there is no rule gro_of"):
         select_rules(load_rules(), ("gro_of",))
     assert "gro_off" not in {rule.id for rule in select_rules(load_rules(), ("gro_off",))}
+
+
+def test_the_page_of_rules_is_up_to_date() -> None:
+    page = ROOT / "docs" / PAGE_FILE_NAME
+    assert page.read_text(encoding="utf-8") == rules_page(), "run make docs"

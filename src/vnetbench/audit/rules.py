@@ -55,7 +55,7 @@ class Rule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     id: str = Field(pattern=r"^[a-z][a-z0-9_]+$")
-    title: _Text
+    problem: _Text
     """What is wrong, as a clause."""
     object: str
     """Kind of object that the rule judges."""
@@ -119,11 +119,16 @@ def load_rules() -> Mapping[str, Rule]:
     Raises:
         BenchError: a rule is invalid. The error names the file and the rule.
     """
-    folder = files("vnetbench.audit").joinpath("rules")
-    texts = {
-        f"{name}.toml": folder.joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in RULE_FILES
-    }
-    return parse_rules(texts)
+    return parse_rules({f"{name}.toml": _read_rule_file(name) for name in RULE_FILES})
+
+
+def rules_of_file(name: str) -> list[Rule]:
+    """Return the rules of one of `RULE_FILES`, in its order."""
+    return list(parse_rules({f"{name}.toml": _read_rule_file(name)}).values())
+
+
+def _read_rule_file(name: str) -> str:
+    return files("vnetbench.audit").joinpath("rules", f"{name}.toml").read_text(encoding="utf-8")
 
 
 def parse_rules(texts: Mapping[str, str]) -> Mapping[str, Rule]:

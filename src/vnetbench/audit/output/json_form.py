@@ -49,7 +49,7 @@ def _finding_fields(finding: Finding) -> dict[str, Any]:
     return {
         "rule": rule.id,
         "severity": rule.severity,
-        "title": rule.title,
+        "problem": rule.problem,
         "target": finding.target,
         "object": finding.object_name,
         "kind": rule.object,

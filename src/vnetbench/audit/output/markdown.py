@@ -34,7 +34,7 @@ def escape_markdown(text: str) -> str:
 
 def _group_lines(group: RuleFindings, result: AuditResult) -> Iterator[str]:
     rule, first = group.rule, group.findings[0]
-    yield f"## {rule.severity.capitalize()}: {escape_markdown(rule.title)} (`{rule.id}`)"
+    yield f"## {rule.severity.capitalize()}: {escape_markdown(rule.problem)} (`{rule.id}`)"
     yield ""
     yield "| object | found | expected |"
     yield "|---|---|---|"

@@ -26,7 +26,7 @@ def audit_sarif(result: AuditResult) -> str:
         "rules": [
             {
                 "id": rule.id,
-                "shortDescription": {"text": f"{rule.title[:1].upper()}{rule.title[1:]}."},
+                "shortDescription": {"text": f"{rule.problem[:1].upper()}{rule.problem[1:]}."},
                 "fullDescription": {"text": rule.why},
                 "help": {"text": f"Expected: {rule.expected}. Source: {rule.source}."},
                 "defaultConfiguration": {"level": rule.severity},

@@ -36,13 +36,13 @@ def audit_table(result: AuditResult, width: int) -> str:
 def rules_table(rules: list[Rule]) -> str:
     """Return all rules with their severities and titles."""
     longest = max(len(rule.id) for rule in rules)
-    return "\n".join(f"{rule.id:<{longest}}  {rule.severity:<7}  {rule.title}" for rule in rules)
+    return "\n".join(f"{rule.id:<{longest}}  {rule.severity:<7}  {rule.problem}" for rule in rules)
 
 
 def _group_lines(group: RuleFindings, result: AuditResult, width: int) -> Iterator[str]:
     rule = group.rule
     severity = click.style(rule.severity, fg=_COLOURS[rule.severity], bold=True)
-    yield f"{severity}  {rule.title}  [{rule.id}]"
+    yield f"{severity}  {rule.problem}  [{rule.id}]"
     for finding in group.shown:
         yield from _field("found", f"{object_label(finding, result)}: {finding.found}", width)
         if len({each.expected for each in group.findings}) > 1:
