@@ -17,16 +17,20 @@ def parse_mac(text: object) -> str | None:
 
 
 def mark_duplicate_addresses(inventories: Iterable[Inventory]) -> None:
-    """Set `mac_shared_with` of each adapter whose MAC address is known."""
-    first_by_mac: dict[str, tuple[Inventory, InventoryObject]] = {}
+    """Set `mac_shared_with` of each adapter whose MAC address is known.
+
+    Adapters of equal names are one adapter that several files describe. So are those of different platforms:
+    an export and a .vmx file, for example.
+    """
+    first_by_mac: dict[tuple[str, str], tuple[Inventory, InventoryObject]] = {}
     for inventory in inventories:
         for adapter in inventory.of_kind("adapter"):
             mac = adapter.value("mac")
             if not isinstance(mac, str):
                 continue
             source = adapter.facts["mac"].read_from
-            owner, other = first_by_mac.setdefault(mac, (inventory, adapter))
-            if other is adapter:
+            owner, other = first_by_mac.setdefault((adapter.platform, mac), (inventory, adapter))
+            if other.name == adapter.name:
                 adapter.add("mac_shared_with", "none", source)
             else:
                 adapter.add("mac_shared_with", f"{other.name} ({owner.target})", source)

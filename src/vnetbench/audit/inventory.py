@@ -69,6 +69,10 @@ class Inventory:
     notes: list[str] = field(default_factory=list)
     """Sentences about what could not be read, and how to read it."""
 
+    def __post_init__(self) -> None:
+        """Make the name safe to print: a file's name may have any character."""
+        self.target = make_printable(self.target)
+
     def add_object(self, kind: str, name: str, platform: str) -> InventoryObject:
         """Add an object without facts, and return it."""
         created = InventoryObject(kind, name, platform)

@@ -24,7 +24,7 @@ def judge(inventories: Iterable[Inventory], rules: Sequence[Rule]) -> AuditResul
     targets = []
     for inventory in inventories:
         targets.append(inventory.target)
-        notes += (f"{inventory.target}: {note}" for note in inventory.notes)
+        notes += inventory.notes
         for item in inventory.objects:
             for rule in rules:
                 if rule.object != item.kind or item.platform not in rule.platforms:

@@ -15,6 +15,8 @@ from vnetbench.audit.linux.collect import collect_local, collect_over_ssh, read_
 from vnetbench.audit.linux.sections import is_linux_listing
 from vnetbench.audit.windows import guest
 from vnetbench.errors import BenchError
+from vnetbench.printable import make_printable
+from vnetbench.quantity import format_count_with_noun
 
 LOCAL = "local"
 FILE_SUFFIXES = (".vmx", ".xml", ".conf", ".json", ".txt")
@@ -43,21 +45,26 @@ def read_target(target: str) -> Iterator[Inventory | BenchError]:
 
 
 def _read_file(path: Path) -> Inventory:
-    text = read_text(path)
-    reader = _find_reader(text, path.name)
+    inventory = read_content(read_text(path), str(path), path.name)
+    mark_duplicate_addresses([inventory])
+    return inventory
+
+
+def read_content(text: str, where: str, name: str) -> Inventory:
+    """Return the inventory of a file's text.
+
+    Raises:
+        BenchError: The text is damaged, or of no known form.
+    """
+    reader = _find_reader(text, name)
     if reader is None:
         raise BenchError(
             "the audit does not know this form of file",
-            where=str(path),
+            where=where,
             fix="give a .vmx file, a libvirt domain XML, a qm config, an export of vSphere as JSON, or the"
             " output of a script of vnetbench audit",
         )
-    try:
-        inventory = reader(text, str(path))
-    except BenchError as error:
-        raise BenchError(error.what, where=error.where or str(path), fix=error.fix) from None
-    mark_duplicate_addresses([inventory])
-    return inventory
+    return reader(text, where)
 
 
 def _find_reader(text: str, name: str) -> Callable[[str, str], Inventory] | None:
@@ -105,7 +112,8 @@ def _read_folder(folder: Path) -> Iterator[Inventory | BenchError]:
         )
         return
     if other_files:
-        inventories[0].notes.append(f"{other_files} files of the folder are of other forms and were left out")
+        left_out = format_count_with_noun(other_files, "file")
+        inventories[0].notes.append(f"{make_printable(str(folder))}: {left_out} of other forms left out.")
     mark_duplicate_addresses(inventories)
     yield from inventories
 

@@ -69,7 +69,7 @@ def _build_inventory(sections: Sections, target: str) -> Inventory:
     read_bonds(sections, inventory)
     read_open_vswitch(sections, inventory)
     if "installed:ethtool" not in sections.text("programs"):
-        inventory.notes.append("install ethtool there to judge offloads, rings, queues and speeds")
+        inventory.notes.append(f"{target}: install ethtool there to judge offloads, rings and speeds.")
     return inventory
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vnetbench.audit.finding import AuditResult, Finding
 from vnetbench.audit.rules import Rule
+from vnetbench.quantity import format_count_with_noun
 
 MAX_SHOWN_OBJECTS = 10
 """Objects that people see of a rule; JSON and SARIF have all."""
@@ -50,14 +51,15 @@ def relevance_text(finding: Finding) -> str:
 
 def closing_notes(result: AuditResult) -> list[str]:
     """Return sentences about what was left out or could not be judged."""
-    notes = [f"{note}." for note in result.notes]
+    notes = list(result.notes)
     reasons: dict[tuple[str, str], set[str]] = {}
     for each in result.unjudged:
         reasons.setdefault((each.target, each.reason), set()).add(each.rule_id)
     notes += (
-        f"{target}: {len(rules)} rules were not judged, because {reason}."
+        f"{target}: {format_count_with_noun(len(rules), 'rule')} not judged, because {reason}."
         for (target, reason), rules in reasons.items()
     )
     if result.known_count:
-        notes.append(f"{result.known_count} findings are in the baseline and not shown.")
+        known = format_count_with_noun(result.known_count, "finding")
+        notes.append(f"{known} of the baseline not shown.")
     return notes

@@ -34,7 +34,7 @@ def audit_table(result: AuditResult, width: int) -> str:
 
 
 def rules_table(rules: list[Rule]) -> str:
-    """Return all rules with their severities and titles."""
+    """Return all rules with their severities and what they find."""
     longest = max(len(rule.id) for rule in rules)
     return "\n".join(f"{rule.id:<{longest}}  {rule.severity:<7}  {rule.problem}" for rule in rules)
 
