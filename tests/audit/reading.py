@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vnetbench.audit.duplicates import mark_duplicate_addresses
@@ -17,7 +18,7 @@ from vnetbench.audit.linux.collect import read_linux_listing
 from vnetbench.audit.rules import load_rules
 from vnetbench.audit.windows.guest import read_windows_guest
 
-_READERS = {
+_READERS: Mapping[str, Callable[[str, str], Inventory]] = {
     "linux": read_linux_listing,
     "vmx": read_vmx,
     "libvirt": read_domain,

@@ -45,6 +45,10 @@ PASSTHROUGH = 'pciPassthru0.present = "TRUE"\nsched.mem.pin = "TRUE"'
 
 CLEAN_SYSTEMS: dict[str, tuple[str, Any]] = {
     "hypervisor with a bond, a bridge, a tunnel and Open vSwitch": ("linux", HOST),
+    "virtual interface without GRO": (
+        "linux",
+        plant(HOST, (("Features for vnet0:", "Features for vnet0:\ngeneric-receive-offload: off"),)),
+    ),
     "vSphere guest": ("linux", VMWARE_GUEST),
     "KVM guest": ("linux", KVM_GUEST),
     "bond with active-backup": (
