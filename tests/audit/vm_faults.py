@@ -7,6 +7,8 @@ from tests.audit.vm_samples import DOMAIN, QM_CONFIG, VMX
 
 VIRTIO = "<model type='virtio'/>\n      <driver name='vhost' queues='2'/>"
 
+LOCKED = ('sched.mem.pin = "FALSE"', 'sched.mem.pin = "TRUE"')
+
 VMX_FAULTS: list[TextFault] = [
     (
         "emulated_adapter_in_vsphere",
@@ -30,12 +32,19 @@ VMX_FAULTS: list[TextFault] = [
         (('Sensitivity = "normal"', 'Sensitivity = "high"'),),
     ),
     (
+        "latency_sensitivity_without_cpu",
+        "vmx",
+        VMX,
+        (('Sensitivity = "normal"', 'Sensitivity = "high"'), LOCKED),
+    ),
+    (
         "latency_sensitivity_high",
         "vmx",
         VMX,
         (
             ('Sensitivity = "normal"', 'Sensitivity = "high"'),
-            ('sched.mem.pin = "FALSE"', 'sched.mem.pin = "TRUE"'),
+            LOCKED,
+            ('sched.cpu.min = "0"', 'sched.cpu.min = "24000"'),
         ),
     ),
     (
