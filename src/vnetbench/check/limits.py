@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
+from statistics import median
 
 from vnetbench.check.measurements import UNPACED
 from vnetbench.check.parts import PACKETS, PART_NAMES
+from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.explain import INSTRUMENT_FAMILY
 from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME
 from vnetbench.explain.model import REFUTED, CandidateCause, Explanation, Finding
 
 FAILED_TRIALS = "failed"
 """Cause of a limit that stands for failed or refused measurements."""
 _LIMIT_KINDS = ("limit", "not explained", "instrument")
+_CAUSES_ABOUT_PRECISION = ("too_few_trials",)
+"""Causes that doubt the intervals and say nothing about the path."""
+TELLING_SLOWDOWN = 4.0
+"""From this ratio to the best treatment on, even a possible fault ranks before faults that slow nothing down."""
 _STRONG_CONFIDENCE = ("confirmed", "very likely", "likely")
 
 
@@ -30,10 +38,14 @@ class PathLimit:
     """The cause as a clause."""
     confidence: str
     """A word of docs/explain.md; empty without a cause."""
+    prevents_measurement: bool
+    """Whether treatments could not be measured at all."""
     is_fault: bool
     """False for a limit that every run at full speed has."""
     part: str
     """The part of the check that found it."""
+    slowdown: float
+    """How many times worse than the part's best treatment these treatments are (median)."""
     treatment_count: int
     """Number of treatments that it limits."""
     measured_treatment_count: int
@@ -70,14 +82,16 @@ def _is_cause(limit: PathLimit) -> bool:
     return limit.cause not in (NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME)
 
 
-def _order(limit: PathLimit) -> tuple[bool, bool, bool, int, int]:
-    """Sort failures first, then likely faults, then normal limits; the parts decide among equals."""
+def _order(limit: PathLimit) -> tuple[bool, bool, bool, int, int, int]:
+    """Sort failures first, then likely faults, then normal limits; part and slowdown decide among equals."""
     is_sure = limit.confidence in _STRONG_CONFIDENCE
     return (
-        limit.cause != FAILED_TRIALS,
+        not limit.prevents_measurement,
         not _is_cause(limit),
-        not (limit.is_fault and is_sure),
+        not (limit.is_fault and (is_sure or limit.slowdown >= TELLING_SLOWDOWN)),
         PART_NAMES.index(limit.part),
+        # A path is as bad as its worse direction. Slowdowns within a factor of two count as equal.
+        -math.floor(math.log2(limit.slowdown)),
         -limit.treatment_count,
     )
 
@@ -89,18 +103,18 @@ def _limits_of_part(part: str, explanation: Explanation, summary: CampaignSummar
         for each in summary.treatments
         if part == PACKETS and each.factors["rate"] in (UNPACED, max(_rates(summary), default=UNPACED))
     }
-    measured_count = sum(bool(each.points) for each in summary.treatments)
+    measured = _PartTreatments(part, summary)
     for finding in explanation.findings:
         if finding.kind == "failed":
-            yield _failure(part, finding, summary, measured_count)
-        elif finding.kind in _LIMIT_KINDS:
+            yield _failure(measured, finding)
+        elif finding.kind in _LIMIT_KINDS and finding.details.get("cause") not in _CAUSES_ABOUT_PRECISION:
             # Datagrams at full speed overflow some buffer on every path: that is what they measure.
             is_flood = bool(flooded) and set(finding.treatment_indices) <= flooded
-            yield _limit(part, finding, measured_count, is_flood=is_flood)
+            yield _limit(measured, finding, is_flood=is_flood)
     refused = [each for each in summary.treatments if each.stop_reason == "refused" and each.failures]
     if refused:
         reasons = tuple(dict.fromkeys(each.failures[0] for each in refused))
-        yield _make_failure(part, reasons[0], len(refused), measured_count)
+        yield _make_failure(measured, reasons[0], len(refused))
 
 
 def _rates(summary: CampaignSummary) -> list[float]:
@@ -108,23 +122,55 @@ def _rates(summary: CampaignSummary) -> list[float]:
     return [float(rate) for rate in rates if isinstance(rate, int | float)]
 
 
-def _failure(part: str, finding: Finding, summary: CampaignSummary, measured_count: int) -> PathLimit:
+@dataclass(frozen=True)
+class _PartTreatments:
+    """A part with its treatments."""
+
+    part: str
+    summary: CampaignSummary
+
+    @property
+    def measured_count(self) -> int:
+        """Number of treatments with trials."""
+        return sum(bool(each.points) for each in self.summary.treatments)
+
+    def slowdown(self, indices: Sequence[int]) -> float:
+        """Return how many times worse the treatments with these indices are than the best one, at least 1."""
+        metric = self.summary.deciding_metric
+        values = {
+            each.index: each.metrics[metric].value
+            for each in self.summary.treatments
+            if metric in each.metrics and each.metrics[metric].value > 0
+        }
+        own = [values[index] for index in indices if index in values]
+        if not own:
+            return 1.0
+        if is_lower_better(metric):
+            return max(1.0, median(own) / min(values.values()))
+        return max(1.0, max(values.values()) / median(own))
+
+
+def _failure(treatments: _PartTreatments, finding: Finding) -> PathLimit:
     first = _top_candidate(finding)
     if first is None:
-        return _make_failure(part, finding.text, len(finding.treatment_indices), measured_count)
-    return _make_limit(part, finding, first, measured_count, is_fault=True, cause=FAILED_TRIALS)
+        return _make_failure(treatments, finding.text, len(finding.treatment_indices))
+    limit = _make_limit(treatments, finding, first, is_fault=True)
+    unmeasured = {each.index for each in treatments.summary.treatments if not each.points}
+    return replace(limit, prevents_measurement=bool(unmeasured & set(finding.treatment_indices)))
 
 
-def _make_failure(part: str, reason: str, treatment_count: int, measured_count: int) -> PathLimit:
+def _make_failure(treatments: _PartTreatments, reason: str, treatment_count: int) -> PathLimit:
     what, _, fix = reason.partition("\n  fix: ")
     return PathLimit(
         cause=FAILED_TRIALS,
         description=what,
         confidence="",
+        prevents_measurement=True,
         is_fault=True,
-        part=part,
+        part=treatments.part,
+        slowdown=1.0,
         treatment_count=treatment_count,
-        measured_treatment_count=measured_count,
+        measured_treatment_count=treatments.measured_count,
         evidence=what,
         advice=fix,
         fix_command="",
@@ -132,22 +178,23 @@ def _make_failure(part: str, reason: str, treatment_count: int, measured_count: 
     )
 
 
-def _limit(part: str, finding: Finding, measured_count: int, *, is_flood: bool) -> PathLimit:
+def _limit(treatments: _PartTreatments, finding: Finding, *, is_flood: bool) -> PathLimit:
     first = _top_candidate(finding)
     if first is not None:
-        return _make_limit(
-            part, finding, first, measured_count, is_fault=first.cause.is_fault and not is_flood
-        )
+        is_fault = first.cause.is_fault and not is_flood and first.cause.family != INSTRUMENT_FAMILY
+        return _make_limit(treatments, finding, first, is_fault=is_fault)
     cause = str(finding.details.get("cause", UNEXPLAINED_CAUSE_NAME))
     is_nothing = cause == NO_LIMIT_CAUSE_NAME
     return PathLimit(
         cause=cause,
         description="nothing limits the load" if is_nothing else "the counters do not explain the limit",
         confidence="",
+        prevents_measurement=False,
         is_fault=False,
-        part=part,
+        part=treatments.part,
+        slowdown=treatments.slowdown(finding.treatment_indices),
         treatment_count=len(finding.treatment_indices),
-        measured_treatment_count=measured_count,
+        measured_treatment_count=treatments.measured_count,
         evidence=finding.text,
         advice="",
         fix_command="",
@@ -156,22 +203,18 @@ def _limit(part: str, finding: Finding, measured_count: int, *, is_flood: bool) 
 
 
 def _make_limit(
-    part: str,
-    finding: Finding,
-    first: CandidateCause,
-    measured_count: int,
-    *,
-    is_fault: bool,
-    cause: str = "",
+    treatments: _PartTreatments, finding: Finding, first: CandidateCause, *, is_fault: bool
 ) -> PathLimit:
     return PathLimit(
-        cause=cause or first.cause.name,
+        cause=first.cause.name,
         description=first.cause.description,
         confidence=first.confidence,
+        prevents_measurement=False,
         is_fault=is_fault,
-        part=part,
+        part=treatments.part,
+        slowdown=treatments.slowdown(finding.treatment_indices),
         treatment_count=len(finding.treatment_indices),
-        measured_treatment_count=measured_count,
+        measured_treatment_count=treatments.measured_count,
         evidence=finding.text,
         advice=first.cause.advice,
         fix_command=_read_fix_commands().get(first.cause.name, ""),

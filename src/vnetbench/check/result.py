@@ -33,6 +33,8 @@ class CheckResult:
     requirements: tuple[JudgedRequirement, ...]
     results_files: Mapping[str, str]
     """Results file of each part; empty if they were temporary."""
+    overrides: tuple[str, ...] = ()
+    """The `--set` arguments."""
     notes: tuple[str, ...] = ()
     """What happened to parts that did not finish."""
 
@@ -44,7 +46,9 @@ class CheckRequest:
     path: CheckedPath
     depth: str
     max_rate_bps: int | None
-    requirements: Sequence[Requirement]
+    requirements: Sequence[Requirement] = ()
+    overrides: tuple[str, ...] = ()
+    """The `--set` arguments."""
 
 
 def build_result(
@@ -73,5 +77,6 @@ def build_result(
         missing=find_missing(path, measurements),
         requirements=tuple(judge_requirement(each, measurements, path) for each in request.requirements),
         results_files=files,
+        overrides=request.overrides,
         notes=tuple(notes),
     )

@@ -14,9 +14,11 @@ from rich.text import Text
 from vnetbench.check.ends import IPERF3_SCHEME, CheckedPath, End
 from vnetbench.check.limits import FAILED_TRIALS, PathLimit
 from vnetbench.check.measurements import NO_DIRECTION, Measurement
+from vnetbench.check.parts import NORMAL
 from vnetbench.check.result import CheckResult
 from vnetbench.check.settings_audit import SettingsAudit
 from vnetbench.check.value_text import format_measurement
+from vnetbench.quantity import format_exact_bit_rate
 from vnetbench.report.tables.text_table import to_printable_text
 from vnetbench.wording.factor_text import capitalize_sentence
 
@@ -136,9 +138,17 @@ def proof_command(limit: PathLimit, result: CheckResult) -> str:
     """Return the command that tests a limit by experiments."""
     if file := result.results_files.get(limit.part):
         return shlex.join(["vnetbench", "explain", file, "--prove"])
-    kept = check_command(result.path, "-o", "check.vnb")
+    kept = _keep_command(result)
     file = "check.vnb" if limit.part == "goodput" else f"check.{limit.part}.vnb"
     return f"{kept} && {shlex.join(['vnetbench', 'explain', file, '--prove'])}"
+
+
+def _keep_command(result: CheckResult) -> str:
+    """Return the command that repeats this check and keeps its results."""
+    depth = [] if result.depth == NORMAL else [f"--{result.depth}"]
+    rate = [] if result.max_rate_bps is None else ["--max-rate", format_exact_bit_rate(result.max_rate_bps)]
+    overrides = [word for each in result.overrides for word in ("--set", each)]
+    return check_command(result.path, *depth, *rate, *overrides, "-o", "check.vnb")
 
 
 def _audit_lines(audit: SettingsAudit) -> Iterator[RenderableType]:
@@ -165,7 +175,7 @@ def _requirement_lines(result: CheckResult) -> Iterator[RenderableType]:
 def _next_lines(result: CheckResult) -> Iterator[RenderableType]:
     files = [shlex.quote(file) for file in result.results_files.values()]
     if not files:
-        yield to_printable_text(f"Keep the results:  {check_command(result.path, '-o', 'check.vnb')}")
+        yield to_printable_text(f"Keep the results:  {_keep_command(result)}")
         return
     yield to_printable_text(f"Explain:  vnetbench explain {files[0]}")
     yield to_printable_text(f"Report:   vnetbench report {' '.join(files)} -o check.html")

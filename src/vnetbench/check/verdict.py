@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vnetbench.check.ends import CheckedPath
-from vnetbench.check.limits import FAILED_TRIALS, PathLimit
+from vnetbench.check.limits import PathLimit
 from vnetbench.check.measurements import Measurement
 from vnetbench.check.value_text import format_plain
 from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME
@@ -52,7 +52,7 @@ def _limit_sentence(limits: Sequence[PathLimit]) -> str:
         return "What limits it is unknown, because no measurement finished."
     first = limits[0]
     confidence = f" ({first.confidence})" if first.confidence else ""
-    if first.cause == FAILED_TRIALS:
+    if first.prevents_measurement:
         return f"Measurements failed: {first.description}{confidence}."
     if first.cause == NO_LIMIT_CAUSE_NAME:
         return "The path carried the whole offered load, so nothing limits it at this rate."

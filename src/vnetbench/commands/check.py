@@ -77,7 +77,7 @@ def check(
     path = parse_path(ends)
     max_rate_bps = _parse_max_rate(max_rate)
     requirements = [parse_requirement(each, path) for each in expressions]
-    request = CheckRequest(path, depth or "normal", max_rate_bps, requirements)
+    request = CheckRequest(path, depth or "normal", max_rate_bps, requirements, tuple(overrides))
     parts = make_parts(path, request.depth, max_rate_bps, overrides)
     if page is not None and not page.parent.is_dir():
         raise BenchError(
