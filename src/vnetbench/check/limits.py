@@ -24,7 +24,7 @@ _LIMIT_KINDS = ("limit", "not explained", "instrument")
 _CAUSES_ABOUT_PRECISION = ("too_few_trials",)
 """Causes that doubt the intervals and say nothing about the path."""
 TELLING_SLOWDOWN = 4.0
-"""From this ratio to the best treatment on, even a possible fault ranks before faults that slow nothing down."""
+"""From this ratio to the best treatment on, even a possible fault ranks with the likely ones."""
 _STRONG_CONFIDENCE = ("confirmed", "very likely", "likely")
 
 
