@@ -23,6 +23,7 @@ FAILED_TRIALS = "failed"
 _LIMIT_KINDS = ("limit", "not explained", "instrument")
 _CAUSES_ABOUT_PRECISION = ("too_few_trials",)
 """Causes that doubt the intervals and say nothing about the path."""
+_PACING_CAUSE = "pacing"
 TELLING_SLOWDOWN = 4.0
 """From this ratio to the best treatment on, even a possible fault ranks with the likely ones."""
 _STRONG_CONFIDENCE = ("confirmed", "very likely", "likely")
@@ -60,15 +61,23 @@ class PathLimit:
 
 
 def find_limits(
-    explanations: Mapping[str, Explanation], summaries: Mapping[str, CampaignSummary]
+    explanations: Mapping[str, Explanation],
+    summaries: Mapping[str, CampaignSummary],
+    *,
+    has_max_rate: bool = False,
 ) -> tuple[PathLimit, ...]:
-    """Return the limits of all parts. Each cause stands once, with the part that is most sure of it."""
+    """Return the limits of all parts. Each cause stands once, where it ranks highest.
+
+    With `has_max_rate` the check itself paces the streams, so that this limit is no fault.
+    """
     limits = [
         limit
         for part in PART_NAMES
         if part in explanations
         for limit in _limits_of_part(part, explanations[part], summaries[part])
     ]
+    if has_max_rate:
+        limits = [_as_max_rate(limit) if limit.cause == _PACING_CAUSE else limit for limit in limits]
     by_cause: dict[str, PathLimit] = {}
     for limit in sorted(limits, key=_order):
         by_cause.setdefault(limit.cause, limit)
@@ -76,6 +85,17 @@ def find_limits(
     if any(_is_cause(each) for each in by_cause.values()):
         return tuple(each for each in by_cause.values() if _is_cause(each))
     return tuple(by_cause.values())
+
+
+def _as_max_rate(limit: PathLimit) -> PathLimit:
+    return replace(
+        limit,
+        description="--max-rate limits the load, so the path may carry more",
+        confidence="",
+        is_fault=False,
+        advice="",
+        can_be_tested=False,
+    )
 
 
 def _is_cause(limit: PathLimit) -> bool:

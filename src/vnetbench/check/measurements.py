@@ -75,9 +75,9 @@ LABEL_BY_NAME = {
     "goodput": "Goodput, several streams",
     "single_stream_goodput": "Goodput, one stream",
     "tcp_round_trip": "Round trip of the load",
-    "idle_latency": "Latency, idle (median)",
-    "loaded_latency": "Latency under load (99 %)",
-    "packet_rate": "Packet rate (64-byte datagrams)",
+    "idle_latency": "Idle latency, median",
+    "loaded_latency": "Loaded latency, 99 %",
+    "packet_rate": "Packet rate, 64 B",
     "loss": "Loss at a low rate",
     "path_mtu": "Path MTU",
 }

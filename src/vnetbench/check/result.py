@@ -64,7 +64,8 @@ def build_result(
     path = request.path
     files = {part: str(file) for part, file in kept_files.items()}
     measurements = measure_path(path, summaries, files)
-    limits = find_limits({part: explain(summary) for part, summary in summaries.items()}, summaries)
+    explanations = {part: explain(summary) for part, summary in summaries.items()}
+    limits = find_limits(explanations, summaries, has_max_rate=request.max_rate_bps is not None)
     return CheckResult(
         path=path,
         depth=request.depth,

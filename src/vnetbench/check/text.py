@@ -17,7 +17,7 @@ from vnetbench.check.measurements import NO_DIRECTION, Measurement
 from vnetbench.check.parts import NORMAL
 from vnetbench.check.result import CheckResult
 from vnetbench.check.settings_audit import SettingsAudit
-from vnetbench.check.value_text import format_measurement
+from vnetbench.check.value_text import format_cell
 from vnetbench.quantity import format_exact_bit_rate
 from vnetbench.report.tables.text_table import to_printable_text
 from vnetbench.wording.factor_text import capitalize_sentence
@@ -40,7 +40,7 @@ class CheckText:
         yield Text("")
         if result.measurements:
             yield _measurement_table(result)
-            yield Text("Medians with 95 % intervals of the trials.", style="dim")
+            yield Text("Medians of the trials ± the wider side of the 95 % interval; ± ?: too few trials.")
         yield from _missing_lines(result)
         yield from _section("What limits it", _limit_lines(result))
         yield from _section("Settings", _audit_lines(result.audit))
@@ -72,10 +72,9 @@ def _measurement_table(result: CheckResult) -> Table:
     for label, row in _rows(result.measurements):
         shared = row.get(NO_DIRECTION) or row.get("both")
         cells = [row.get(direction) for direction in directions]
-        texts = [format_measurement(each) if each else "" for each in cells]
+        texts = [format_cell(each) if each else "" for each in cells]
         if shared is not None:
-            mark = "" if shared.direction == NO_DIRECTION else ", both loaded"
-            texts, label = [format_measurement(shared), ""], f"{label}{mark}"
+            texts = [format_cell(shared), "" if shared.direction == NO_DIRECTION else "(both loaded)"]
         table.add_row(Text(label), *(Text(text) for text in texts))
     return table
 

@@ -58,6 +58,8 @@ def _limit_sentence(limits: Sequence[PathLimit]) -> str:
         return "The path carried the whole offered load, so nothing limits it at this rate."
     if first.cause == UNEXPLAINED_CAUSE_NAME:
         return "The counters do not explain what limits it."
+    if not first.confidence:
+        return f"{capitalize_sentence(first.description)}."
     if first.is_fault:
         return f"{capitalize_sentence(first.description)}{confidence}."
     return f"It is as fast as this system goes: {first.description}{confidence}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     from vnetbench.check.parts import Part
     from vnetbench.check.result import CheckRequest, CheckResult
+    from vnetbench.commands.check_campaigns import PartsOutcome
 
+_MIN_RATE_BPS = 10**6
 _FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -109,16 +112,13 @@ def _parse_max_rate(text: str | None) -> int | None:
     return rate_bps
 
 
-_MIN_RATE_BPS = 10**6
-
-
 def _prepare_path(
     request: CheckRequest, parts: Sequence[Part], console: Console, *, is_accepted: bool
 ) -> None:
     """Get the rights for a lab, or warn before the load of a path that others use; raises BenchError."""
     from vnetbench.commands.campaign import print_user_namespace_limits
     from vnetbench.lab import privilege
-    from vnetbench.quantity import format_bit_rate, format_exact_duration
+    from vnetbench.quantity import format_bit_rate, format_duration
 
     path = request.path
     if path.is_own_lab:
@@ -129,7 +129,7 @@ def _prepare_path(
     rate = (
         "as fast as it can" if request.max_rate_bps is None else f"at {format_bit_rate(request.max_rate_bps)}"
     )
-    longest = format_exact_duration(round(sum(part.max_duration_s for part in parts)))
+    longest = format_duration(sum(part.max_duration_s for part in parts))
     console.print(
         f"This check sends data between {path.first.name} and {path.second.name} {rate}, in each direction, "
         f"for at most {longest}. Others on the path will notice.",
@@ -148,7 +148,7 @@ def _prepare_path(
 @contextmanager
 def _output_path(output: Path | None) -> Iterator[Path]:
     """Return the results file to keep, or a temporary one."""
-    from vnetbench.commands.check_campaigns import temporary_results_folder
+    from vnetbench.commands.temporary_results import temporary_results_folder
 
     if output is not None:
         yield output
@@ -170,9 +170,7 @@ def _measure(
     audit = audit_ends(request.path)
     outcome = run_parts(planned, console)
     summaries = {part: read_summary_with_experiments(path) for part, path in outcome.paths_by_part.items()}
-    notes = list(outcome.errors)
-    if outcome.is_interrupted:
-        notes.append("The check was interrupted. Its finished measurements are above.")
+    notes = [*outcome.errors, *_interruption_notes(outcome, is_kept=is_kept)]
     result = build_result(
         request,
         summaries,
@@ -182,6 +180,16 @@ def _measure(
         notes=notes,
     )
     return result, outcome.is_interrupted
+
+
+def _interruption_notes(outcome: PartsOutcome, *, is_kept: bool) -> Iterator[str]:
+    """Yield what an interruption left, and the command that continues the last part."""
+    if not outcome.is_interrupted:
+        return
+    yield "The check was interrupted. Its finished measurements are above."
+    if is_kept and outcome.paths_by_part:
+        part, path = list(outcome.paths_by_part.items())[-1]
+        yield f"Continue the part {part}:  {shlex.join(['vnetbench', 'resume', str(path)])}"
 
 
 def _write_page(result: CheckResult, results: Path, parts: Sequence[Part], page: Path) -> None:

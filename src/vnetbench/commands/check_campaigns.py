@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from shutil import rmtree
 from types import FrameType
 
 from rich.console import Console
@@ -17,13 +15,9 @@ from vnetbench.check.parts import Part
 from vnetbench.commands.campaign import run_plan
 from vnetbench.commands.check_display import CheckProgressBar
 from vnetbench.errors import BenchError
-from vnetbench.process import is_process_alive, read_own_process_identity
 from vnetbench.results.records import INTERRUPTED
 from vnetbench.study.model import Plan
 from vnetbench.study.plan import make_plan
-
-_TEMPORARY_PREFIX = "vnetbench-check-"
-_OWNER_FILE = "owner"
 
 
 @dataclass
@@ -114,25 +108,3 @@ def terminate_as_interrupt() -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def temporary_results_folder() -> Iterator[Path]:
-    """Create a folder for results files that nobody keeps, and remove it at the end."""
-    folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX))
-    try:
-        (folder / _OWNER_FILE).write_text(read_own_process_identity())
-        yield folder
-    finally:
-        rmtree(folder, ignore_errors=True)
-
-
-def remove_leftover_results_folders() -> int:
-    """Remove the folders of killed checks, and return their number."""
-    removed = 0
-    for folder in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY_PREFIX}*"):
-        with suppress(OSError):  # another user's folder, or one that has just been created or removed
-            if not is_process_alive((folder / _OWNER_FILE).read_text()):
-                rmtree(folder)
-                removed += 1
-    return removed
