@@ -13,17 +13,17 @@ from statistics import median
 from vnetbench.check.measurements import UNPACED
 from vnetbench.check.parts import PACKETS, PART_NAMES
 from vnetbench.estimate.metrics import is_lower_better
-from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.explain import INSTRUMENT_FAMILY
 from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME
 from vnetbench.explain.model import REFUTED, CandidateCause, Explanation, Finding
+from vnetbench.study.factors.load_factors import PACING_RATE, REQUEST_OR_DATAGRAM_RATE
 
 FAILED_TRIALS = "failed"
 """Cause of a limit that stands for failed or refused measurements."""
 _LIMIT_KINDS = ("limit", "not explained", "instrument")
 _CAUSES_ABOUT_PRECISION = ("too_few_trials",)
 """Causes that doubt the intervals and say nothing about the path."""
-_PACING_CAUSE = "pacing"
 TELLING_SLOWDOWN = 4.0
 """From this ratio to the best treatment on, even a possible fault ranks with the likely ones."""
 _STRONG_CONFIDENCE = ("confirmed", "very likely", "likely")
@@ -40,7 +40,7 @@ class PathLimit:
     confidence: str
     """A word of docs/explain.md; empty without a cause."""
     prevents_measurement: bool
-    """Whether treatments could not be measured at all."""
+    """Whether treatments could not be measured, or not to the end."""
     is_fault: bool
     """False for a limit that every run at full speed has."""
     part: str
@@ -74,10 +74,10 @@ def find_limits(
         limit
         for part in PART_NAMES
         if part in explanations
-        for limit in _limits_of_part(part, explanations[part], summaries[part])
+        for limit in _limits_of_part(
+            _PartTreatments(part, summaries[part], has_max_rate=has_max_rate), explanations[part]
+        )
     ]
-    if has_max_rate:
-        limits = [_as_max_rate(limit) if limit.cause == _PACING_CAUSE else limit for limit in limits]
     by_cause: dict[str, PathLimit] = {}
     for limit in sorted(limits, key=_order):
         by_cause.setdefault(limit.cause, limit)
@@ -116,14 +116,15 @@ def _order(limit: PathLimit) -> tuple[bool, bool, bool, int, int, int]:
     )
 
 
-def _limits_of_part(part: str, explanation: Explanation, summary: CampaignSummary) -> Iterator[PathLimit]:
+def _limits_of_part(measured: _PartTreatments, explanation: Explanation) -> Iterator[PathLimit]:
     """Yield the failures of a part, then its limits, those of most treatments first."""
+    part, summary = measured.part, measured.summary
     flooded = {
         each.index
         for each in summary.treatments
-        if part == PACKETS and each.factors["rate"] in (UNPACED, max(_rates(summary), default=UNPACED))
+        if part == PACKETS
+        and each.factors[REQUEST_OR_DATAGRAM_RATE.name] in (UNPACED, max(_rates(summary), default=UNPACED))
     }
-    measured = _PartTreatments(part, summary)
     for finding in explanation.findings:
         if finding.kind == "failed":
             yield _failure(measured, finding)
@@ -137,8 +138,13 @@ def _limits_of_part(part: str, explanation: Explanation, summary: CampaignSummar
         yield _make_failure(measured, reasons[0], len(refused))
 
 
+def is_abandoned(treatment: TreatmentSummary) -> bool:
+    """Return whether failures or a refusal ended the measurement of a treatment."""
+    return treatment.stop_reason in ("failed", "refused")
+
+
 def _rates(summary: CampaignSummary) -> list[float]:
-    rates = (each.factors.get("rate") for each in summary.treatments)
+    rates = (each.factors.get(REQUEST_OR_DATAGRAM_RATE.name) for each in summary.treatments)
     return [float(rate) for rate in rates if isinstance(rate, int | float)]
 
 
@@ -148,6 +154,7 @@ class _PartTreatments:
 
     part: str
     summary: CampaignSummary
+    has_max_rate: bool = False
 
     @property
     def measured_count(self) -> int:
@@ -175,8 +182,8 @@ def _failure(treatments: _PartTreatments, finding: Finding) -> PathLimit:
     if first is None:
         return _make_failure(treatments, finding.text, len(finding.treatment_indices))
     limit = _make_limit(treatments, finding, first, is_fault=True)
-    unmeasured = {each.index for each in treatments.summary.treatments if not each.points}
-    return replace(limit, prevents_measurement=bool(unmeasured & set(finding.treatment_indices)))
+    abandoned = {each.index for each in treatments.summary.treatments if is_abandoned(each)}
+    return replace(limit, prevents_measurement=bool(abandoned & set(finding.treatment_indices)))
 
 
 def _make_failure(treatments: _PartTreatments, reason: str, treatment_count: int) -> PathLimit:
@@ -225,7 +232,7 @@ def _limit(treatments: _PartTreatments, finding: Finding, *, is_flood: bool) -> 
 def _make_limit(
     treatments: _PartTreatments, finding: Finding, first: CandidateCause, *, is_fault: bool
 ) -> PathLimit:
-    return PathLimit(
+    limit = PathLimit(
         cause=first.cause.name,
         description=first.cause.description,
         confidence=first.confidence,
@@ -240,6 +247,8 @@ def _make_limit(
         fix_command=_read_fix_commands().get(first.cause.name, ""),
         can_be_tested=bool(first.command),
     )
+    is_own_pacing = treatments.has_max_rate and PACING_RATE.name in first.cause.experiment_levels
+    return _as_max_rate(limit) if is_own_pacing else limit
 
 
 def _top_candidate(finding: Finding) -> CandidateCause | None:

@@ -9,6 +9,7 @@ from vnetbench.check.ends import CheckedPath
 from vnetbench.check.parts import GOODPUT, LATENCY, PACKETS
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_count_with_noun, format_value
+from vnetbench.study.factors.load_factors import DIRECTION, REQUEST_OR_DATAGRAM_RATE, STREAMS
 from vnetbench.study.model import Level
 
 NO_DIRECTION = "none"
@@ -89,30 +90,31 @@ def _goodput(summary: CampaignSummary, file: str, path: CheckedPath) -> Iterator
     for count in counts:
         name = "single_stream_goodput" if count == 1 else "goodput"
         label = f"Goodput, {format_count_with_noun(count, 'stream')}"
-        for treatment in _treatments_with(summary, "streams", count):
+        for treatment in _treatments_with(summary, STREAMS.name, count):
             yield from _metric(treatment, "goodput_bps", name, label, "bit/s", file)
     if not path.has_both_agents:
-        for treatment in _treatments_with(summary, "streams", counts[0]):
+        for treatment in _treatments_with(summary, STREAMS.name, counts[0]):
             label = LABEL_BY_NAME["tcp_round_trip"]
             yield from _metric(treatment, "rtt_us", "tcp_round_trip", label, "µs", file)
 
 
 def _latency(summary: CampaignSummary, file: str, path: CheckedPath) -> Iterator[Measurement]:
+    # No data flows in the idle phase, so its latency belongs to no direction.
     for treatment in [each for each in summary.treatments if each.points][:1]:
-        for metric, name in (("latency_idle_p50_us", "idle_latency"),):
-            yield from _metric(treatment, metric, name, LABEL_BY_NAME[name], "µs", file, NO_DIRECTION)
+        label = LABEL_BY_NAME["idle_latency"]
+        yield from _metric(treatment, "latency_idle_p50_us", "idle_latency", label, "µs", file, NO_DIRECTION)
     for treatment in summary.treatments:
         name = "loaded_latency"
         yield from _metric(treatment, "latency_p99_us", name, LABEL_BY_NAME[name], "µs", file)
 
 
 def _packets(summary: CampaignSummary, file: str, path: CheckedPath) -> Iterator[Measurement]:
-    fast, slow = (_levels_of(summary, "rate")[index] for index in (0, -1))
-    for treatment in _treatments_with(summary, "rate", fast):
+    fast, slow = (_levels_of(summary, REQUEST_OR_DATAGRAM_RATE.name)[index] for index in (0, -1))
+    for treatment in _treatments_with(summary, REQUEST_OR_DATAGRAM_RATE.name, fast):
         name = "packet_rate"
         yield from _metric(treatment, "datagrams_received_per_s", name, LABEL_BY_NAME[name], "1/s", file)
     label = f"Loss at {format_value(float(slow), '1/s')}"
-    for treatment in _treatments_with(summary, "rate", slow):
+    for treatment in _treatments_with(summary, REQUEST_OR_DATAGRAM_RATE.name, slow):
         yield from _metric(treatment, "loss_percent", "loss", label, "%", file)
     if sizes := [size for each in summary.treatments if (size := _proved_mtu(each))]:
         mtu = min(sizes)
@@ -139,7 +141,7 @@ def _metric(
     """Yield the measurement of one metric, if the treatment has it."""
     estimate = treatment.metrics.get(metric)
     if estimate is not None:
-        where = direction or str(treatment.factors["direction"])
+        where = direction or str(treatment.factors[DIRECTION.name])
         yield Measurement(
             name, label, where, estimate.value, estimate.low, estimate.high, unit, estimate.trial_count, file
         )
@@ -154,7 +156,7 @@ def _treatments_with(summary: CampaignSummary, factor: str, level: Level) -> Ite
 
 
 def _stream_count(treatment: TreatmentSummary) -> int:
-    return int(treatment.factors["streams"])
+    return int(treatment.factors[STREAMS.name])
 
 
 def _proved_mtu(treatment: TreatmentSummary) -> int | None:

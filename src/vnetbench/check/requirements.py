@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vnetbench.check.ends import CheckedPath
-from vnetbench.check.measurements import LABEL_BY_NAME, Measurement
+from vnetbench.check.measurements import Measurement
 from vnetbench.check.value_text import format_measurement
 from vnetbench.errors import BenchError
 from vnetbench.quantity import (
@@ -106,9 +106,7 @@ def judge_requirement(
     """
     own = [each for each in measurements if each.name == requirement.name]
     if not own:
-        return JudgedRequirement(
-            requirement, UNDECIDED, f"{LABEL_BY_NAME[requirement.name].lower()} was not measured"
-        )
+        return JudgedRequirement(requirement, UNDECIDED, f"{requirement.name} was not measured")
     best_by_direction: dict[str, Measurement] = {}
     for each in own:
         known = best_by_direction.get(each.direction)

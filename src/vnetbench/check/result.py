@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.check.ends import CheckedPath
-from vnetbench.check.limits import PathLimit, find_limits
+from vnetbench.check.limits import PathLimit, find_limits, is_abandoned
 from vnetbench.check.measurements import Measurement, MissingMeasurement, find_missing, measure_path
 from vnetbench.check.requirements import JudgedRequirement, Requirement, judge_requirement
 from vnetbench.check.settings_audit import SettingsAudit
@@ -24,7 +24,7 @@ class CheckResult:
     depth: str
     max_rate_bps: int | None
     is_complete: bool
-    """False if a part was interrupted or could not run."""
+    """False if a part was interrupted or could not run, or if a treatment failed or was refused."""
     verdict: tuple[str, str]
     limits: tuple[PathLimit, ...]
     audit: SettingsAudit
@@ -70,7 +70,8 @@ def build_result(
         path=path,
         depth=request.depth,
         max_rate_bps=request.max_rate_bps,
-        is_complete=is_complete,
+        is_complete=is_complete
+        and not any(is_abandoned(each) for summary in summaries.values() for each in summary.treatments),
         verdict=build_verdict(path, measurements, limits),
         limits=limits,
         audit=audit,

@@ -89,7 +89,7 @@ def _rows(measurements: Sequence[Measurement]) -> Iterator[tuple[str, dict[str, 
 def _missing_lines(result: CheckResult) -> Iterator[RenderableType]:
     by_reason: dict[str, list[str]] = {}
     for each in result.missing:
-        by_reason.setdefault(each.reason, []).append(each.label.lower())
+        by_reason.setdefault(each.reason, []).append(f"{each.label[:1].lower()}{each.label[1:]}")
     for reason, labels in by_reason.items():
         yield to_printable_text(f"Not measured: {'; '.join(labels)}. Reason: {reason}.")
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vnetbench.commands.check_campaigns import PartsOutcome
 
 _MIN_RATE_BPS = 10**6
+_MIN_S_IN_MINUTES = 100
 _FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -129,7 +130,8 @@ def _prepare_path(
     rate = (
         "as fast as it can" if request.max_rate_bps is None else f"at {format_bit_rate(request.max_rate_bps)}"
     )
-    longest = format_duration(sum(part.max_duration_s for part in parts))
+    seconds = sum(part.max_duration_s for part in parts)
+    longest = f"{seconds:.0f} s" if seconds < _MIN_S_IN_MINUTES else format_duration(seconds)
     console.print(
         f"This check sends data between {path.first.name} and {path.second.name} {rate}, in each direction, "
         f"for at most {longest}. Others on the path will notice.",
