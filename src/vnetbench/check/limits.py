@@ -119,12 +119,7 @@ def _order(limit: PathLimit) -> tuple[bool, bool, bool, int, int, int]:
 def _limits_of_part(measured: _PartTreatments, explanation: Explanation) -> Iterator[PathLimit]:
     """Yield the failures of a part, then its limits, those of most treatments first."""
     part, summary = measured.part, measured.summary
-    flooded = {
-        each.index
-        for each in summary.treatments
-        if part == PACKETS
-        and each.factors[REQUEST_OR_DATAGRAM_RATE.name] in (UNPACED, max(_rates(summary), default=UNPACED))
-    }
+    flooded = _flooded_treatments(summary) if part == PACKETS else frozenset()
     for finding in explanation.findings:
         if finding.kind == "failed":
             yield _failure(measured, finding)
@@ -143,9 +138,11 @@ def is_abandoned(treatment: TreatmentSummary) -> bool:
     return treatment.stop_reason in ("failed", "refused")
 
 
-def _rates(summary: CampaignSummary) -> list[float]:
-    rates = (each.factors.get(REQUEST_OR_DATAGRAM_RATE.name) for each in summary.treatments)
-    return [float(rate) for rate in rates if isinstance(rate, int | float)]
+def _flooded_treatments(summary: CampaignSummary) -> frozenset[int]:
+    """Return the indices of the treatments whose datagrams are not sent at the lowest rate."""
+    rate_by_index = {each.index: each.factors[REQUEST_OR_DATAGRAM_RATE.name] for each in summary.treatments}
+    lowest = min((rate for rate in rate_by_index.values() if rate != UNPACED), key=float, default=UNPACED)
+    return frozenset(index for index, rate in rate_by_index.items() if rate != lowest)
 
 
 @dataclass(frozen=True)
