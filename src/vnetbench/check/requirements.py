@@ -21,8 +21,10 @@ from vnetbench.quantity import (
 )
 from vnetbench.study.problems import suggest_fix
 
-MET, MISSED, UNDECIDED = "met", "missed", "undecided"
 Verdict = Literal["met", "missed", "undecided"]
+MET: Verdict = "met"
+MISSED: Verdict = "missed"
+UNDECIDED: Verdict = "undecided"
 
 _PATTERN = re.compile(r"\s*(?P<name>[a-z_0-9]+)\s*(?P<operator><=|>=|<|>)\s*(?P<bound>\S.*?)\s*")
 _PARSER_BY_NAME: Mapping[str, Callable[[str], float]] = {

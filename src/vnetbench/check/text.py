@@ -69,7 +69,7 @@ def _measurement_table(result: CheckResult) -> Table:
     table.add_column("Measurement", overflow="fold")
     for direction in directions:
         table.add_column(result.path.direction_name(direction), justify="right", overflow="fold")
-    for label, row in _rows(result.measurements):
+    for label, row in measurement_rows(result.measurements):
         shared = row.get(NO_DIRECTION) or row.get("both")
         cells = [row.get(direction) for direction in directions]
         texts = [format_cell(each) if each else "" for each in cells]
@@ -79,7 +79,10 @@ def _measurement_table(result: CheckResult) -> Table:
     return table
 
 
-def _rows(measurements: Sequence[Measurement]) -> Iterator[tuple[str, dict[str, Measurement]]]:
+def measurement_rows(
+    measurements: Sequence[Measurement],
+) -> Iterator[tuple[str, dict[str, Measurement]]]:
+    """Yield the label of each row and its measurements by direction."""
     rows: dict[str, dict[str, Measurement]] = {}
     for each in measurements:
         rows.setdefault(each.label, {})[each.direction] = each
@@ -104,9 +107,7 @@ def _limit_lines(result: CheckResult) -> Iterator[RenderableType]:
     if not result.limits:
         yield Text("Unknown, because no measurement finished.")
     for number, limit in enumerate(result.limits[:_MAX_LIMITS_SHOWN], start=1):
-        yield to_printable_text(
-            f"{number} {capitalize_sentence(limit.description)}{_confidence_text(limit)}."
-        )
+        yield to_printable_text(f"{number} {capitalize_sentence(limit.description)}{confidence_text(limit)}.")
         details = Table.grid(padding=(0, 1, 0, 0))
         for label, text in _limit_details(limit, result):
             details.add_row(Text(label), to_printable_text(text))
@@ -115,7 +116,8 @@ def _limit_lines(result: CheckResult) -> Iterator[RenderableType]:
         yield Text(f"and {len(result.limits) - _MAX_LIMITS_SHOWN} more in the JSON")
 
 
-def _confidence_text(limit: PathLimit) -> str:
+def confidence_text(limit: PathLimit) -> str:
+    """Return the confidence in brackets, after a space; empty without a cause."""
     words = [limit.confidence] if limit.confidence else []
     if limit.cause != FAILED_TRIALS and not limit.is_fault and limit.confidence:
         words.append("normal at full speed")

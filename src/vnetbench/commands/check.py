@@ -195,11 +195,12 @@ def _interruption_notes(outcome: PartsOutcome, *, is_kept: bool) -> Iterator[str
 
 
 def _write_page(result: CheckResult, results: Path, parts: Sequence[Part], page: Path) -> None:
+    from vnetbench.check.page import make_preface
     from vnetbench.commands.summaries import read_summary_with_experiments
     from vnetbench.report.page.html import write_html
 
     paths = [path for part in parts if (path := part.results_path(results)).exists()]
-    write_html([read_summary_with_experiments(path) for path in paths], page)
+    write_html([read_summary_with_experiments(path) for path in paths], page, make_preface(result))
 
 
 def _print_result(result: CheckResult, *, as_json: bool) -> None:
@@ -217,11 +218,13 @@ def _print_result(result: CheckResult, *, as_json: bool) -> None:
 
 
 def _exit_code(result: CheckResult, *, is_interrupted: bool) -> int:
+    from vnetbench.check.requirements import MISSED, UNDECIDED
+
     if is_interrupted:
         return exit_codes.INTERRUPTED
     verdicts = {each.verdict for each in result.requirements}
-    if "missed" in verdicts:
+    if MISSED in verdicts:
         return exit_codes.REQUIREMENT_MISSED
     if not result.is_complete or not result.measurements:
         return exit_codes.NOTHING_MEASURED
-    return exit_codes.REQUIREMENT_UNDECIDED if "undecided" in verdicts else 0
+    return exit_codes.REQUIREMENT_UNDECIDED if UNDECIDED in verdicts else 0
