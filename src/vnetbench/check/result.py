@@ -41,7 +41,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What the user asked for."""
+    """What the user requested."""
 
     path: CheckedPath
     depth: str
