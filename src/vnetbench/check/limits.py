@@ -11,14 +11,18 @@ from importlib.resources import files
 from statistics import median
 
 from vnetbench.check.measurements import UNPACED
-from vnetbench.check.parts import PACKETS, PART_NAMES
+from vnetbench.check.parts import GOODPUT, PACKETS, PART_NAMES
 from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.explain import INSTRUMENT_FAMILY
 from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME
 from vnetbench.explain.model import REFUTED, CandidateCause, Explanation, Finding
-from vnetbench.study.factors.load_factors import PACING_RATE, REQUEST_OR_DATAGRAM_RATE
+from vnetbench.study.factors.load_factors import PACING_RATE, REQUEST_OR_DATAGRAM_RATE, STREAMS
 
+MAX_RATE = "max_rate"
+"""Cause of a limit that the option --max-rate sets."""
+_REACHED_RATE_SHARE = 0.95
+"""From this share of --max-rate on, the option limits the goodput, and nothing else does."""
 FAILED_TRIALS = "failed"
 """Cause of a limit that stands for failed or refused measurements."""
 _LIMIT_KINDS = ("limit", "not explained", "instrument")
@@ -34,7 +38,7 @@ class PathLimit:
     """One limit of the path, or one fault."""
 
     cause: str
-    """Name of the cause (docs/causes.md), `failed`, `nothing` or `not explained`."""
+    """Name of the cause (docs/causes.md), `failed`, `max_rate`, `nothing` or `not explained`."""
     description: str
     """The cause as a clause."""
     confidence: str
@@ -90,6 +94,7 @@ def find_limits(
 def _as_max_rate(limit: PathLimit) -> PathLimit:
     return replace(
         limit,
+        cause=MAX_RATE,
         description="--max-rate limits the load, so the path may carry more",
         confidence="",
         is_fault=False,
@@ -157,6 +162,16 @@ class _PartTreatments:
     def measured_count(self) -> int:
         """Number of treatments with trials."""
         return sum(bool(each.points) for each in self.summary.treatments)
+
+    def reach_max_rate(self, indices: Sequence[int]) -> bool:
+        """Return whether these treatments are as fast as --max-rate lets them be."""
+        return self.part == GOODPUT and all(
+            each.points
+            and each.metrics["goodput_bps"].value
+            >= _REACHED_RATE_SHARE * int(each.factors[PACING_RATE.name]) * int(each.factors[STREAMS.name])
+            for each in self.summary.treatments
+            if each.index in indices
+        )
 
     def slowdown(self, indices: Sequence[int]) -> float:
         """Return how many times worse the treatments with these indices are than the best one, at least 1."""
@@ -244,7 +259,10 @@ def _make_limit(
         fix_command=_read_fix_commands().get(first.cause.name, ""),
         can_be_tested=bool(first.command),
     )
-    is_own_pacing = treatments.has_max_rate and PACING_RATE.name in first.cause.experiment_levels
+    is_own_pacing = treatments.has_max_rate and (
+        PACING_RATE.name in first.cause.experiment_levels
+        or treatments.reach_max_rate(finding.treatment_indices)
+    )
     return _as_max_rate(limit) if is_own_pacing else limit
 
 

@@ -84,6 +84,8 @@ def _make_part(
         text = _add_pacing(text, counts, max_rate_bps)
     text = f"{text}\n{path.testbed_toml()}"
     own = [each for each in overrides if _applies_to(each, workload)]
+    for override in own:
+        settings.pop(override.partition("=")[0].strip(), None)
     return Part(name, parse_study(text, None, [*(f"{key}={value}" for key, value in settings.items()), *own]))
 
 
