@@ -60,7 +60,7 @@ TEAM_POLICY = Factor(
     "those of ESXi, Linux bonding, the team driver and physical switches. `ip-hash` XORs the last octets and "
     "`ip-hash-whole` the whole addresses, as the two published descriptions of ESXi say. Without the factor, "
     "the team's own `policy` applies.",
-    examples=('["active-backup", "port-id", "ip-hash", "layer3+4"]', '"balance-tcp"'),
+    examples=('["active-backup", "port-id", "ip-hash", "layer3+4"]', '"ip-hash"'),
     labs=(NETNS,),
     label="Team policy",
     phrase_template="{}",
