@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from vnetbench.lab.errors import TreatmentRefused
@@ -16,6 +16,7 @@ from vnetbench.lab.netns.open_vswitch_bonds import (
     lacp_columns,
     read_lacp_timer,
 )
+from vnetbench.lab.netns.team_readings import LacpReading, parse_lacp_show, parse_mac_moves
 from vnetbench.lab.netns.topology import NetDevice, TeamLinks
 from vnetbench.study.teams import ACTIVE_BACKUP, BALANCE_TCP, TeamSpec
 from vnetbench.teaming.state.open_vswitch import read_bond_show, read_bucket_rules
@@ -23,6 +24,8 @@ from vnetbench.teaming.state.team_state import TeamState
 
 NEAR, FAR = "sw0", "sw1"
 """The virtual switches at the two ends of the links: that of the first VMs of the pairs, and the other."""
+CHANNEL, NO_CHANNEL = "bond", "switch without a bond"
+"""What the far end of a team is, in the results file."""
 REBALANCE_INTERVAL_MS = 10_000
 """Interval in which the switch moves buckets from busy members to others: its own default."""
 _FIX = "run the study again; if it fails again, run vnetbench doctor to see what this machine allows"
@@ -152,31 +155,43 @@ class TestbedTeam:
                             fix=_FIX,
                         )
 
-    def _read_lacp_timer(self) -> str | None:
-        """Return the timer of LACP that the near switch reports; None without LACP."""
-        if not self.spec.has_lacp:
-            return None
-        return read_lacp_timer(self.switch.query("lacp/show", bond_name(NEAR)))
+    def read_mac_moves(self) -> dict[str, int | None]:
+        """Return how often each switch saw an address move to another port since it was created."""
+        return {
+            end: parse_mac_moves(self.switch.query("fdb/stats-show", bridge))
+            for end, bridge in (("near", NEAR), ("far", FAR))
+        }
 
     def describe(self, states: TeamStates) -> dict[str, Any]:
         """Return the team and its links as they were read back, for the results file."""
+        text = self.switch.query("lacp/show", bond_name(NEAR)) if self.spec.has_lacp else ""
+        lacp = parse_lacp_show(text)
+        status = "negotiated" if lacp.is_negotiated else "not negotiated"
         return {
             "name": self.spec.name,
             "location": self.spec.location,
             "policy": states.near.policy_name,
-            "lacp": "negotiated" if self.spec.has_lacp else "off",
+            "lacp": status if self.spec.has_lacp else "off",
             "rebalance_interval_s": REBALANCE_INTERVAL_MS / 1000,
-            "lacp_timer": self._read_lacp_timer(),
-            "far_end": "bond" if states.far is not None else "switch without a bond",
+            "lacp_timer": read_lacp_timer(text),
+            "far_end": CHANNEL if states.far is not None else NO_CHANNEL,
+            "mac_moves": self.read_mac_moves(),
             "links": [
-                {
-                    "name": f"link{number}",
-                    "near": near.interface,
-                    "far": far.interface,
-                    "speed_bps": _read_speed_bps(near),
-                }
-                for number, (near, far) in enumerate(zip(self.links.near, self.links.far, strict=True))
+                self._describe_link(number, lacp, states.near.team.uplinks[number].is_up)
+                for number in range(self.spec.links)
             ],
+        }
+
+    def _describe_link(self, number: int, lacp: LacpReading, is_enabled: bool) -> dict[str, Any]:
+        near, far = self.links.near[number], self.links.far[number]
+        member = lacp.link_by_interface.get(near.interface)
+        return {
+            "name": f"link{number}",
+            "near": near.interface,
+            "far": far.interface,
+            "speed_bps": _read_speed_bps(near),
+            "enabled": is_enabled,
+            "lacp": asdict(member) if member else None,
         }
 
 
