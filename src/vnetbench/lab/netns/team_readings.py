@@ -38,7 +38,7 @@ def parse_lacp_show(text: str) -> LacpReading:
     """Return what `ovs-appctl lacp/show` reports about one bond."""
     status = _STATUS_PATTERN.search(text)
     heads = list(_MEMBER_PATTERN.finditer(text))
-    ends = [head.start() for head in heads[1:]] + [len(text)]
+    ends = [*(head.start() for head in heads[1:]), len(text)][: len(heads)]
     links = {
         head[1]: _parse_link(head[2], head[3] == "attached", text[head.end() : end])
         for head, end in zip(heads, ends, strict=True)
