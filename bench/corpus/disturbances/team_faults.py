@@ -6,7 +6,6 @@ switch that learns addresses on each link. The rules never send what came from o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -92,7 +91,10 @@ def two_aggregators() -> Disturbance:
 
         return FaultyTeam(team.spec, team.links, team.switch, far_state=forget_table)
 
-    return _team_fault(spoil)
+    def remove_bonds(team: TestbedTeam) -> None:
+        team.switch.change("del-port", "half0", "--", "del-port", "half1")
+
+    return _team_fault(spoil, remove_bonds)
 
 
 def silent_link(number: int) -> Disturbance:
@@ -143,8 +145,13 @@ def channel_without_hash() -> Disturbance:
     return _rules(PINNING_POLICY, near_hashes=False, far_hashes=True, near_learns=True, far_learns=False)
 
 
-def _team_fault(spoil: Callable[[TestbedTeam], FaultyTeam]) -> Disturbance:
-    """Return a disturbance that replaces the team of the testbed, and shapes its links again."""
+def _team_fault(
+    spoil: Callable[[TestbedTeam], FaultyTeam], undo: Callable[[TestbedTeam], None] | None = None
+) -> Disturbance:
+    """Return a disturbance that replaces the team of the testbed, and shapes its links again.
+
+    The next trial creates the bonds anew; `undo` removes what that would leave.
+    """
 
     @contextmanager
     def disturb(target: DisturbanceTarget) -> Iterator[None]:
@@ -161,6 +168,8 @@ def _team_fault(spoil: Callable[[TestbedTeam], FaultyTeam]) -> Disturbance:
             moves = faulty.read_mac_moves()
             target.measurements[MAC_MOVES] += sum((moves[end] or 0) - (before[end] or 0) for end in moves)
             testbed.team = team
+            if undo is not None:
+                undo(team)
 
     return disturb
 
@@ -202,12 +211,7 @@ class _RuleSwitch:
         for name in (bond_name(self.bridge), *names):
             switch.change("--if-exists", "del-port", name)
         switch.change(*[word for name in names for word in ("--", "add-port", self.bridge, name)][1:])
-        program = [open_vswitch.find_program("ovs-ofctl"), "--protocols=OpenFlow10"]
-        address = f"unix:{switch.folder / f'{self.bridge}.mgmt'}"
-        open_vswitch.run_tool([*program, "del-flows", address], switch.log)
-        rules = switch.folder / f"{self.bridge}.rules"
-        rules.write_text("\n".join(self._rules()) + os.linesep)
-        open_vswitch.run_tool([*program, "add-flows", address, str(rules)], switch.log)
+        _set_rules(self.team, self.bridge, list(self._rules()))
         if self.learns:
             for vm in self.vms:
                 switch.query("fdb/add", self.bridge, vm.name, "0", _mac(vm))
@@ -266,10 +270,29 @@ def _rules(
                 far_state=(lambda near: near) if far_hashes else (lambda near: None),
             )  # fmt: skip
 
-        with _team_fault(spoil)(target):
+        def remove_rules(team: TestbedTeam) -> None:
+            for bridge in (NEAR, FAR):
+                _set_rules(team, bridge, ["priority=0,actions=NORMAL"])
+                team.switch.query("fdb/flush", bridge)
+            for bridge, vms, learns in ((NEAR, near_vms, near_learns), (FAR, far_vms, far_learns)):
+                for vm in vms if learns else ():
+                    team.switch.query("fdb/del", bridge, "0", _mac(vm))
+
+        with _team_fault(spoil, remove_rules)(target):
             yield
 
     return disturb
+
+
+def _set_rules(team: TestbedTeam, bridge: str, rules: Sequence[str]) -> None:
+    """Replace the rules of a bridge."""
+    switch = team.switch
+    program = [open_vswitch.find_program("ovs-ofctl"), "--protocols=OpenFlow10"]
+    address = f"unix:{switch.folder / f'{bridge}.mgmt'}"
+    path = switch.folder / f"{bridge}.rules"
+    path.write_text("\n".join(rules) + "\n")
+    open_vswitch.run_tool([*program, "del-flows", address], switch.log)
+    open_vswitch.run_tool([*program, "add-flows", address, str(path)], switch.log)
 
 
 def _mac(vm: Vm) -> str:

@@ -24,16 +24,15 @@ def _fault(
     fault: Disturbance,
     effect_check: EffectCheck,
     levels: Levels,
-    preparation: tuple[Disturbance, ...] = (),
-    control_levels: Levels | None = None,
+    streams: tuple[int, ...] = STREAMS,
 ) -> Scenario:
     """Return a scenario with a disturbance, in several numbers of streams."""
     strengths = make_strengths(
-        STREAMS, "{} streams", lambda count: {"streams": count}, disturbance=lambda _: fault
+        streams, "{} streams", lambda count: {"streams": count}, disturbance=lambda _: fault
     )
     return Scenario(
-        (cause,), method, strengths, ("bond",), effect_check, levels=levels, preparation=preparation,
-        control_levels=control_levels or {}, timing=TIMING,
+        (cause,), method, strengths, ("bond",), effect_check, levels=levels,
+        timing=TIMING,
     )  # fmt: skip
 
 
@@ -103,6 +102,7 @@ FAULTS = (
         team_faults.silent_link(0),
         require_disturbance_value(team_faults.DROPPED_PACKETS, 5),
         BALANCE_TCP,
+        streams=(24, 16, 12, 20),
     ),
     _fault(
         "hash_without_channel",

@@ -229,9 +229,16 @@ def _max_load_bytes_on_wire(data: TrialData, endpoint: str, samples: Sequence[Sa
 
 
 def _max_tcp_bytes_sent(flow: Flow) -> float:
+    """Return the most bytes that a TCP flow can have sent.
+
+    A thread that is blocked in a call reads no counter of TCP. So of a slow stream with long messages, the
+    acknowledged bytes end with the last whole message, and the segments that the kernel sent limit the rest.
+    """
+    mss_bytes = flow.mss_bytes or 0.0
     outstanding = (flow.values("unacked") or [0.0])[-1]
     segments = outstanding + (flow.total("retransmits") or 0.0)
-    return (flow.total("bytes_acked") or 0.0) + segments * (flow.mss_bytes or 0.0)
+    acknowledged = (flow.total("bytes_acked") or 0.0) + segments * mss_bytes
+    return max(acknowledged, (flow.total("segments_out") or 0.0) * mss_bytes)
 
 
 def _busiest_port_rate_variation(ports: Sequence[Port]) -> float | None:
