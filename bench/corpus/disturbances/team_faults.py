@@ -271,12 +271,11 @@ def _rules(
             )  # fmt: skip
 
         def remove_rules(team: TestbedTeam) -> None:
+            # The static addresses stay: they name the ports where the VMs are.
             for bridge in (NEAR, FAR):
                 _set_rules(team, bridge, ["priority=0,actions=NORMAL"])
-                team.switch.query("fdb/flush", bridge)
-            for bridge, vms, learns in ((NEAR, near_vms, near_learns), (FAR, far_vms, far_learns)):
-                for vm in vms if learns else ():
-                    team.switch.query("fdb/del", bridge, "0", _mac(vm))
+            for device in team.links.near:
+                team.switch.change("del-port", device.interface)
 
         with _team_fault(spoil, remove_rules)(target):
             yield

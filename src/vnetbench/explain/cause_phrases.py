@@ -171,9 +171,9 @@ def _lacp_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
     if links is None or without is None:
         return None
     if links == without:
-        text = f"LACP is not negotiated on any of the team's {links} links"
+        text = f"none of the team's {links} links has negotiated LACP"
     else:
-        text = f"LACP leaves out {without} of the team's {links} links"
+        text = f"{without} of the team's {links} links are left out by LACP"
     return CausePhrase(text, text)
 
 

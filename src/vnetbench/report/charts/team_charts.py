@@ -48,7 +48,9 @@ def team_rows(summary: CampaignSummary) -> list[ChartRow]:
 
 def _panel_rows(name: str, team: TeamTraffic) -> list[ChartRow]:
     rows: list[ChartRow] = []
+    has_equal_speeds = len({link.speed_bps for link in team.links}) == 1
     for link in team.links:
+        label = link.name if has_equal_speeds else _name_and_speed(link)
         for direction in DIRECTIONS:
             traffic: DirectionTraffic = getattr(link, direction)
             flows = traffic.predicted_flows
@@ -58,7 +60,7 @@ def _panel_rows(name: str, team: TeamTraffic) -> list[ChartRow]:
             rows.append(
                 {
                     "treatment": name,
-                    "link": f"{_link_label(link)} {_ARROWS[direction]}",
+                    "link": f"{label} {_ARROWS[direction]}",
                     "direction": direction,
                     "measured": round(measured, 1),
                     "predicted": None if predicted is None else round(predicted, 1),
@@ -69,7 +71,7 @@ def _panel_rows(name: str, team: TeamTraffic) -> list[ChartRow]:
     return rows
 
 
-def _link_label(link: LinkTraffic) -> str:
+def _name_and_speed(link: LinkTraffic) -> str:
     return link.name if link.speed_bps is None else f"{link.name}, {format_bit_rate(link.speed_bps)}"
 
 
