@@ -21,7 +21,7 @@ from vnetbench.study.file.reference import (
     format_schema,
 )
 from vnetbench.study.file.schema import make_json_schema
-from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL
+from vnetbench.study.file.sections import HEAD_OF_FILE, SECTIONS
 from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.plan import make_plan
 
@@ -134,7 +134,7 @@ def test_the_example_of_a_key_loads_and_is_valid_by_the_schema(section: str, key
     if key == "ports":
         line += 'lab = "hosts"\n' + "".join(f'[[testbed.host]]\nname = "{n}"\nssh = "{n}"\n' for n in "ab")
     factors = "[factors]\nmtu = 1500\n"
-    text = line + head + factors if section == TOP_LEVEL else f"{head}{factors}[{section}]\n{line}"
+    text = line + head + factors if section == HEAD_OF_FILE else f"{head}{factors}[{section}]\n{line}"
     parse_study(text, None)
     VALIDATOR.validate(tomllib.loads(text))
 

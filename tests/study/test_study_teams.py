@@ -85,14 +85,21 @@ def test_each_link_can_have_its_own_speed() -> None:
         (
             'policy = "balance-rr"',
             "",
-            '3: policy: Open vSwitch, which runs the team, has no policy "balance-rr"\n'
-            'did you mean "balance-tcp"? write one of "active-backup", "balance-slb", "balance-tcp"',
+            "3: vswitch = openvswitch has no team policy balance-rr\n"
+            'write vswitch = "bridge", or exclude this combination with [[exclude]]',
         ),
         (
             "",
-            'team_policy = "layer3+4"',
-            '5: team_policy: Open vSwitch, which runs the team, has no policy "layer3+4"\n'
-            'write one of "active-backup", "balance-slb", "balance-tcp"',
+            'team_policy = "layer7"',
+            '5: team_policy: no virtual switch runs the team policy "layer7"\n'
+            'did you mean "layer2"? write one of "active-backup", "balance-slb", "balance-tcp", "layer3+4", '
+            '"ip-hash", "port-id", or another one of docs/study-reference.md',
+        ),
+        (
+            'far_end = "switch"',
+            "",
+            "3: far end switch: LACP decides what is at the far end of a bond of Open vSwitch\n"
+            'remove it and use lacp, write vswitch = "bridge", or exclude this combination with [[exclude]]',
         ),
         ("links = 1", "", "3: links: 1 is out of range\nwrite a whole number from 2 to 16"),
         (
@@ -141,7 +148,7 @@ def test_each_link_can_have_its_own_speed() -> None:
             'policies = "balance-tcp"',
             "",
             '3: "policies" is not a key under [[testbed.team]]\ndid you mean "policy"? '
-            "use one of these: name, location, policy, links, speed, lacp",
+            "use one of these: name, location, policy, far_end, links, speed, lacp",
         ),
     ],
 )
@@ -149,10 +156,59 @@ def test_a_team_that_cannot_be_is_refused_with_its_fix(team: str, factors: str, 
     assert problem(f"{HEAD}[[testbed.team]]\n{team}\n{FACTORS}{factors}\n".replace("\n\n", "\n")) == expected
 
 
-def test_a_team_needs_open_vswitch() -> None:
-    text = f'{HEAD}[[testbed.team]]\nlinks = 2\n[factors]\nvswitch = ["openvswitch", "bridge"]\n'
+@pytest.mark.parametrize(
+    ("team", "expected"),
+    [
+        (
+            'policy = "balance-slb"',
+            "3: vswitch = bridge has no team policy balance-slb\n"
+            'write vswitch = "openvswitch", or exclude this combination with [[exclude]]',
+        ),
+        (
+            'lacp = "slow"',
+            "3: the team of vswitch = bridge runs no LACP\n"
+            'write lacp = "off", write vswitch = "openvswitch", or exclude this combination with [[exclude]]',
+        ),
+        (
+            'far_end = "balance-tcp"',
+            "3: the far end cannot run balance-tcp, which only Open vSwitch has\n"
+            'write "same", "switch" or another policy',
+        ),
+        (
+            'far_end = "layer2"',
+            "3: active-backup opposite layer2 loses frames: active-backup takes frames of one link only\n"
+            'write "same" or "switch" as the far end, or exclude this combination with [[exclude]]',
+        ),
+        (
+            'policy = "cisco-src-mac"\nlinks = 9',
+            "4: cisco-src-mac has at most 8 links, not 9\n"
+            "use at most 8 links, or exclude this combination with [[exclude]]",
+        ),
+    ],
+)
+def test_a_team_that_bridges_cannot_run_is_refused_with_its_fix(team: str, expected: str) -> None:
+    assert problem(f'{HEAD}[[testbed.team]]\n{team}\n[factors]\nvswitch = "bridge"\n') == expected
+
+
+def test_the_far_end_follows_from_the_policy_or_is_chosen() -> None:
+    far = {
+        (policy, far_end): TeamSpec(policy=policy, far_end=far_end).far_policy
+        for policy in ("port-id", "ip-hash")
+        for far_end in ("auto", "same", "switch", "layer2")
+    }
+    assert [far["port-id", each] for each in ("auto", "same", "switch", "layer2")] == [
+        None, "port-id", None, "layer2",
+    ]  # fmt: skip
+    assert [far["ip-hash", each] for each in ("auto", "same", "switch", "layer2")] == [
+        "ip-hash", "ip-hash", None, "layer2",
+    ]  # fmt: skip
+
+
+def test_a_virtual_switch_without_teams_is_refused() -> None:
+    text = f'{HEAD}[[testbed.team]]\nlinks = 2\n[factors]\nvswitch = ["openvswitch", "macvlan"]\n'
     assert problem(text) == (
-        '5: vswitch = bridge runs no team of links\nwrite vswitch = "openvswitch" under [factors]'
+        "5: vswitch = macvlan runs no team of links\n"
+        'write vswitch = "bridge" or "openvswitch" under [factors]'
     )
 
 

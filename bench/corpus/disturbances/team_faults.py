@@ -16,8 +16,9 @@ from vnetbench.lab.disruption.link_end import LinkEnd
 from vnetbench.lab.links.shaping import limit_transmit_rate
 from vnetbench.lab.netns import open_vswitch
 from vnetbench.lab.netns.open_vswitch_bonds import bond_name
+from vnetbench.lab.netns.open_vswitch_team import OpenVswitchTestbedTeam, require_open_vswitch
 from vnetbench.lab.netns.testbed import NetnsTestbed
-from vnetbench.lab.netns.testbed_team import FAR, NEAR, TeamStates, TestbedTeam
+from vnetbench.lab.netns.testbed_team import FAR, NEAR, TeamStates
 from vnetbench.lab.netns.topology import NetDevice, Vm
 from vnetbench.teaming.flows import parse_mac
 from vnetbench.teaming.state.team_state import TeamState
@@ -29,7 +30,7 @@ _MULTICAST = "01:00:00:00:00:00/01:00:00:00:00:00"
 
 
 @dataclass(frozen=True)
-class FaultyTeam(TestbedTeam):
+class FaultyTeam(OpenVswitchTestbedTeam):
     """A team with a fault, which is measured and not refused."""
 
     far_state: Callable[[TeamState], TeamState | None] = lambda near: None
@@ -52,10 +53,14 @@ class FaultyTeam(TestbedTeam):
 def passive_lacp() -> Disturbance:
     """Set LACP to passive at both ends, so that the team falls back to active-backup."""
 
-    def spoil(team: TestbedTeam) -> FaultyTeam:
+    def spoil(team: OpenVswitchTestbedTeam) -> FaultyTeam:
         _use_lacp(team, (NEAR, FAR), "passive")
         spec = replace(team.spec, policy="active-backup", lacp="fast")
-        return FaultyTeam(spec, team.links, team.switch, far_state=lambda near: near)
+
+        def fall_back(near: TeamState) -> TeamState:
+            return replace(near, policy_name=spec.policy)
+
+        return FaultyTeam(spec, team.links, team.switch, far_state=fall_back)
 
     return _team_fault(spoil)
 
@@ -63,7 +68,7 @@ def passive_lacp() -> Disturbance:
 def far_end_without_lacp() -> Disturbance:
     """Let the far end be a switch without a bond, so that LACP has no partner."""
 
-    def spoil(team: TestbedTeam) -> FaultyTeam:
+    def spoil(team: OpenVswitchTestbedTeam) -> FaultyTeam:
         far = [device.interface for device in team.links.far]
         team.switch.change("del-port", bond_name(FAR))
         team.switch.change(*[word for name in far for word in ("--", "add-port", FAR, name)][1:])
@@ -77,7 +82,7 @@ def far_end_without_lacp() -> Disturbance:
 def two_aggregators() -> Disturbance:
     """Bundle each half of the links at the far end into a bond of its own."""
 
-    def spoil(team: TestbedTeam) -> FaultyTeam:
+    def spoil(team: OpenVswitchTestbedTeam) -> FaultyTeam:
         far = [device.interface for device in team.links.far]
         half = len(far) // 2
         columns = ("bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=fast")
@@ -91,7 +96,7 @@ def two_aggregators() -> Disturbance:
 
         return FaultyTeam(team.spec, team.links, team.switch, far_state=forget_table)
 
-    def remove_bonds(team: TestbedTeam) -> None:
+    def remove_bonds(team: OpenVswitchTestbedTeam) -> None:
         team.switch.change("del-port", "half0", "--", "del-port", "half1")
 
     return _team_fault(spoil, remove_bonds)
@@ -146,7 +151,8 @@ def channel_without_hash() -> Disturbance:
 
 
 def _team_fault(
-    spoil: Callable[[TestbedTeam], FaultyTeam], undo: Callable[[TestbedTeam], None] | None = None
+    spoil: Callable[[OpenVswitchTestbedTeam], FaultyTeam],
+    undo: Callable[[OpenVswitchTestbedTeam], None] | None = None,
 ) -> Disturbance:
     """Return a disturbance that replaces the team of the testbed, and shapes its links again.
 
@@ -156,8 +162,8 @@ def _team_fault(
     @contextmanager
     def disturb(target: DisturbanceTarget) -> Iterator[None]:
         testbed = _team_testbed(target)
-        team = testbed.team
-        assert team is not None
+        assert testbed.team is not None
+        team = require_open_vswitch(testbed.team)
         faulty = spoil(team)
         faulty.shape_links("tbf")
         testbed.team = faulty
@@ -179,7 +185,7 @@ def _team_testbed(target: DisturbanceTarget) -> NetnsTestbed:
     return target.testbed
 
 
-def _use_lacp(team: TestbedTeam, bridges: Sequence[str], mode: str) -> None:
+def _use_lacp(team: OpenVswitchTestbedTeam, bridges: Sequence[str], mode: str) -> None:
     """Create bonds that fall back to their first link, and wait until they have done so."""
     for bridge in bridges:
         members = [device.interface for device in (team.links.near if bridge == NEAR else team.links.far)]
@@ -198,7 +204,7 @@ def _use_lacp(team: TestbedTeam, bridges: Sequence[str], mode: str) -> None:
 class _RuleSwitch:
     """A switch whose rules replace a bond."""
 
-    team: TestbedTeam
+    team: OpenVswitchTestbedTeam
     bridge: str
     vms: Sequence[Vm]
     hashes: bool
@@ -256,7 +262,7 @@ def _rules(
     def disturb(target: DisturbanceTarget) -> Iterator[None]:
         near_vms, far_vms = ([vm for vm in target.vms if vm.side == side] for side in "ab")
 
-        def spoil(team: TestbedTeam) -> FaultyTeam:
+        def spoil(team: OpenVswitchTestbedTeam) -> FaultyTeam:
             _RuleSwitch(team, NEAR, near_vms, near_hashes, near_learns).apply()
             _RuleSwitch(team, FAR, far_vms, far_hashes, far_learns).apply()
             spec = replace(team.spec, policy=policy, lacp="off")
@@ -270,7 +276,7 @@ def _rules(
                 far_state=(lambda near: near) if far_hashes else (lambda near: None),
             )  # fmt: skip
 
-        def remove_rules(team: TestbedTeam) -> None:
+        def remove_rules(team: OpenVswitchTestbedTeam) -> None:
             # The static addresses stay: they name the ports where the VMs are.
             for bridge in (NEAR, FAR):
                 _set_rules(team, bridge, ["priority=0,actions=NORMAL"])
@@ -283,7 +289,7 @@ def _rules(
     return disturb
 
 
-def _set_rules(team: TestbedTeam, bridge: str, rules: Sequence[str]) -> None:
+def _set_rules(team: OpenVswitchTestbedTeam, bridge: str, rules: Sequence[str]) -> None:
     """Replace the rules of a bridge."""
     switch = team.switch
     program = [open_vswitch.find_program("ovs-ofctl"), "--protocols=OpenFlow10"]

@@ -135,11 +135,17 @@ def measure_trial(
     """
     role_a, role_b = find_endpoint_roles(load)
     participants = {
-        e.name: TrialEndpoint(testbed.agents[e.name], role_a if e.side == "a" else role_b, e.has_own_kernel)
+        e.name: TrialEndpoint(
+            testbed.agents[e.name],
+            role_a if e.side == "a" else role_b,
+            e.has_own_kernel,
+            has_clock_of_bench=not e.has_own_kernel,
+        )
         for e in testbed.endpoints
     }
     for name in testbed.interfaces_by_forwarding_agent():
-        participants[name] = TrialEndpoint(testbed.agents[name], OBSERVE)
+        # Forwarding agents are in guests.
+        participants[name] = TrialEndpoint(testbed.agents[name], OBSERVE, has_clock_of_bench=False)
     participants[HOST] = TrialEndpoint(observer, OBSERVE)
     testbed.reset_delay_line_counters_and_seeds()
     measurement = run_with_network_event(
@@ -153,9 +159,8 @@ def measure_trial(
             on_start,
         ),
     )
-    measurement = replace(
-        measurement, effective=count_mac_moves_of_load(measurement.effective, testbed.read_mac_moves())
-    )
+    effective = count_mac_moves_of_load(measurement.effective, testbed.read_mac_moves())
+    measurement = replace(measurement, effective=effective)
     measurement = _add_delay_line_counters_and_notes(measurement, testbed.read_delay_line_counters())
     load_endpoints = [endpoint for endpoint in measurement.endpoints if endpoint.role != OBSERVE]
     if WORKLOADS[load.workload].carries_frames:

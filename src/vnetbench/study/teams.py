@@ -11,6 +11,45 @@ BETWEEN_VSWITCHES = "vswitches"
 ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP = "active-backup", "balance-slb", "balance-tcp"
 OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)
 """Policies that Open vSwitch runs (`bond_mode`, ovs-vswitchd.conf.db(5)); the first one is its default."""
+BALANCE_RR = "balance-rr"
+PORT_ID, SOURCE_MAC, IP_HASH, IP_HASH_WHOLE = "port-id", "source-mac", "ip-hash", "ip-hash-whole"
+"""ESXi's policies, with both published formulas of IP hash: the last octets, the whole addresses."""
+BONDING_HASHES = ("layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac")
+SWITCH_HASH_SIDES = {"src": ("source",), "dst": ("destination",), "src-dst": ("source", "destination")}
+SWITCH_HASH_FIELDS = {
+    "mac": ("mac",),
+    "ip": ("ip",),
+    "port": ("port",),
+    "mixed-ip-port": ("ip", "port"),
+}
+"""What the hashes of physical switches read, by the parts of their names."""
+CISCO_PREFIX, MAX_CISCO_LINKS = "cisco-", 8
+"""Policies of Catalyst switches, which share eight buckets among the links."""
+BPF_POLICIES = (
+    ACTIVE_BACKUP,
+    BALANCE_RR,
+    "broadcast",
+    *BONDING_HASHES,
+    "team-hash",
+    PORT_ID,
+    SOURCE_MAC,
+    IP_HASH,
+    IP_HASH_WHOLE,
+    *(
+        f"{family}-{side}-{suffix}"
+        for family in ("switch", "cisco")
+        for side in SWITCH_HASH_SIDES
+        for suffix in SWITCH_HASH_FIELDS
+    ),
+)
+"""Policies that the agent's BPF programs run between two bridges."""
+POLICIES_BY_VSWITCH = {"openvswitch": OPEN_VSWITCH_POLICIES, "bridge": BPF_POLICIES}
+"""Policies of teams by the level of `vswitch` whose teams run them."""
+TEAM_POLICIES = tuple(dict.fromkeys((*OPEN_VSWITCH_POLICIES, *BPF_POLICIES)))
+POLICIES_WITHOUT_CHANNEL = (ACTIVE_BACKUP, BALANCE_SLB, PORT_ID, SOURCE_MAC)
+"""Policies that send each address over one link, so that the switch at the far end needs no channel."""
+FAR_AUTO, FAR_SAME, FAR_SWITCH = "auto", "same", "switch"
+"""Far ends of a team that are no policies."""
 LACP_AUTO, LACP_OFF, LACP_SLOW, LACP_FAST = "auto", "off", "slow", "fast"
 LACP_TIMEOUT_BY_TIMER_S = {LACP_SLOW: 90.0, LACP_FAST: 3.0}
 """Time without a frame of the partner after which LACP stops using a link (IEEE 802.1AX, 6.4.4)."""
@@ -27,13 +66,26 @@ class TeamSpec:
     name: str = "uplinks"
     location: str = BETWEEN_VSWITCHES
     policy: str = ACTIVE_BACKUP
-    """Policy of both ends."""
+    """Policy of the near end."""
     links: int = MIN_TEAM_LINKS
     """Number of links; both ends use all of them as members."""
     speed: str | None = None
     """Rates of the links: `1 Gbit/s` for all, or `10 Gbit/s, 1 Gbit/s` for one each; None: no limit."""
     lacp: str = LACP_AUTO
     """`off`, the timer `slow` or `fast`, or `auto`: fast for policies that need LACP, else off."""
+
+    far_end: str = FAR_AUTO
+    """`same` policy, `switch`, another policy, or `auto`: a switch if the policy needs no channel."""
+
+    @property
+    def far_policy(self) -> str | None:
+        """Policy of the far end; None if it is a switch that does not bundle the links."""
+        if self.far_end == FAR_SWITCH:
+            return None
+        if self.far_end == FAR_AUTO:
+            is_bundled = self.has_lacp or self.policy not in POLICIES_WITHOUT_CHANNEL
+            return self.policy if is_bundled else None
+        return self.policy if self.far_end == FAR_SAME else self.far_end
 
     @property
     def has_lacp(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ class _Data:
     steady_part = _SteadyPart()
 
 
-def make_team(carried: list[float], flows: list[int], **changes: object) -> TeamTraffic:
+def make_team(carried: list[float], flows: list[int], **changes: Any) -> TeamTraffic:
     """Return a team whose links carry these shares of their speed, with these predicted flows."""
     total = sum(carried) or 1.0
     links = []
@@ -40,7 +41,8 @@ def make_team(carried: list[float], flows: list[int], **changes: object) -> Team
         links.append(LinkTraffic(f"link{number}", SPEED_BPS, there, back, True))
     known = {"far_end": "bond", "distinct_flows": sum(flows), "mac_moves": {"near": 0, "far": 0}}
     team = TeamTraffic("uplinks", "balance-tcp", "negotiated", tuple(links), sum(flows), load_s=LOAD_S)
-    return replace(team, **{**known, **changes})
+    values: dict[str, Any] = {**known, **changes}
+    return replace(team, **values)
 
 
 def evidence_of(team: TeamTraffic, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
@@ -88,7 +90,20 @@ def test_without_negotiation_lacp_leaves_out_all_links(monkeypatch: pytest.Monke
         ({"lacp": "not negotiated"}, "lacp_not_negotiated"),
         ({"same_parity_links": 1}, "even_source_ports"),
         ({**NO_LACP, "far_end": "switch without a bond", "mac_moves": {"far": 90}}, "hash_without_channel"),
+        (
+            {
+                **NO_LACP,
+                "policy": "ip-hash-whole",
+                "far_end": "switch without a bond",
+                "mac_moves": {"far": 90},
+            },
+            "hash_without_channel",
+        ),
         ({**NO_LACP, "policy": "source-mac", "mac_moves": {"near": 90}}, "channel_without_hash"),
+        (
+            {**NO_LACP, "policy": "port-id", "far_policy": "ip-hash", "mac_moves": {"near": 90}},
+            "channel_without_hash",
+        ),
     ],
 )
 def test_each_state_of_a_team_has_its_cause(
@@ -99,6 +114,18 @@ def test_each_state_of_a_team_has_its_cause(
     evidence = {**evidence_of(team, monkeypatch), **links, "time_link_queue_percent": 90.0}
     first = rank_causes([evidence], load_rules(), TCP_STREAM).candidates[0]
     assert first.cause.name == cause
+
+
+def test_a_far_end_with_one_active_link_and_no_count_of_moves_has_no_channel_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unknown = {"near": None, "far": None}
+    team = make_team(
+        [1.0, 0.0], [4, 0], policy="active-backup", far_policy="active-backup", mac_moves=unknown
+    )
+    values = evidence_of(replace(team, lacp="off"), monkeypatch)
+    assert values["team_channel_without_hash"] == values["team_hash_without_channel"] == 0
+    assert "team_near_mac_moves_per_s" not in values
 
 
 def test_one_flow_on_one_link_is_a_natural_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,9 @@ from vnetbench.estimate.evidence.ports import Port
 from vnetbench.estimate.evidence.shapers import LARGEST_PACKET_BYTES, unsampled_queue_drops_per_s
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import coefficient_of_variation
+from vnetbench.estimate.frame_losses import UPLINK_ROLE
 from vnetbench.results.records import Sample
 
-_UPLINK_ROLE = "uplink"
-"""The role of such an interface in a testbed's description (`lab/netns/topology.py`)."""
 _SENT_PACKET_COUNTERS = ("segments_out", "datagrams", "frames_sent")
 _INTERFACE_BYTE_COUNTERS = ("rx_bytes", "tx_bytes")
 _MIN_UNSEGMENTED_PACKET_SEGMENTS = 1.5
@@ -183,7 +182,7 @@ def _busier_direction_uplink_values(ports: Sequence[Port]) -> EvidenceValues:
     """Return the values of the uplinks in the direction with more traffic."""
     by_direction: dict[str, list[float]] = {}
     for port in ports:
-        if port.role == _UPLINK_ROLE:
+        if port.role == UPLINK_ROLE:
             by_direction.setdefault(port.leads_to, []).append(port.mean_rate("tx_bytes") or 0.0)
     rates = max(by_direction.values(), key=sum, default=[])
     return {
@@ -229,16 +228,9 @@ def _max_load_bytes_on_wire(data: TrialData, endpoint: str, samples: Sequence[Sa
 
 
 def _max_tcp_bytes_sent(flow: Flow) -> float:
-    """Return the most bytes that a TCP flow can have sent.
-
-    A thread that is blocked in a call reads no counter of TCP. So of a slow stream with long messages, the
-    acknowledged bytes end with the last whole message, and the segments that the kernel sent limit the rest.
-    """
-    mss_bytes = flow.mss_bytes or 0.0
     outstanding = (flow.values("unacked") or [0.0])[-1]
     segments = outstanding + (flow.total("retransmits") or 0.0)
-    acknowledged = (flow.total("bytes_acked") or 0.0) + segments * mss_bytes
-    return max(acknowledged, (flow.total("segments_out") or 0.0) * mss_bytes)
+    return (flow.total("bytes_acked") or 0.0) + segments * (flow.mss_bytes or 0.0)
 
 
 def _busiest_port_rate_variation(ports: Sequence[Port]) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vnetbench.errors import BenchError
 from vnetbench.estimate.evidence.aggregation import EvidenceValues, percent, ratio
 from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
@@ -15,7 +14,7 @@ from vnetbench.estimate.team_traffic import (
     TeamTraffic,
     collect_team_traffic,
 )
-from vnetbench.teaming.policies.registry import find_policy
+from vnetbench.study.teams import POLICIES_WITHOUT_CHANNEL, TEAM_POLICIES
 
 MIN_FULL_SHARE = 0.9
 """A link is full if it carries at least this share of its speed. Bursts and timeouts leave the rest empty."""
@@ -196,21 +195,18 @@ def _is_silent(link: LinkTraffic, direction: str, total_packets: int) -> bool:
 
 
 def _channel_values(team: TeamTraffic, trial_s: float) -> EvidenceValues:
-    try:
-        policy = find_policy(team.policy)
-    except BenchError:
-        return {}
-    has_channel = team.far_end != _NO_CHANNEL
-    # With the same policy at both ends, each accepts what the other sends on any link.
-    needs_channel = policy.answers == "same policy"
     rates = {
         f"team_{end}_mac_moves_per_s": None if count is None else ratio(count, trial_s)
         for end, count in team.mac_moves.items()
     }
-    if not team.far_end:
+    if not team.far_end or team.policy not in TEAM_POLICIES:
         return rates
+    has_channel = team.far_end != _NO_CHANNEL
+    needs_channel = team.policy not in POLICIES_WITHOUT_CHANNEL
+    # Without a policy of its own, a far end that bundles the links hashes.
+    far_hashes = has_channel and team.far_policy not in POLICIES_WITHOUT_CHANNEL
     return {
         **rates,
         "team_hash_without_channel": needs_channel and not has_channel,
-        "team_channel_without_hash": has_channel and not needs_channel and team.lacp == "off",
+        "team_channel_without_hash": far_hashes and not needs_channel and team.lacp == "off",
     }

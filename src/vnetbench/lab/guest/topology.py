@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.endpoint import NO_SIDE, SIDES, Endpoint, SideOrEmpty
+from vnetbench.lab.endpoint import NO_SIDE, SIDES, Endpoint, PairSideOrEmpty
 from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING_SIZE, Adapter, Hardware, guest_mac
 from vnetbench.lab.netns.topology import (
     IPV4_ADDRESS_FORMAT,
@@ -108,7 +108,7 @@ class Guest:
     """A guest and its adapters."""
 
     name: str
-    side: SideOrEmpty
+    side: PairSideOrEmpty
     """Side of the endpoint that the guest is; empty if it forwards between two endpoints."""
     pair: int
     nics: tuple[Nic, ...]

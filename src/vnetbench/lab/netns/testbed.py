@@ -17,12 +17,15 @@ from vnetbench.lab import control_groups, knobs, netlink, path_probe, registry
 from vnetbench.lab.cpus import TesterAndDeviceCpus, assign_vm_cpus
 from vnetbench.lab.disruption import catalog
 from vnetbench.lab.disruption.event import NetworkEvent
+from vnetbench.lab.disruption.team_link_up import TeamLinkUp, check_rest_of_team
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
 from vnetbench.lab.netns import builder, device_under_test, network_settings, open_vswitch, router
+from vnetbench.lab.netns.bpf_team import BpfTestbedTeam
+from vnetbench.lab.netns.open_vswitch_team import find_open_vswitch_team
 from vnetbench.lab.netns.team_load import list_load_flows, predict_load
-from vnetbench.lab.netns.testbed_team import TestbedTeam, find_testbed_team
+from vnetbench.lab.netns.testbed_team import TestbedTeam
 from vnetbench.lab.netns.topology import (
     OPEN_VSWITCH,
     ROUTER,
@@ -58,6 +61,7 @@ class NetnsTestbed:
         self.online_cpus = frozenset(os.sched_getaffinity(0))
         self.link = ImpairedLink(topology.testbed_name, topology)
         self.team: TestbedTeam | None = None
+        self._network_event: NetworkEvent | None = None
         """The team as the last treatment configured it; None without a team."""
         self._sends_frames = False
         self._device_cpus_problem = ""
@@ -95,7 +99,7 @@ class NetnsTestbed:
             self.team.shape_links(spec.shaper)
             states = self.team.read_states()
             self.team.prove(states)
-            effective["teams"] = [self.team.describe(states)]
+            effective["teams"] = [self.team.effective_values(states)]
         if CPU_QUOTA.is_present_in(factors):
             pids = control_groups.agent_pids(self.endpoints, self.agents)
             quotas = control_groups.assign_vm_quotas(factors[CPU_QUOTA.name], self.endpoints)
@@ -125,8 +129,13 @@ class NetnsTestbed:
         """Bundle the links of the testbed's team, if it has one, as the treatment requests."""
         if self.topology.team is not None:
             (team,) = teams_of_treatment(spec, factors)
-            self.team = find_testbed_team(self.topology.testbed_name, self.topology.team, team)
-            self.team.create_bonds()
+            if self.topology.shape.vswitch == OPEN_VSWITCH:
+                self.team = find_open_vswitch_team(self.topology.testbed_name, self.topology.team, team)
+            else:
+                self.team = BpfTestbedTeam(
+                    team, self.topology.team, self._start_switch_agent(), self.topology.switch_namespace
+                )
+            self.team.bundle_links()
 
     def prove_paths(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
         """Prove the path of every pair and return the proof as a trial stores it.
@@ -180,7 +189,8 @@ class NetnsTestbed:
 
     def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
         """See DisruptableTestbed."""
-        return catalog.make_network_event(self.topology, factors, self.team)
+        self._network_event = catalog.make_network_event(self.topology, factors, self.team)
+        return self._network_event
 
     def read_mac_moves(self) -> list[dict[str, int | None]]:
         """See Testbed."""
@@ -192,10 +202,11 @@ class NetnsTestbed:
             return []
         try:
             states = self.team.read_states()
-            self.team.prove(states)
+            is_link_down = isinstance(self._network_event, TeamLinkUp)
+            self.team.prove(check_rest_of_team(states) if is_link_down else states)
         except BenchError as error:
             raise TrialFailed(f"the team changed before the load: {error}", kind=TESTBED_CHANGED) from error
-        described = self.team.describe(states)
+        described = self.team.effective_values(states)
         if not has_lasting_flows:
             return [described]
         predicted = predict_load(self.team, states, list_load_flows(self.topology))
@@ -222,11 +233,15 @@ class NetnsTestbed:
     def _switch_agent_by_port(self) -> dict[str, AgentClient]:
         """Return the agent of the switch namespace for each of the device's ports, and start it if needed."""
         ports = device_under_test.device_ports(self.topology)
-        if ports and SWITCH_AGENT not in self.agents:
+        return {port.name: self._start_switch_agent() for port in ports}
+
+    def _start_switch_agent(self) -> AgentClient:
+        """Return the agent of the switch namespace, and start it if needed."""
+        if SWITCH_AGENT not in self.agents:
             start_agents_in_namespaces(
                 {SWITCH_AGENT: self.topology.switch_namespace}, self.topology.testbed_name, self.agents
             )
-        return {port.name: self.agents[SWITCH_AGENT] for port in ports}
+        return self.agents[SWITCH_AGENT]
 
     def describe(self) -> Mapping[str, object]:
         """See Testbed."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.netns.open_vswitch_bonds import LACP_COLUMNS, LACP_TIMEOUT_S, OpenVswitch, is_ready
+from vnetbench.lab.netns.open_vswitch_bonds import LACP_TIMEOUT_S, OpenVswitch, is_ready, lacp_columns
 from vnetbench.lab.teams.agreement import (
     Agreement,
     carry_flows,
@@ -19,13 +19,12 @@ from vnetbench.lab.teams.members import MAX_FRAMES_IN_FLIGHT
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.linux_bonding import XMIT_HASH_POLICIES
 from vnetbench.teaming.policies.registry import find_policy
-from vnetbench.teaming.state.linux_bonding import read_bonding_dump
+from vnetbench.teaming.state.linux_bonding import NO_PARTNER, read_bonding_dump
 
 _LINK_MONITOR = {"miimon": "100"}
 LACP_OPTIONS = {"mode": "802.3ad", "lacp_rate": "fast", **_LINK_MONITOR}
 
 LINK_TIMEOUT_S = 15.0
-NO_PARTNER = "00:00:00:00:00:00"
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def _negotiate_lacp(guest_team: GuestTeam, partner: OpenVswitch | None) -> None:
         raise BenchError("LACP needs a partner", fix="start Open vSwitch at the other end of the members")
     far_ends = [member.interface for member in guest_team.members]
     partner.replace_bridge("far")
-    partner.add_bond("far", far_ends, ("bond_mode=balance-slb", *LACP_COLUMNS))
+    partner.add_bond("far", far_ends, ("bond_mode=balance-slb", *lacp_columns("fast")))
     count = len(far_ends)
     partner.wait_for_bond("far", lambda text: is_ready(text, count, has_lacp=True))
     guest_team.wait_for_state(lambda text: has_negotiated_lacp(text, count), LACP_TIMEOUT_S)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from vnetbench.published.catalog import workload_of_table
 from vnetbench.quantity import format_exact_duration, format_exact_frame_rate
+from vnetbench.study.factors.disruption_factors import EVENTS_BY_LAB
 from vnetbench.study.factors.registry import check_factor_workload, format_level
 from vnetbench.study.labs import IMPORTED_LAB, NETNS
 from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
@@ -136,9 +137,9 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             f"the workload {workload.name} has no search",
             fix=f'remove the section, or write workload = "{FRAMES}"',
         )
-    if workload.has_network_event and study.testbed.lab != NETNS:
+    if workload.has_network_event and study.testbed.lab not in EVENTS_BY_LAB:
         yield locate("testbed", "lab").make_problem(
-            f"the workload {workload.name} makes its events in the lab {NETNS} only",
+            f"the workload {workload.name} makes its events only in the labs {' and '.join(EVENTS_BY_LAB)}",
             fix=f'write lab = "{NETNS}"',
         )
     if workload.needs_duration_in_study and study.timing.duration_s is None:
