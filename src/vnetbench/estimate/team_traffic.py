@@ -99,7 +99,7 @@ class TeamTraffic:
     advice: tuple[str, ...] = ()
     """What would spread the flows better, as sentences."""
     distinct_flows: int | None = None
-    """Number of flows that the policy can tell apart; None if unknown."""
+    """Number of flows that the policy can distinguish; None if unknown."""
     same_parity_links: int | None = None
     """Number of links that flows with only even, or only odd, source ports reach. None if unknown, or if the
     source ports are mixed or do not matter."""

@@ -35,7 +35,7 @@ TEAM_EVIDENCE_METRICS = (
     EvidenceMetric(
         "team_distinct_flows",
         "1",
-        "flows that the policy can tell apart",
+        "flows that the policy can distinguish",
         "number of flows of the load that differ in an address or port that the team's policy reads",
         _STATE,
     ),

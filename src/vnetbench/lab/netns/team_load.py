@@ -86,7 +86,7 @@ def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -
         flows: Flows of the load, from side a to side b.
 
     Returns:
-        `flows`; `distinct_flows`, how many of them the policy can tell apart; `same_parity_links`, see
+        `flows`; `distinct_flows`, how many of them the policy can distinguish; `same_parity_links`, see
         `count_links_of_same_parity`; for each direction the number of flows on each link, and of those whose
         link the state does not show; and `advice`, sentences about what would spread the flows better.
     """
