@@ -113,8 +113,10 @@ def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) ->
             "emulator_pin": 'vcpu_pin = "spread"\n',
             "irq_pin": "vcpus = 2\n",
             **dict.fromkeys(("event", "event_duration"), '[timing]\nduration = "10 s"\n'),
+            **dict.fromkeys(("team_links", "team_lacp"), 'vswitch = "openvswitch"\n[[testbed.team]]\n'),
             **dict.fromkeys(
-                ("team_policy", "team_links", "team_lacp"), 'vswitch = "openvswitch"\n[[testbed.team]]\n'
+                ("team_policy", "team_far_end"),
+                'vswitch = "bridge"\n[[testbed.team]]\npolicy = "layer2"\n',
             ),
             **dict.fromkeys(("lro", "rx_ring", "tx_ring"), 'adapter = "vmxnet3"\n' if needs_guests else ""),
         }.get(name, "")
