@@ -135,7 +135,7 @@ def _one_uplink_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
     if not distinct or distinct == flows:
         return CausePhrase(short, short)
     return CausePhrase(
-        short, f"{short}; the team's policy can tell {_count_range_text(distinct)} of them apart"
+        short, f"{short}; the team's policy can distinguish {_count_range_text(distinct)} of them"
     )
 
 
