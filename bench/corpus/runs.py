@@ -21,7 +21,7 @@ workload = "{workload}"
 
 [testbed]
 lab = "{lab}"
-{uplink}
+{uplink}{team}
 [factors]
 {factors}
 
@@ -32,6 +32,11 @@ interval = "{interval_ms:g} ms"
 [precision]
 min_trials = {trials}
 max_trials = {trials}
+"""
+TEAM_TEMPLATE = """
+[[testbed.team]]
+links = 4
+speed = "{speed}"
 """
 FILTER_KEYS = ("cause", "topology", "part", "strength", "way", "file")
 """Keys of labels by which runs can be selected. `way` is the method that produces the cause."""
@@ -166,6 +171,7 @@ def _format_study(run: Run, changed_levels: Levels, timing: RunTiming) -> str:
         workload=run.scenario.workload,
         lab=testbed_type.lab,
         uplink="uplink = true\n" if testbed_type.uplink else "",
+        team=TEAM_TEMPLATE.format(speed=testbed_type.team_speed) if testbed_type.team_speed else "",
         factors="\n".join(f"{name} = {json.dumps(level)}" for name, level in levels.items()),
         duration_s=timing.duration_s,
         interval_ms=1e3 * timing.interval_s,

@@ -18,6 +18,8 @@ class TestbedType:
 
     lab: str = NETNS
     uplink: bool = False
+    team_speed: str = ""
+    """Speed of the links of a team between two virtual switches; empty without one."""
     levels: Mapping[str, Level] = field(default_factory=dict)
     create_lab: Callable[[TestbedSpec, str], Lab] = NetnsLab
     """Creates the lab of a testbed of namespaces."""
@@ -39,6 +41,10 @@ TOPOLOGIES: Mapping[str, TestbedType] = {
     "streams": TestbedType(levels={"streams": 4}),
     "pairs": TestbedType(levels={"pairs": 2}),
     "team": TestbedType(levels={"vswitch": "router"}, create_lab=MultipathLab),
+    "bond": TestbedType(team_speed="40 Mbit/s", levels={"vswitch": "openvswitch"}),
+    "mixed bond": TestbedType(
+        team_speed="10 Mbit/s, 40 Mbit/s, 40 Mbit/s, 40 Mbit/s", levels={"vswitch": "openvswitch"}
+    ),
     "connections": TestbedType(levels={"connections": 4}),
     "virtio-net": TestbedType(QEMU, levels={**_GUESTS, "adapter": "virtio-net"}),
     "e1000e": TestbedType(QEMU, levels={**_GUESTS, "adapter": "e1000e"}),

@@ -63,6 +63,15 @@ NAMES = (
     "offload_off_on_path",
     "connection_setup_loss",
     "one_uplink",
+    "one_flow_one_link",
+    "idle_team_links",
+    "team_full",
+    "unequal_members",
+    "even_source_ports",
+    "lacp_not_negotiated",
+    "silent_member",
+    "hash_without_channel",
+    "channel_without_hash",
     "other_load",
     "path_loss",
     "reordering",
@@ -113,6 +122,9 @@ def test_natural_limits_are_not_faults() -> None:
         "switch_cpu",
         "request_response",
         "cpus_full",
+        "one_flow_one_link",
+        "idle_team_links",
+        "team_full",
     }
 
 

@@ -58,6 +58,10 @@ class LoopbackTestbed:
         """Return no counters: there is no delay line."""
         return ()
 
+    def read_mac_moves(self) -> Sequence[Mapping[str, int | None]]:
+        """Return no counts: nothing bundles links."""
+        return ()
+
     def read_teams(self, *, has_lasting_flows: bool) -> Sequence[Mapping[str, Any]]:
         """Return no teams: nothing bundles links."""
         return ()

@@ -13,6 +13,7 @@ from bench.corpus.scenarios import (
     links,
     no_fault,
     packets,
+    teams,
     windows,
 )
 
@@ -21,6 +22,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *windows.RECIPES,
     *packets.RECIPES,
     *links.RECIPES,
+    *teams.RECIPES,
     *instability.RECIPES,
     *instrument.RECIPES,
     *no_fault.RECIPES,

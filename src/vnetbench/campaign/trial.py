@@ -38,6 +38,7 @@ from vnetbench.campaign.load_checks import (
 )
 from vnetbench.campaign.load_run import collect_records, run_load_and_measure_bench_cpu_s
 from vnetbench.campaign.network_event import OnStart, ignore_start, run_with_network_event
+from vnetbench.campaign.team_counters import count_mac_moves_of_load
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.campaign.trial_notes import clock_notes, delay_line_notes, instrument_notes, team_notes
@@ -158,6 +159,8 @@ def measure_trial(
             on_start,
         ),
     )
+    effective = count_mac_moves_of_load(measurement.effective, testbed.read_mac_moves())
+    measurement = replace(measurement, effective=effective)
     measurement = _add_delay_line_counters_and_notes(measurement, testbed.read_delay_line_counters())
     load_endpoints = [endpoint for endpoint in measurement.endpoints if endpoint.role != OBSERVE]
     if WORKLOADS[load.workload].carries_frames:

@@ -64,6 +64,8 @@ class DirectionTraffic:
     """Share of the team's bytes in this direction, 0 to 1; None if the team carried nothing."""
     predicted_flows: int | None
     """Number of flows that the team's state just before the load puts on the link; None if unknown."""
+    packets_received: int = 0
+    """Packets that the other end of the link received."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,12 @@ class LinkTraffic:
     speed_bps: int | None
     forward: DirectionTraffic
     reverse: DirectionTraffic
+    is_enabled: bool | None = None
+    """Whether the team may send on the link, just before the load; None if unknown."""
+    is_attached: bool | None = None
+    """Whether LACP gives the link to the aggregator that carries the traffic; None without LACP."""
+    partner_mac: str | None = None
+    """LACP's system ID of the other end, all zero if it sent no frame; None without LACP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,23 @@ class TeamTraffic:
     """Direction to the number of flows whose link the state did not show."""
     advice: tuple[str, ...] = ()
     """What would spread the flows better, as sentences."""
+    distinct_flows: int | None = None
+    """Number of flows that the policy can distinguish; None if unknown."""
+    same_parity_links: int | None = None
+    """Number of links that flows with only even, or only odd, source ports reach. None if unknown, or if the
+    source ports are mixed or do not matter."""
+    far_end: str = ""
+    """What the far end is: `bond` or `switch without a bond`; empty if unknown."""
+    mac_moves: Mapping[str, int | None] = field(default_factory=dict)
+    """How often an address moved to another port during the load, at the switch of each end (near, far)."""
+    load_s: float = 0.0
+    """Duration of the load that `bytes` and `packets` cover, in seconds."""
+    far_policy: str | None = None
+    """Policy of the far end, where it has one of its own; None if unknown or without one."""
+
+    def data_direction(self) -> str:
+        """Return the direction that carries more bytes."""
+        return max(DIRECTIONS, key=lambda each: sum(getattr(link, each).bytes for link in self.links))
 
 
 def collect_team_traffic(part: SteadyPart) -> tuple[TeamTraffic, ...]:
@@ -98,7 +123,8 @@ def collect_team_traffic(part: SteadyPart) -> tuple[TeamTraffic, ...]:
     A link's near end sends forward, and its far end sends in reverse.
     """
     teams = _list_or_empty(part.trial.effective.get("teams"))
-    return tuple(_team_traffic(mapping_or_empty(team), part.host_samples) for team in teams)
+    duration_s = sum(sample.interval_s for sample in part.host_samples)
+    return tuple(_team_traffic(mapping_or_empty(team), part.host_samples, duration_s) for team in teams)
 
 
 def team_metrics(part: SteadyPart) -> Iterator[tuple[str, float]]:
@@ -122,12 +148,16 @@ def _relative_speeds(team: TeamTraffic) -> list[float]:
     return [speed * len(speeds) / sum(speeds) for speed in speeds]
 
 
-def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample]) -> TeamTraffic:
+def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample], duration_s: float) -> TeamTraffic:
     predicted = mapping_or_empty(team.get("predicted"))
     links = [mapping_or_empty(each) for each in _list_or_empty(team.get("links"))]
     forward, reverse = (
-        _direction_traffic([str(link.get(end)) for link in links], samples, predicted.get(direction))
-        for direction, end in zip(DIRECTIONS, ("near", "far"), strict=True)
+        _direction_traffic(
+            [(str(link.get(sender)), str(link.get(receiver))) for link in links],
+            samples,
+            predicted.get(direction),
+        )
+        for direction, sender, receiver in zip(DIRECTIONS, ("near", "far"), ("far", "near"), strict=True)
     )
     flows = predicted.get("flows")
     return TeamTraffic(
@@ -135,34 +165,56 @@ def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample]) -> TeamTra
         str(team.get("policy")),
         str(team.get("lacp")),
         tuple(
-            LinkTraffic(str(link.get("name")), _whole_number(link.get("speed_bps")), there, back)
+            _link_traffic(link, there, back)
             for link, there, back in zip(links, forward, reverse, strict=True)
         ),
         _whole_number(flows),
         {each: _whole_number(predicted.get(f"{each}_open")) or 0 for each in DIRECTIONS} if predicted else {},
         tuple(map(str, _list_or_empty(predicted.get("advice")))),
+        _whole_number(predicted.get("distinct_flows")),
+        _whole_number(predicted.get("same_parity_links")),
+        str(team.get("far_end") or ""),
+        {end: _whole_number(count) for end, count in mapping_or_empty(team.get("mac_moves")).items()},
+        duration_s,
+        str(team["far_policy"]) if team.get("far_policy") else None,
+    )
+
+
+def _link_traffic(
+    link: Mapping[str, Any], forward: DirectionTraffic, reverse: DirectionTraffic
+) -> LinkTraffic:
+    lacp, enabled = mapping_or_empty(link.get("lacp")), link.get("enabled")
+    return LinkTraffic(
+        str(link.get("name")),
+        _whole_number(link.get("speed_bps")),
+        forward,
+        reverse,
+        enabled if isinstance(enabled, bool) else None,
+        lacp.get("is_attached") is True if lacp else None,
+        str(lacp["partner_mac"]) if lacp.get("partner_mac") else None,
     )
 
 
 def _direction_traffic(
-    senders: Sequence[str], samples: Sequence[Sample], predicted: object
+    ends: Sequence[tuple[str, str]], samples: Sequence[Sample], predicted: object
 ) -> list[DirectionTraffic]:
-    """Return what each sending interface put on its link."""
-    flows = predicted if isinstance(predicted, list) and len(predicted) == len(senders) else None
-    carried = [_total_sent(name, "tx_bytes", samples) for name in senders]
+    """Return what passed each link; `ends` are its sending and its receiving interface."""
+    flows = predicted if isinstance(predicted, list) and len(predicted) == len(ends) else None
+    carried = [_sum_counter(sender, "tx_bytes", samples) for sender, _ in ends]
     total = sum(carried)
     return [
         DirectionTraffic(
             count,
-            _total_sent(name, "tx_packets", samples),
+            _sum_counter(sender, "tx_packets", samples),
             count / total if total else None,
             None if flows is None else _whole_number(flows[number]),
+            _sum_counter(receiver, "rx_packets", samples),
         )
-        for number, (name, count) in enumerate(zip(senders, carried, strict=True))
+        for number, ((sender, receiver), count) in enumerate(zip(ends, carried, strict=True))
     ]
 
 
-def _total_sent(interface: str, counter: str, samples: Sequence[Sample]) -> int:
+def _sum_counter(interface: str, counter: str, samples: Sequence[Sample]) -> int:
     counts = (
         x.observation.interface_counters.get(interface, {}).get(counter, 0) for x in samples if x.observation
     )

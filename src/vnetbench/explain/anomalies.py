@@ -113,6 +113,17 @@ def select_unaccounted_anomalies(
     }
 
 
+def select_unexpected_anomalies(abnormal_medians: Mapping[str, float], cause: str) -> dict[str, float]:
+    """Return the anomalies that a natural limit does not bring.
+
+    Args:
+        abnormal_medians: What `find_abnormal_medians` returned.
+        cause: Name of the natural limit.
+    """
+    expected = {each.metric for each in load_healthy_ranges() if cause in each.follows_from}
+    return {name: value for name, value in abnormal_medians.items() if name not in expected}
+
+
 def unseen_path_parts(trials: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
     """Return the labels of the parts of the path that no trial saw."""
     return tuple(
@@ -126,6 +137,7 @@ def unusual_evidence_sentence(
     trials: Sequence[Mapping[str, float]],
     shown_metrics: Sequence[str] = (),
     factors_set_by_study: Collection[str] = (),
+    cause: str = "",
 ) -> str:
     """Return the sentence that says whether a natural limit is normal here.
 
@@ -136,8 +148,9 @@ def unusual_evidence_sentence(
         trials: The evidence of the treatment's trials.
         shown_metrics: Metrics that the finding shows already.
         factors_set_by_study: The factors that the study sets.
+        cause: Name of the natural limit, which brings some unusual values itself.
     """
-    unusual = find_abnormal_medians(trials, factors_set_by_study)
+    unusual = select_unexpected_anomalies(find_abnormal_medians(trials, factors_set_by_study), cause)
     anomalies = {name: value for name, value in unusual.items() if name not in shown_metrics}
     if anomalies:
         return f"Unusual here: {_list_anomalies(anomalies)}."

@@ -57,11 +57,19 @@ class _EvidenceMedians:
         medians = self.medians_if_all_treatments_have(metric)
         return median(medians) if medians else None
 
+    def counts(self, metric: str) -> list[int]:
+        """Return a count of each treatment; empty if one lacks it."""
+        return [round(each) for each in self.medians_if_all_treatments_have(metric)]
+
+    def common_count(self, metric: str) -> int | None:
+        """Return the count that all treatments share; None if unknown or different."""
+        counts = set(self.counts(metric))
+        return counts.pop() if len(counts) == 1 else None
+
     @property
     def cpu_count(self) -> int | None:
         """Number of CPUs that the load may use; None if unknown or different."""
-        counts = {round(each) for each in self.medians_if_all_treatments_have("load_cpus")}
-        return counts.pop() if len(counts) == 1 else None
+        return self.common_count("load_cpus")
 
     @property
     def load_thread_count_of_each_treatment(self) -> list[int]:
@@ -116,8 +124,76 @@ def _full_link_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
     )
 
 
+def _one_uplink_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
+    links, flows = evidence.common_count("team_links"), evidence.counts("team_flows")
+    if links is None or not flows:
+        return None
+    short = f"one of {links} links carries all {_count_range_text(flows)} flows"
+    if min(flows) < max(flows):
+        short = f"one of {links} links carries all flows"
+    distinct = evidence.counts("team_distinct_flows")
+    if not distinct or distinct == flows:
+        return CausePhrase(short, short)
+    return CausePhrase(
+        short, f"{short}; the team's policy can distinguish {_count_range_text(distinct)} of them"
+    )
+
+
+def _one_flow_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
+    links = evidence.common_count("team_links")
+    if links is None:
+        return None
+    short = f"the load is one flow, which takes one of {links} links"
+    return CausePhrase(short, f"{short}, and that link is full")
+
+
+def _idle_links_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
+    return _used_links_phrase(evidence, "the hash of the team")
+
+
+def _parity_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
+    return _used_links_phrase(evidence, "the parity of the source ports, all even or all odd,")
+
+
+def _used_links_phrase(evidence: _EvidenceMedians, reason: str) -> CausePhrase | None:
+    """Return how many links carry the flows, and what leaves the others idle."""
+    links, used = evidence.common_count("team_links"), evidence.common_count("team_used_links")
+    flows = evidence.counts("team_flows")
+    if links is None or used is None or not flows:
+        return None
+    verb = "carries" if used == 1 else "carry"
+    text = f"{reason} leaves {links - used} of {links} links idle"
+    return CausePhrase(text, f"{text}: {used} {verb} all {_count_range_text(flows)} flows")
+
+
+def _lacp_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
+    links, without = evidence.common_count("team_links"), evidence.common_count("team_links_without_lacp")
+    if links is None or without is None:
+        return None
+    if links == without:
+        text = f"none of the team's {links} links has negotiated LACP"
+    else:
+        text = f"{without} of the team's {links} links are left out by LACP"
+    return CausePhrase(text, text)
+
+
+def _silent_link_phrase(evidence: _EvidenceMedians) -> CausePhrase | None:
+    links, silent = evidence.common_count("team_links"), evidence.common_count("team_silent_links")
+    if links is None or silent is None:
+        return None
+    verb, its = ("is", "its") if silent == 1 else ("are", "their")
+    text = f"{silent} of {links} links {verb} up and {'loses' if silent == 1 else 'lose'} all packets"
+    return CausePhrase(text, f"{text} of {its} flows")
+
+
 _PHRASE_BUILDER_BY_CAUSE: Mapping[str, Callable[[_EvidenceMedians], CausePhrase | None]] = {
     "cpus_full": _full_cpus_phrase,
     "other_programs": _other_programs_phrase,
     "link_full": _full_link_phrase,
+    "one_uplink": _one_uplink_phrase,
+    "one_flow_one_link": _one_flow_phrase,
+    "idle_team_links": _idle_links_phrase,
+    "even_source_ports": _parity_phrase,
+    "lacp_not_negotiated": _lacp_phrase,
+    "silent_member": _silent_link_phrase,
 }

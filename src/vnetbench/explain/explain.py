@@ -286,7 +286,7 @@ def _anomaly_sentence(treatment: TreatmentSummary, first: CandidateCause) -> str
     trials = [point.evidence for point in treatment.points]
     shown = [item.metric for item in first.evidence]
     if not first.cause.is_fault:
-        return unusual_evidence_sentence(trials, shown, treatment.factors)
+        return unusual_evidence_sentence(trials, shown, treatment.factors, first.cause.name)
     supporting = load_rules()[first.cause.name].supporting_metrics
     return unaccounted_evidence_sentence(trials, first.cause.name, supporting, treatment.factors)
 

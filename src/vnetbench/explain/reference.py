@@ -41,6 +41,7 @@ _TITLE_BY_FAMILY: Mapping[str, str] = {
     "window": "Windows and latency",
     "packets": "Packets",
     "links": "Links",
+    "teams": "Teams of links",
     "instability": "Instability",
     "instrument": "The instrument",
 }

@@ -17,7 +17,7 @@ from vnetbench.study.factors.registry import FACTORS, parse_level
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOAD_NAMES
 
-CAUSE_FAMILIES = ("failures", "cpu", "window", "packets", "links", "instability", "instrument")
+CAUSE_FAMILIES = ("failures", "cpu", "window", "packets", "links", "teams", "instability", "instrument")
 """Families of causes, in listing order. Each has a rule file of its own."""
 
 DOUBLED_LEVEL = "twice"

@@ -11,7 +11,11 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from statistics import median
 
-from vnetbench.explain.anomalies import find_abnormal_medians, select_unaccounted_anomalies
+from vnetbench.explain.anomalies import (
+    find_abnormal_medians,
+    select_unaccounted_anomalies,
+    select_unexpected_anomalies,
+)
 from vnetbench.explain.confidence import (
     confidence_word,
     lower_of_confidence_words,
@@ -111,21 +115,30 @@ def _confidence_words(
     """
     anomalies = find_abnormal_medians(trials, factors_set_by_study)
     # Lost datagrams and frames often follow from the limit, so there a fault is no open alternative.
-    has_fault = workload in load_waits().workloads and any(rules[name].cause.is_fault for name in names)
+    can_have_open_fault = workload in load_waits().workloads
     words: list[str] = []
     lowest = lowest_of_faults = confidence_word(1.0)
     for name in names:
         is_fault = rules[name].cause.is_fault
+        # A fault that this cause explains is no alternative to it.
+        has_fault = can_have_open_fault and any(
+            rules[other].cause.is_fault and other not in rules[name].less_specific_causes for other in names
+        )
         demotions = (
             _count_lost_confidence_steps(name, ranked, scores, trial_scores[name], rules)
             + leaves_most_waiting_unexplained(name, trials, workload)
             # Something unusual that a natural limit leaves unexplained may be the real cause, as may a fault.
-            + ((bool(anomalies) or has_fault) and not is_fault)
+            + (not is_fault and (has_fault or bool(select_unexpected_anomalies(anomalies, name))))
         )
         word = confidence_word(scores[name], demotions)
         if is_fault and select_unaccounted_anomalies(anomalies, name, rules[name].supporting_metrics):
             word = lower_of_confidence_words(word, confidence_word(1.0, demotions=1))
         word = lower_of_confidence_words(word, lowest_of_faults if is_fault else lowest)
+        for other, word_of_other in zip(names, words, strict=False):
+            if is_fault and not rules[other].cause.is_fault and name in rules[other].less_specific_causes:
+                # The natural limit says more, so it stands before the fault that it explains.
+                steps = steps_below_highest_confidence(word_of_other) + 1
+                word = lower_of_confidence_words(word, confidence_word(1.0, demotions=steps))
         lowest = lower_of_confidence_words(lowest, word)
         lowest_of_faults = word if is_fault else lowest_of_faults
         words.append(word)

@@ -45,6 +45,9 @@ class Testbed(Protocol):
     def read_delay_line_counters(self) -> Sequence[Mapping[str, Any]]:
         """Return the counters of all delay lines since the last reset (the agent's `delay_line.read`)."""
 
+    def read_mac_moves(self) -> Sequence[Mapping[str, int | None]]:
+        """Return how often addresses moved between ports of the switches of each team, by its end."""
+
     def read_teams(self, *, has_lasting_flows: bool) -> Sequence[Mapping[str, Any]]:
         """Return the teams: state, and links of the connected flows (docs/results-file.md, `teams`).
 

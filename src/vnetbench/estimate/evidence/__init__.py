@@ -43,6 +43,7 @@ from vnetbench.estimate.evidence.segment_losses import (
 )
 from vnetbench.estimate.evidence.shapers import SHAPER_EVIDENCE_METRICS, shaper_evidence
 from vnetbench.estimate.evidence.stalls import STALL_EVIDENCE_METRICS, stall_evidence
+from vnetbench.estimate.evidence.teams import TEAM_EVIDENCE_METRICS, team_evidence
 from vnetbench.estimate.evidence.time_accounting.metrics import TIME_EVIDENCE_METRICS, time_evidence
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import WINDOW_EVIDENCE_METRICS, window_evidence
@@ -71,6 +72,7 @@ METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
         *SHAPER_EVIDENCE_METRICS,
         *RATE_LIMIT_EVIDENCE_METRICS,
     ),
+    "teams": TEAM_EVIDENCE_METRICS,
     "frames": FRAME_EVIDENCE_METRICS,
     "placement": PLACEMENT_EVIDENCE_METRICS,
     "instrument": INSTRUMENT_EVIDENCE_METRICS,
@@ -104,6 +106,7 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
         **packet_work_evidence(data, {**time, **path_state, **window, **calls, **packets}),
         **interrupt_work_evidence(data),
         **foreign_packet_evidence(data),
+        **team_evidence(data),
         **frame_evidence(data),
         **placement_evidence(data),
         **instrument_evidence(data),

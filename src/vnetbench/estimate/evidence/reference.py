@@ -45,6 +45,7 @@ _TITLE_BY_FAMILY = {
     "window": "Windows, latency and calls",
     "packets": "Packets",
     "links": "Links and the path",
+    "teams": "Teams of links",
     "frames": "Frames",
     "placement": "CPU placement",
     "instrument": "The instrument",

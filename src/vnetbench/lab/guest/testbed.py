@@ -169,6 +169,10 @@ class GuestTestbed:
         """See Testbed."""
         return self.link.read_counters()
 
+    def read_mac_moves(self) -> list[dict[str, int | None]]:
+        """See Testbed. This lab has none."""
+        return []
+
     def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
         """See Testbed. This lab has none."""
         return []

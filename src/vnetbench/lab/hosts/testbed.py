@@ -131,6 +131,10 @@ class HostsTestbed:
         """See Testbed. This lab has none."""
         return []
 
+    def read_mac_moves(self) -> list[dict[str, int | None]]:
+        """See Testbed. This lab has none."""
+        return []
+
     def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
         """See Testbed. This lab has none."""
         return []

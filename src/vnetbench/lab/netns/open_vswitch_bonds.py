@@ -32,12 +32,13 @@ class OpenVswitch:
         return open_vswitch.control_command(self.folder)
 
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
+        """The log of the switch."""
         return self.folder / f"{open_vswitch.SWITCH}.log"
 
     def change(self, *arguments: str) -> None:
         """Run `ovs-vsctl`, which waits until the switch has applied the change; raises BenchError."""
-        open_vswitch.run_tool([*self._vsctl_command, *arguments], self._log)
+        open_vswitch.run_tool([*self._vsctl_command, *arguments], self.log)
 
     def query(self, *arguments: str) -> str:
         """Return the output of `ovs-appctl`; raises BenchError."""
@@ -50,12 +51,12 @@ class OpenVswitch:
             )
         program = open_vswitch.find_program(APPLICATION_CONTROL)
         command = [program, f"--timeout={QUERY_TIMEOUT_S}", "-t", str(sockets[0]), *arguments]
-        return open_vswitch.run_tool(command, self._log)
+        return open_vswitch.run_tool(command, self.log)
 
     def read_port_number(self, interface: str) -> int:
         """Return the number that the switch gives an interface of a bridge; raises BenchError."""
         return int(
-            open_vswitch.run_tool([*self._vsctl_command, "get", "Interface", interface, "ofport"], self._log)
+            open_vswitch.run_tool([*self._vsctl_command, "get", "Interface", interface, "ofport"], self.log)
         )
 
     def replace_bridge(self, bridge: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from vnetbench.lab.errors import TreatmentRefused
@@ -15,6 +15,7 @@ from vnetbench.lab.netns.open_vswitch_bonds import (
     lacp_columns,
     read_lacp_timer,
 )
+from vnetbench.lab.netns.team_readings import parse_lacp_show, parse_mac_moves
 from vnetbench.lab.netns.testbed_team import FAR, NEAR, TEAM_FIX, TestbedTeam, interfaces_of
 from vnetbench.lab.netns.topology import NetDevice, TeamLinks
 from vnetbench.study.teams import ACTIVE_BACKUP, BALANCE_TCP, TeamSpec
@@ -93,18 +94,35 @@ class OpenVswitchTestbedTeam(TestbedTeam):
         )
         return replace(state, team=team)
 
-    def backend_values(self) -> Mapping[str, Any]:
+    def read_mac_moves(self) -> dict[str, int | None]:
         """See TestbedTeam."""
         return {
-            "rebalance_interval_s": REBALANCE_INTERVAL_MS / 1000,
-            "lacp_timer": self._read_lacp_timer(),
+            end: parse_mac_moves(self.switch.query("fdb/stats-show", bridge))
+            for end, bridge in (("near", NEAR), ("far", FAR))
         }
 
-    def _read_lacp_timer(self) -> str | None:
-        """Return the timer of LACP that the near switch reports; None without LACP."""
-        if not self.spec.has_lacp:
-            return None
-        return read_lacp_timer(self.switch.query("lacp/show", bond_name(NEAR)))
+    def backend_values(self) -> Mapping[str, Any]:
+        """See TestbedTeam. Replaces the requested state of LACP by the reported one."""
+        text = self._read_lacp()
+        values: dict[str, Any] = {
+            "rebalance_interval_s": REBALANCE_INTERVAL_MS / 1000,
+            "lacp_timer": read_lacp_timer(text),
+        }
+        if self.spec.has_lacp and not parse_lacp_show(text).is_negotiated:
+            values["lacp"] = "not negotiated"
+        return values
+
+    def backend_link_values(self) -> Mapping[str, Mapping[str, Any]]:
+        """See TestbedTeam. Adds LACP at the near end of each link; None without LACP."""
+        reading = parse_lacp_show(self._read_lacp()).link_by_interface
+        return {
+            name: {"lacp": asdict(reading[name]) if name in reading else None}
+            for name in interfaces_of(self.links.near)
+        }
+
+    def _read_lacp(self) -> str:
+        """Return what the near switch reports about LACP; empty without LACP."""
+        return self.switch.query("lacp/show", bond_name(NEAR)) if self.spec.has_lacp else ""
 
 
 def find_open_vswitch_team(testbed_name: str, links: TeamLinks, spec: TeamSpec) -> OpenVswitchTestbedTeam:

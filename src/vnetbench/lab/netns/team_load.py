@@ -16,11 +16,15 @@ from vnetbench.lab.netns.topology import NetnsTopology, Vm
 from vnetbench.teaming.advice import advise
 from vnetbench.teaming.flow_sources.socket_list import parse_socket_list
 from vnetbench.teaming.flows import UDP, Flow, parse_mac
-from vnetbench.teaming.predict import MAC_LEARNING, predict_flows
+from vnetbench.teaming.policies.policy import Policy
+from vnetbench.teaming.predict import MAC_LEARNING, count_independent_flows, predict_flows
 from vnetbench.teaming.prediction import Prediction, certain, undecided
+from vnetbench.teaming.team import Team
 
 MAX_ADVISED_FLOWS = 64
 """Advice for more flows would delay the load, whose connections wait meanwhile."""
+_FIRST_TRIED_PORT, _TRIED_PORTS = 32768, 256
+"""Ports that are tried to find the links that a parity reaches, from the start of Linux's default range."""
 _LIST_TIMEOUT_S = 60.0
 """Limit for listing sockets, which takes milliseconds, also on a busy machine."""
 _SOCKET_LIST_COMMAND = ("ss", "--tcp", "--udp", "--numeric")
@@ -82,8 +86,9 @@ def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -
         flows: Flows of the load, from side a to side b.
 
     Returns:
-        `flows`; for each direction the number of flows on each link, and of those whose link the state does
-        not show; and `advice`, sentences about what would spread the flows better.
+        `flows`; `distinct_flows`, how many of them the policy can distinguish; `same_parity_links`, see
+        `count_links_of_same_parity`; for each direction the number of flows on each link, and of those whose
+        link the state does not show; and `advice`, sentences about what would spread the flows better.
     """
     policy = find_predicted_policy(team.spec.policy)
     if states.far is not None and states.far.policy_name is not None:
@@ -96,10 +101,33 @@ def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -
     has_advice = 0 < len(flows) <= MAX_ADVISED_FLOWS
     return {
         "flows": len(flows),
+        "distinct_flows": count_independent_flows(prediction),
+        "same_parity_links": count_links_of_same_parity(flows, policy, states.near.team),
         **_count_by_link("forward", [each.forward for each in prediction.flows], team.spec.links),
         **_count_by_link("reverse", reverse, team.spec.links),
         "advice": list(advise(prediction).sentences) if has_advice else [],
     }
+
+
+def count_links_of_same_parity(flows: Sequence[Flow], policy: Policy, team: Team) -> int | None:
+    """Return how many links flows reach whose source ports are all even, or all odd, as those of these flows.
+
+    Linux gives connections even ports first (net/ipv4/inet_hashtables.c, __inet_hash_connect). A hash that
+    keeps the lowest bit of the port then reaches half of an even number of links.
+
+    Returns:
+        None if there are fewer than two flows, if their ports are not all even or all odd, or if the policy
+        does not read source ports or does not decide by them alone.
+    """
+    ports = [flow.source_port for flow in flows if flow.source_port is not None]
+    parities = {port % 2 for port in ports}
+    if len(flows) < 2 or len(ports) < len(flows) or len(parities) != 1 or "source_port" not in policy.needs:
+        return None
+    (parity,) = parities
+    first = _FIRST_TRIED_PORT + parity
+    tried = [replace(flows[0], source_port=first + 2 * step) for step in range(_TRIED_PORTS)]
+    links = {policy.predict(flow, team).uplink for flow in tried}
+    return None if None in links else len(links)
 
 
 def _predict_learned(flows: Sequence[Flow], forward: Sequence[Prediction]) -> list[Prediction]:

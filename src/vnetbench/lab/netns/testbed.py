@@ -192,6 +192,10 @@ class NetnsTestbed:
         self._network_event = catalog.make_network_event(self.topology, factors, self.team)
         return self._network_event
 
+    def read_mac_moves(self) -> list[dict[str, int | None]]:
+        """See Testbed."""
+        return [] if self.team is None else [self.team.read_mac_moves()]
+
     def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
         """See Testbed."""
         if self.team is None:

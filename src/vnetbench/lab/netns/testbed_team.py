@@ -16,6 +16,8 @@ from vnetbench.teaming.state.team_state import TeamState
 
 NEAR, FAR = "sw0", "sw1"
 """The virtual switches at the two ends of the links: that of the first VMs of the pairs, and the other."""
+CHANNEL, NO_CHANNEL = "bond", "switch without a bond"
+"""What the far end of a team is, in the results file."""
 TEAM_FIX = "run the study again; if it fails again, run vnetbench doctor to see what this machine allows"
 
 
@@ -56,6 +58,10 @@ class TestbedTeam(ABC):
     @abstractmethod
     def backend_values(self) -> Mapping[str, Any]:
         """Return what only this backend has, for the results file; raises BenchError."""
+
+    def backend_link_values(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what only this backend has of each link, by its near interface; raises BenchError."""
+        return {}
 
     def shape_links(self, shaper: str) -> None:
         """Shape both ends of each link to its speed, if the study gives speeds.
@@ -105,24 +111,41 @@ class TestbedTeam(ABC):
                             fix=TEAM_FIX,
                         )
 
+    def read_mac_moves(self) -> dict[str, int | None]:
+        """Return how often each switch saw an address move to another port since it was created.
+
+        None at the ends whose switch does not count it, as a Linux bridge.
+        """
+        return dict.fromkeys(("near", "far"))
+
     def effective_values(self, states: TeamStates) -> dict[str, Any]:
         """Return the team and its links as they were read back, for the results file."""
+        link_values = self.backend_link_values()
         return {
             "name": self.spec.name,
             "location": self.spec.location,
             "policy": states.near.policy_name,
             "lacp": "negotiated" if self.spec.has_lacp else "off",
             **self.backend_values(),
-            "far_end": "bond" if states.far is not None else "switch without a bond",
+            "far_end": CHANNEL if states.far is not None else NO_CHANNEL,
+            "mac_moves": self.read_mac_moves(),
             "links": [
-                {
-                    "name": f"link{number}",
-                    "near": near.interface,
-                    "far": far.interface,
-                    "speed_bps": _read_speed_bps(near),
-                }
-                for number, (near, far) in enumerate(zip(self.links.near, self.links.far, strict=True))
+                self._link_values(number, uplink.is_up, link_values)
+                for number, uplink in enumerate(states.near.team.uplinks)
             ],
+        }
+
+    def _link_values(
+        self, number: int, is_enabled: bool, values_by_interface: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        near, far = self.links.near[number], self.links.far[number]
+        return {
+            "name": f"link{number}",
+            "near": near.interface,
+            "far": far.interface,
+            "speed_bps": _read_speed_bps(near),
+            "enabled": is_enabled,
+            **values_by_interface.get(near.interface, {}),
         }
 
 

@@ -16,6 +16,7 @@ from vnetbench.report.charts.campaign_charts import main_charts, other_metric_ch
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.finding_charts import finding_chart
 from vnetbench.report.charts.image_files import render_svg
+from vnetbench.report.charts.team_charts import team_chart
 from vnetbench.report.charts.time_charts import time_use_chart
 from vnetbench.report.environment import Fact, list_facts
 from vnetbench.report.one_at_a_time import baseline_ratio_column, merge_sparse_design_into_one_factor
@@ -118,6 +119,8 @@ class CampaignSection:
     published_title_and_conditions: str
     """Title and conditions of the published table; empty without one."""
     published_columns: list[Column]
+    team_chart: Chart | None
+    """The picture of the testbed's team; None without one."""
     team_columns: list[Column]
     """The links of the testbed's team; empty without one."""
     team_advice: list[str]
@@ -131,7 +134,8 @@ class CampaignSection:
     def charts(self) -> list[Chart]:
         """All charts in page order."""
         finding_charts = [finding.chart for finding in self.findings if finding.chart is not None]
-        first = [chart for chart in (self.main_chart, self.time_use_chart) if chart is not None]
+        leading = (self.main_chart, self.team_chart, self.time_use_chart)
+        first = [chart for chart in leading if chart is not None]
         return [
             *first,
             *finding_charts,
@@ -190,6 +194,7 @@ def _published_table_section(
         notes=campaign_notes(summary),
         published_title_and_conditions="",
         published_columns=[],
+        team_chart=None,
         team_columns=[],
         team_advice=[],
         facts=(),
@@ -223,6 +228,7 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
         notes=campaign_notes(summary),
         published_title_and_conditions=caption,
         published_columns=measured_and_published_columns(comparison) if comparison else [],
+        team_chart=team_chart(summary),
         team_columns=team_columns(summary),
         team_advice=team_advice(summary),
         facts=list_facts(summary),

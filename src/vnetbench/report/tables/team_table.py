@@ -49,7 +49,7 @@ def team_columns(summary: CampaignSummary) -> list[Column]:
             bool(team.open_flows.get(direction)),
         )
         for treatment in summary.treatments
-        if (point := _find_typical_trial(treatment, summary.deciding_metric)) is not None
+        if (point := find_typical_trial(treatment, summary.deciding_metric)) is not None
         for team in point.teams
         for direction in DIRECTIONS
     ]
@@ -72,7 +72,7 @@ def team_columns(summary: CampaignSummary) -> list[Column]:
 
 def team_advice(summary: CampaignSummary) -> list[str]:
     """Return what would spread the flows of the drawn trials better, each sentence once."""
-    typical = (_find_typical_trial(treatment, summary.deciding_metric) for treatment in summary.treatments)
+    typical = (find_typical_trial(treatment, summary.deciding_metric) for treatment in summary.treatments)
     treatments_by_sentence: Counter[str] = Counter(
         sentence for point in typical if point for team in point.teams for sentence in set(team.advice)
     )
@@ -88,7 +88,7 @@ def _wrap_name(treatment: str, direction: str) -> tuple[str, ...]:
     return (first,) if direction == DIRECTIONS[0] else (*others,) or ("",)
 
 
-def _find_typical_trial(treatment: TreatmentSummary, metric: str) -> TrialPoint | None:
+def find_typical_trial(treatment: TreatmentSummary, metric: str) -> TrialPoint | None:
     """Return the first of the trials with a team whose deciding metric is nearest to the median."""
     points = [point for point in treatment.points if point.teams]
     estimate = treatment.metrics.get(metric)
