@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -159,5 +160,7 @@ def team_notes(effective: Mapping[str, Any], load_s: float) -> list[str]:
         f"{team['name']}: the switch moves flows between links every {team['rebalance_interval_s']:g} s, so "
         "flows may have left the link that was predicted for them before the load"
         for team in effective.get("teams", ())
-        if "predicted" in team and team["policy"] != ACTIVE_BACKUP and load_s >= team["rebalance_interval_s"]
+        if "predicted" in team
+        and team["policy"] != ACTIVE_BACKUP
+        and load_s >= team.get("rebalance_interval_s", math.inf)
     ]

@@ -8,6 +8,9 @@ from vnetbench.quantity import parse_bit_rate
 
 BETWEEN_VSWITCHES = "vswitches"
 """Location of a team: its links join the two virtual switches on the path of every pair."""
+IN_GUESTS, IN_GATEWAYS = "guests", "gateways"
+"""Locations of teams of Linux bonding: in the two guests of a pair, or in two guests that are gateways."""
+GUEST_LOCATIONS = (IN_GUESTS, IN_GATEWAYS)
 ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP = "active-backup", "balance-slb", "balance-tcp"
 OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)
 """Policies that Open vSwitch runs (`bond_mode`, ovs-vswitchd.conf.db(5)); the first one is its default."""

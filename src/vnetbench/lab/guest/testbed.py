@@ -15,14 +15,19 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import cpu_pinning
 from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.launcher import RunningGuest, close_guests
+from vnetbench.lab.guest.team_flows import list_stream_flows
+from vnetbench.lab.guest.team_topology import GuestTeamTopology
+from vnetbench.lab.guest.testbed_team import GuestTestbedTeam
 from vnetbench.lab.guest.topology import TAPS, Guest, GuestTopology
 from vnetbench.lab.guest.watchdog import HungGuestKiller
 from vnetbench.lab.knobs import KnobSetting
 from vnetbench.lab.links.impaired_link import ImpairedLink
 from vnetbench.lab.netns import builder, network_settings
+from vnetbench.lab.netns.team_load import predict_load
 from vnetbench.lab.netns.topology import NetDevice, observed_devices
-from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
+from vnetbench.lab.testbed import StreamSettings, endpoint_pairs, query_mac_address
 from vnetbench.study.factors.guest_factors import EMULATOR_PIN, VCPU_PIN
+from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import IP_VERSION, MTU
 from vnetbench.study.model import Level, TestbedSpec
 
@@ -56,11 +61,14 @@ class GuestTestbed:
         self.online_cpus = frozenset(os.sched_getaffinity(0))
         self.running: list[RunningGuest] = []
         self.link = ImpairedLink(topology.testbed_name, topology)
+        self.team: GuestTestbedTeam | None = None
+        """The team as the last treatment configured it; None without a team."""
         self.is_closed = False
         self._facts = facts
         self._before_use = before_use
         self._watchdog: HungGuestKiller | None = None
         self._is_paused = False
+        self._ip_version = "4"
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -80,6 +88,11 @@ class GuestTestbed:
         self._before_use(self)
         threads = self._find_threads()
         self.link.set_delay_for_path_proof(factors)
+        if isinstance(self.topology, GuestTeamTopology):
+            (team,) = teams_of_treatment(spec, factors)
+            # The bonds come first: knobs of an interface of this treatment may be theirs.
+            self.team = GuestTestbedTeam(self.topology, self.agents, team)
+            self.team.create_bonds()
         pinned_cpus = cpu_pinning.pin_threads(*cpu_pinning.pinning_levels(factors), threads, self.online_cpus)
         endpoints = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in endpoints}
@@ -87,7 +100,9 @@ class GuestTestbed:
         effective = network_settings.set_treatment_knobs(
             settings, endpoints, factors, spec, self.topology, agents
         )
-        ip_version = str(IP_VERSION.read_level(factors))
+        if self.team is not None:
+            effective["teams"] = [self.team.shape_and_describe_links(spec.shaper)]
+        ip_version = self._ip_version = str(IP_VERSION.read_level(factors))
         if ip_version == "6":
             builder.restore_ipv6_addresses_and_routes(self.topology.vms)
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
@@ -158,9 +173,15 @@ class GuestTestbed:
         """See Testbed."""
         return self.link.read_counters()
 
-    def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
-        """See Testbed. This lab has none."""
-        return []
+    def read_teams(self, *, has_lasting_flows: bool, streams: StreamSettings) -> list[dict[str, Any]]:
+        """See Testbed."""
+        if self.team is None:
+            return []
+        described, states = self.team.prove_again()
+        if not has_lasting_flows:
+            return [described]
+        flows = list_stream_flows(self.topology, self.agents, streams, self._ip_version)
+        return [{**described, "predicted": predict_load(self.team, states, flows)}]
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed. A guest reports the addresses of its own adapters."""
@@ -239,6 +260,8 @@ class GuestTestbed:
 
     def _knob_endpoints(self) -> list[Endpoint]:
         """Return everything that has knobs: each adapter of each guest, and the host's own endpoints."""
+        if self.team is not None:
+            return [*self.topology.vms, *self.team.knob_endpoints()]
         return [
             *self.topology.vms,
             *(end for guest in self.topology.guests for end in guest.knob_endpoints()),

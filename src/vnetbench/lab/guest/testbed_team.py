@@ -1,0 +1,295 @@
+"""The team of a testbed of guests: Linux bonding in two guests, created anew and proved for each treatment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import TESTBED_CHANGED
+from vnetbench.lab.endpoint import NO_SIDE, Endpoint
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.lab.guest.team_network import connect_far_end
+from vnetbench.lab.guest.team_topology import (
+    TEAM_INTERFACE,
+    GuestTeamTopology,
+    TeamEnd,
+    address_texts,
+)
+from vnetbench.lab.links.shaping import read_rate_limit_bps
+from vnetbench.lab.netns.network_settings import shape_and_prove
+from vnetbench.lab.netns.testbed_team import TeamStates
+from vnetbench.lab.netns.topology import NetDevice
+from vnetbench.printable import make_printable
+from vnetbench.study.bonding_policies import (
+    LACP_MODE,
+    LACP_POLICIES,
+    bonding_lacp_timer,
+    bonding_options,
+    has_bundled_far_end,
+    mode_of_policy,
+)
+from vnetbench.study.teams import LACP_OFF, LACP_TIMEOUT_BY_TIMER_S, TeamSpec
+from vnetbench.teaming.state.linux_bonding import read_bonding_dump
+from vnetbench.teaming.state.team_state import TeamState
+
+READY_TIMEOUT_S = 20.0
+"""Longest wait for the members of a new team, in addition to LACP's own timeout. An e1000e has its link some
+seconds after it joined, and a guest may share its CPU."""
+STATE_POLL_INTERVAL_S = 0.05
+LOAD_BALANCE_INTERVAL_S = 10.0
+"""Interval in which balance-tlb and balance-alb move flows between members (bond_alb.c)."""
+_FIX = "run the study again; if it fails again, run vnetbench doctor to see what this machine allows"
+
+
+@dataclass
+class GuestTestbedTeam:
+    """The teams of two guests, with links between them.
+
+    Modes that need a channel at the other end have a team of the same mode there. The others have a switch
+    that does not bundle the links, as bonding.rst describes it.
+    """
+
+    topology: GuestTeamTopology
+    agents: Mapping[str, AgentClient]
+    spec: TeamSpec
+    ready_s: float | None = None
+    """Time until all members might send, after both ends had created their bonds; None before that."""
+
+    @property
+    def links(self) -> Any:
+        """Both ends of the links."""
+        return self.topology.team
+
+    def create_bonds(self) -> None:
+        """Remove the bonds of the last treatment, and create those of this one.
+
+        Raises:
+            BenchError: if the guests' kernel refuses, or the members are not ready in time.
+        """
+        is_bundled = has_bundled_far_end(self.spec.policy)
+        ends = self.topology.team_ends
+        self._call_each({end: {"name": TEAM_INTERFACE} for end in ends})
+        connect_far_end(self.topology, is_bundled=is_bundled)
+        near, far = ends
+        requests = {near: self._request(near, bonding_options(self.spec, near.member_names[0]))}
+        if is_bundled:
+            requests[far] = self._request(far, bonding_options(self.spec, far.member_names[0]))
+        elif not far.inner_nics:
+            requests[far] = self._request(far, _SINGLE_ADAPTER_OPTIONS, member_count=1)
+        answers = self._call_each(requests)
+        start = time.monotonic()
+        for end, answer in answers.items():
+            _check_effective(end, requests[end], answer)
+        self._wait_until_ready()
+        self.ready_s = time.monotonic() - start
+
+    def _request(
+        self, end: TeamEnd, options: Mapping[str, str], member_count: int | None = None
+    ) -> dict[str, Any]:
+        own = next((each for each in self.topology.endpoints if each.name == end.guest.name), None)
+        return {
+            "name": TEAM_INTERFACE,
+            "members": list(end.member_names[:member_count]),
+            "options": dict(options),
+            "bridged_with": [nic.guest_interface for nic in end.inner_nics],
+            "addresses": address_texts(own) if own else [],
+        }
+
+    def _call_each(self, requests: Mapping[TeamEnd, Mapping[str, Any]]) -> dict[TeamEnd, Mapping[str, Any]]:
+        """Send a request to the guest of each end, and return the answers."""
+        pending = {
+            end: self.agents[end.guest.name].send("guest.team", **parameters)
+            for end, parameters in requests.items()
+        }
+        try:
+            return {
+                end: self.agents[end.guest.name].wait(future, "guest.team") for end, future in pending.items()
+            }
+        except AgentError as error:
+            raise BenchError(
+                error.message,
+                where=f"the team in {error.endpoint}",
+                fix="choose a policy that the bonding driver of the guests' kernel has",
+            ) from error
+
+    def knob_endpoints(self) -> list[Endpoint]:
+        """Return the interfaces whose knobs a treatment sets: the teams, and the gateways' other adapters.
+
+        A team sets the MTU of its members.
+        """
+        endpoints = []
+        for end in self.topology.team_ends:
+            name = end.guest.name
+            if not end.inner_nics:
+                endpoints += [each for each in self.topology.endpoints if each.name == name]
+                continue
+            interfaces = [nic.guest_interface for nic in end.inner_nics]
+            interfaces += [TEAM_INTERFACE] if self._has_team(end) else []
+            endpoints += [
+                Endpoint(f"{name} {interface}", NO_SIDE, 1, interface, "", "") for interface in interfaces
+            ]
+        return endpoints
+
+    def _has_team(self, end: TeamEnd) -> bool:
+        return end == self.topology.team_ends[0] or has_bundled_far_end(self.spec.policy)
+
+    def shape_and_describe_links(self, shaper: str) -> dict[str, Any]:
+        """Shape both ends of each link to its speed, if the study gives speeds, and return the proved team.
+
+        Raises:
+            TreatmentRefused: if another rate was read back.
+            BenchError: if the kernel refuses.
+        """
+        if self.spec.listed_speeds_bps:
+            for ends in (self.links.near, self.links.far):
+                for device, rate_bps in zip(ends, self.spec.speeds_bps, strict=True):
+                    shape_and_prove(device, rate_bps, shaper, key="speed")
+        # Knobs may have taken a member's link for a moment.
+        self._wait_until_ready()
+        states = self.read_states()
+        self.prove(states)
+        return self.describe(states)
+
+    def prove_again(self) -> tuple[dict[str, Any], TeamStates]:
+        """Return the team and its states, just before the load.
+
+        Raises:
+            TrialFailed: if the team is no longer as the treatment requests.
+        """
+        try:
+            states = self.read_states()
+            self.prove(states)
+        except BenchError as error:
+            raise TrialFailed(f"the team changed before the load: {error}", kind=TESTBED_CHANGED) from error
+        return self.describe(states), states
+
+    def read_states(self) -> TeamStates:
+        """Return the states of both ends; raises BenchError."""
+        near, far = self.topology.team_ends
+        return TeamStates(self._read_state(near), self._read_state(far) if self._has_team(far) else None)
+
+    def read_near_state(self) -> TeamState:
+        """Return the state of the near end, from which the load comes; raises BenchError."""
+        return self._read_state(self.topology.team_ends[0])
+
+    def _read_state(self, end: TeamEnd) -> TeamState:
+        """Return the state that the bonding driver of one end reports, with its members in their order."""
+        state = read_bonding_dump(self._read_dump(end))
+        names = [uplink.name for uplink in state.team.uplinks]
+        if names != list(end.member_names):
+            raise TreatmentRefused(
+                f"the bond has the members {', '.join(names)}", where=f"the team in {end.guest.name}", fix=_FIX
+            )
+        uplinks = (
+            replace(uplink, speed_bps=rate_bps)
+            for uplink, rate_bps in zip(state.team.uplinks, self.spec.speeds_bps, strict=True)
+        )
+        # The adapter of a gateway gives the frames that it receives no hash. A socket gives its packets one.
+        team = replace(state.team, uplinks=tuple(uplinks), packets_carry_hash=not end.inner_nics)
+        return replace(state, team=team)
+
+    def _read_dump(self, end: TeamEnd) -> str:
+        answer = self.agents[end.guest.name].call("guest.team_state", name=TEAM_INTERFACE)
+        return str(answer["bonding"])
+
+    def _wait_until_ready(self) -> None:
+        timer = bonding_lacp_timer(self.spec)
+        deadline = time.monotonic() + READY_TIMEOUT_S + LACP_TIMEOUT_BY_TIMER_S.get(timer, 0.0)
+        while reason := self._find_unready_member():
+            if time.monotonic() > deadline:
+                raise BenchError(
+                    f"the members of the team are not ready: {make_printable(reason)}",
+                    where=f"team {self.spec.name}",
+                    fix=_FIX,
+                )
+            time.sleep(STATE_POLL_INTERVAL_S)
+
+    def _find_unready_member(self) -> str:
+        """Return why a member may not send yet; empty if all may, and LACP is negotiated if it is used."""
+        states = self.read_states()
+        for end, state in zip(self.topology.team_ends, (states.near, states.far), strict=True):
+            # The notes name members without a link, in another aggregator, or without an LACP partner.
+            if state is not None and state.notes:
+                return f"{end.guest.name}: {' '.join(state.notes)}"
+        if self.spec.policy == "active-backup" and states.near.team.active != 0:
+            return f"{self.topology.team_ends[0].guest.name}: the first member is not active yet"
+        return ""
+
+    def prove(self, states: TeamStates) -> None:
+        """Check the states that the guests report, and the speeds of the links.
+
+        Raises:
+            TreatmentRefused: if the policy, the members or the speeds are not as requested.
+        """
+        expected_policy = self.spec.policy.removeprefix(f"{LACP_MODE}/")
+        for end, state in zip(self.topology.team_ends, (states.near, states.far), strict=True):
+            if state is None:
+                continue
+            has_mode = state.dump_format.endswith(f" {mode_of_policy(self.spec.policy)}")
+            if not has_mode or state.policy_name != expected_policy or state.notes:
+                reason = " ".join(state.notes) or f"{state.dump_format}, policy {state.policy_name}"
+                raise TreatmentRefused(
+                    f"the team's policy {self.spec.policy} did not take effect: {reason}",
+                    where=f"the team in {end.guest.name}",
+                    fix=_FIX,
+                )
+        for devices in (self.links.near, self.links.far) if self.spec.listed_speeds_bps else ():
+            for device, speed_bps in zip(devices, self.spec.speeds_bps, strict=True):
+                found = read_speed_bps(device)
+                # The kernel keeps whole bytes per second.
+                if speed_bps is not None and (found is None or abs(found - speed_bps) > 8):
+                    raise TreatmentRefused(
+                        f"the link's speed is {found} bit/s instead of {speed_bps}",
+                        where=device.display_name,
+                        fix=_FIX,
+                    )
+
+    def describe(self, states: TeamStates) -> dict[str, Any]:
+        """Return the team and its links as they were read back, for the results file."""
+        is_lacp = self.spec.policy in LACP_POLICIES
+        has_balancer = mode_of_policy(self.spec.policy) in ("balance-tlb", "balance-alb")
+        return {
+            "name": self.spec.name,
+            "location": self.spec.location,
+            "policy": self.spec.policy,
+            "lacp": "negotiated" if is_lacp else LACP_OFF,
+            "lacp_timer": bonding_lacp_timer(self.spec) if is_lacp else None,
+            "far_end": "switch without a bond" if states.far is None else "bond",
+            **({"rebalance_interval_s": LOAD_BALANCE_INTERVAL_S} if has_balancer else {}),
+            **({} if self.ready_s is None else {"ready_s": round(self.ready_s, 3)}),
+            "links": [
+                {
+                    "name": f"link{number}",
+                    "near": near.interface,
+                    "far": far.interface,
+                    "speed_bps": read_speed_bps(near),
+                }
+                for number, (near, far) in enumerate(zip(self.links.near, self.links.far, strict=True))
+            ],
+        }
+
+
+_SINGLE_ADAPTER_OPTIONS = {"mode": "active-backup", "miimon": "100"}
+"""A bond of one adapter: the guest's interface then has the same name in all treatments."""
+
+
+def _check_effective(end: TeamEnd, request: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+    """Raise TreatmentRefused if the kernel reads back other options; it adds a number to most names."""
+    for name, value in request["options"].items():
+        found = make_printable(str(answer["options"].get(name)))
+        if found.split()[:1] != [value]:
+            raise TreatmentRefused(
+                f"the option {name} = {value} of bonding did not take effect: {found} was read back",
+                where=f"the team in {end.guest.name}",
+                fix=_FIX,
+            )
+
+
+def read_speed_bps(device: NetDevice) -> int | None:
+    """Return the rate to which a device is shaped, in bit/s; None without a limit."""
+    rate_bps = read_rate_limit_bps(device)
+    return None if rate_bps is None else round(rate_bps)
