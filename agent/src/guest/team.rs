@@ -99,13 +99,18 @@ pub fn create_team(request: TeamRequest) -> Result<Value> {
         }
         forwarding::set_forwarding(Forwarding::Bridge, &ports)?;
     }
+    describe_team(&name, &options)
+}
+
+/// Returns the members and these options, as the kernel reads them back.
+fn describe_team(name: &str, options: &BTreeMap<String, String>) -> Result<Value> {
     let effective: Result<BTreeMap<&String, String>> = options
         .keys()
-        .map(|option| Ok((option, read_option(&name, option)?)))
+        .map(|option| Ok((option, read_option(name, option)?)))
         .collect();
-    let current_members = read_option(&name, "slaves")?;
-    let current_members: Vec<&str> = current_members.split_whitespace().collect();
-    Ok(json!({"options": effective?, "members": current_members}))
+    let members = read_option(name, "slaves")?;
+    let members: Vec<&str> = members.split_whitespace().collect();
+    Ok(json!({"options": effective?, "members": members}))
 }
 
 /// Returns the state that the bonding driver reports.

@@ -11,7 +11,7 @@ from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.study.model import Level, TestbedSpec
 
 StreamSettings = Mapping[str, Sequence[Mapping[str, Any]]]
-"""The streams of each endpoint of a trial, as its agent reads them back (docs/protocol.md, `trial.prepare`)."""
+"""The streams of each endpoint of a trial as its agent reads them back (`trial.prepare` in the protocol)."""
 
 
 class Testbed(Protocol):

@@ -1,17 +1,17 @@
-"""Policies of teams in guests: modes and hash policies of Linux's bonding driver, and the options that set them."""
+"""Policies of teams in guests: modes and hash policies of Linux's bonding driver, and their options."""
 
 from __future__ import annotations
 
-from vnetbench.study.teams import LACP_FAST, LACP_OFF, TeamSpec
-from vnetbench.teaming.policies.linux_bonding import XMIT_HASH_POLICIES
+from vnetbench.study.teams import ACTIVE_BACKUP, LACP_POLICY_PREFIX, TeamSpec
 
+XMIT_HASH_POLICIES = ("layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac")
 LACP_MODE, HASH_MODE = "802.3ad", "balance-xor"
 """Modes of the driver that have a hash policy."""
-LACP_POLICIES = tuple(f"{LACP_MODE}/{name}" for name in XMIT_HASH_POLICIES)
-MODES_WITHOUT_HASH = ("active-backup", "balance-rr", "broadcast", "balance-tlb", "balance-alb")
+LACP_POLICIES = tuple(f"{LACP_POLICY_PREFIX}{name}" for name in XMIT_HASH_POLICIES)
+MODES_WITHOUT_HASH = (ACTIVE_BACKUP, "balance-rr", "broadcast", "balance-tlb", "balance-alb")
 BONDING_POLICIES = (*MODES_WITHOUT_HASH, *XMIT_HASH_POLICIES, *LACP_POLICIES)
 """Policies of Linux bonding by the names of `vnetbench team policies`. A hash policy alone is balance-xor."""
-MODES_FOR_A_PLAIN_SWITCH = ("active-backup", "balance-tlb", "balance-alb")
+MODES_FOR_A_PLAIN_SWITCH = (ACTIVE_BACKUP, "balance-tlb", "balance-alb")
 """Modes whose other end is a switch that does not bundle the links (bonding.rst, "Switch Configuration")."""
 LINK_MONITOR_INTERVAL_MS = 100
 """Interval in which the driver looks for lost carriers: the value that bonding.rst recommends."""
@@ -39,16 +39,9 @@ def bonding_options(spec: TeamSpec, first_member: str) -> dict[str, str]:
     mode = mode_of_policy(spec.policy)
     options = {"mode": mode, "miimon": str(LINK_MONITOR_INTERVAL_MS)}
     if mode in (HASH_MODE, LACP_MODE):
-        options["xmit_hash_policy"] = spec.policy.removeprefix(f"{LACP_MODE}/")
+        options["xmit_hash_policy"] = spec.policy.removeprefix(LACP_POLICY_PREFIX)
     if mode == LACP_MODE:
-        options["lacp_rate"] = bonding_lacp_timer(spec)
-    if mode == "active-backup":
+        options["lacp_rate"] = spec.lacp_timer
+    if mode == ACTIVE_BACKUP:
         options["primary"] = first_member
     return options
-
-
-def bonding_lacp_timer(spec: TeamSpec) -> str:
-    """Return the timer of LACP of a team in guests, `slow` or `fast`; `off` without LACP."""
-    if spec.policy not in LACP_POLICIES:
-        return LACP_OFF
-    return spec.lacp if spec.lacp in ("slow", LACP_FAST) else LACP_FAST

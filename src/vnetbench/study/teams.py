@@ -14,6 +14,8 @@ GUEST_LOCATIONS = (IN_GUESTS, IN_GATEWAYS)
 ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP = "active-backup", "balance-slb", "balance-tcp"
 OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)
 """Policies that Open vSwitch runs (`bond_mode`, ovs-vswitchd.conf.db(5)); the first one is its default."""
+LACP_POLICY_PREFIX = "802.3ad/"
+"""Start of the policies of Linux bonding that negotiate LACP; a hash policy follows."""
 LACP_AUTO, LACP_OFF, LACP_SLOW, LACP_FAST = "auto", "off", "slow", "fast"
 LACP_TIMEOUT_BY_TIMER_S = {LACP_SLOW: 90.0, LACP_FAST: 3.0}
 """Time without a frame of the partner after which LACP stops using a link (IEEE 802.1AX, 6.4.4)."""
@@ -30,7 +32,7 @@ class TeamSpec:
     name: str = "uplinks"
     location: str = BETWEEN_VSWITCHES
     policy: str = ACTIVE_BACKUP
-    """Policy of both ends."""
+    """Policy of both ends: one of OPEN_VSWITCH_POLICIES, or of BONDING_POLICIES for a team in guests."""
     links: int = MIN_TEAM_LINKS
     """Number of links; both ends use all of them as members."""
     speed: str | None = None
@@ -44,10 +46,20 @@ class TeamSpec:
         return self.lacp_timer != LACP_OFF
 
     @property
+    def is_in_guests(self) -> bool:
+        """Whether Linux bonding in guests runs the team, and not Open vSwitch."""
+        return self.location in GUEST_LOCATIONS
+
+    @property
+    def needs_lacp(self) -> bool:
+        """Whether the policy works with LACP only."""
+        return self.policy == BALANCE_TCP or self.policy.startswith(LACP_POLICY_PREFIX)
+
+    @property
     def lacp_timer(self) -> str:
         """The timer of LACP at both ends, `slow` or `fast`; `off` without LACP."""
         if self.lacp == LACP_AUTO:
-            return LACP_FAST if self.policy == BALANCE_TCP else LACP_OFF
+            return LACP_FAST if self.needs_lacp else LACP_OFF
         return self.lacp
 
     @property

@@ -78,7 +78,7 @@ def _move_port(ipr: IPRoute, device: NetDevice, bridge: str, *, is_cable: bool) 
 
 
 def _forward_as_a_cable(ipr: IPRoute, device: NetDevice) -> None:
-    """Let a bridge of two ports forward each frame from this port, as a cable does: LACP, and without a table."""
+    """Let a bridge of two ports forward each frame from this port as a cable does, also those of LACP."""
     with netlink.translate_netlink_errors(device.display_name):
         ipr.brport(
             "set",

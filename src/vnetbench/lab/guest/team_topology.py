@@ -108,9 +108,7 @@ def _make_team_topology(testbed_name: str, shape: GuestShape, switch_namespace: 
         make_guest(switch_namespace, shape.team_link_count, number, switch)
         for number, switch in enumerate(switches, start=1)
     )
-    taps = [
-        tuple(nic.host_device for nic in guest.nics[-shape.team_link_count :]) for guest in guests
-    ]
+    taps = [tuple(nic.host_device for nic in guest.nics[-shape.team_link_count :]) for guest in guests]
     between = (*taps[0], *links.devices, *taps[1])
     patches = (name for switch in switches for name in _patch_names(switch, shape.team_link_count))
     pairs = range(1, shape.pairs + 1)
@@ -158,7 +156,14 @@ def _make_gateway(namespace: str, link_count: int, number: int, switch: str) -> 
 
 
 def _make_members(
-    namespace: str, guest_name: str, link_count: int, side_number: int, switch: str, *, first: int, pair: int = 1
+    namespace: str,
+    guest_name: str,
+    link_count: int,
+    side_number: int,
+    switch: str,
+    *,
+    first: int,
+    pair: int = 1,
 ) -> tuple[Nic, ...]:
     return tuple(
         Nic(
@@ -192,7 +197,9 @@ def _vm_port(namespace: str, number: int, pair: int) -> NetDevice:
 
 
 def _tap(namespace: str, guest_name: str, interface: str) -> NetDevice:
-    return NetDevice(f"tap of {guest_name} {interface}", namespace, f"{guest_name}-{interface}", PORT, guest_name)
+    return NetDevice(
+        f"tap of {guest_name} {interface}", namespace, f"{guest_name}-{interface}", PORT, guest_name
+    )
 
 
 def _patch_names(switch: str, link_count: int) -> tuple[str, ...]:

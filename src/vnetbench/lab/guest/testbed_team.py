@@ -1,4 +1,4 @@
-"""The team of a testbed of guests: Linux bonding in two guests, created anew and proved for each treatment."""
+"""The team of a testbed of guests: Linux bonding in two guests, proved for each treatment."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ from vnetbench.lab.guest.team_topology import (
     TeamEnd,
     address_texts,
 )
-from vnetbench.lab.links.shaping import read_rate_limit_bps
-from vnetbench.lab.netns.network_settings import shape_and_prove
-from vnetbench.lab.netns.testbed_team import TeamStates
-from vnetbench.lab.netns.topology import NetDevice
+from vnetbench.lab.netns.link_speeds import describe_links, prove_link_speeds, shape_team_links
+from vnetbench.lab.netns.topology import TeamLinks
+from vnetbench.lab.running_team import TeamStates
 from vnetbench.printable import make_printable
 from vnetbench.study.bonding_policies import (
-    LACP_MODE,
-    LACP_POLICIES,
-    bonding_lacp_timer,
     bonding_options,
     has_bundled_far_end,
     mode_of_policy,
 )
-from vnetbench.study.teams import LACP_OFF, LACP_TIMEOUT_BY_TIMER_S, TeamSpec
+from vnetbench.study.teams import (
+    ACTIVE_BACKUP,
+    LACP_OFF,
+    LACP_POLICY_PREFIX,
+    LACP_TIMEOUT_BY_TIMER_S,
+    TeamSpec,
+)
 from vnetbench.teaming.state.linux_bonding import read_bonding_dump
 from vnetbench.teaming.state.team_state import TeamState
 
@@ -60,8 +62,9 @@ class GuestTestbedTeam:
     """Time until all members might send, after both ends had created their bonds; None before that."""
 
     @property
-    def links(self) -> Any:
+    def links(self) -> TeamLinks:
         """Both ends of the links."""
+        assert self.topology.team is not None
         return self.topology.team
 
     def create_bonds(self) -> None:
@@ -144,10 +147,7 @@ class GuestTestbedTeam:
             TreatmentRefused: if another rate was read back.
             BenchError: if the kernel refuses.
         """
-        if self.spec.listed_speeds_bps:
-            for ends in (self.links.near, self.links.far):
-                for device, rate_bps in zip(ends, self.spec.speeds_bps, strict=True):
-                    shape_and_prove(device, rate_bps, shaper, key="speed")
+        shape_team_links(self.links, self.spec, shaper)
         # Knobs may have taken a member's link for a moment.
         self._wait_until_ready()
         states = self.read_states()
@@ -182,7 +182,9 @@ class GuestTestbedTeam:
         names = [uplink.name for uplink in state.team.uplinks]
         if names != list(end.member_names):
             raise TreatmentRefused(
-                f"the bond has the members {', '.join(names)}", where=f"the team in {end.guest.name}", fix=_FIX
+                f"the bond has the members {', '.join(names)}",
+                where=f"the team in {end.guest.name}",
+                fix=_FIX,
             )
         uplinks = (
             replace(uplink, speed_bps=rate_bps)
@@ -197,8 +199,7 @@ class GuestTestbedTeam:
         return str(answer["bonding"])
 
     def _wait_until_ready(self) -> None:
-        timer = bonding_lacp_timer(self.spec)
-        deadline = time.monotonic() + READY_TIMEOUT_S + LACP_TIMEOUT_BY_TIMER_S.get(timer, 0.0)
+        deadline = time.monotonic() + READY_TIMEOUT_S + LACP_TIMEOUT_BY_TIMER_S.get(self.spec.lacp_timer, 0.0)
         while reason := self._find_unready_member():
             if time.monotonic() > deadline:
                 raise BenchError(
@@ -215,7 +216,7 @@ class GuestTestbedTeam:
             # The notes name members without a link, in another aggregator, or without an LACP partner.
             if state is not None and state.notes:
                 return f"{end.guest.name}: {' '.join(state.notes)}"
-        if self.spec.policy == "active-backup" and states.near.team.active != 0:
+        if self.spec.policy == ACTIVE_BACKUP and states.near.team.active != 0:
             return f"{self.topology.team_ends[0].guest.name}: the first member is not active yet"
         return ""
 
@@ -225,7 +226,7 @@ class GuestTestbedTeam:
         Raises:
             TreatmentRefused: if the policy, the members or the speeds are not as requested.
         """
-        expected_policy = self.spec.policy.removeprefix(f"{LACP_MODE}/")
+        expected_policy = self.spec.policy.removeprefix(LACP_POLICY_PREFIX)
         for end, state in zip(self.topology.team_ends, (states.near, states.far), strict=True):
             if state is None:
                 continue
@@ -237,43 +238,25 @@ class GuestTestbedTeam:
                     where=f"the team in {end.guest.name}",
                     fix=_FIX,
                 )
-        for devices in (self.links.near, self.links.far) if self.spec.listed_speeds_bps else ():
-            for device, speed_bps in zip(devices, self.spec.speeds_bps, strict=True):
-                found = read_speed_bps(device)
-                # The kernel keeps whole bytes per second.
-                if speed_bps is not None and (found is None or abs(found - speed_bps) > 8):
-                    raise TreatmentRefused(
-                        f"the link's speed is {found} bit/s instead of {speed_bps}",
-                        where=device.display_name,
-                        fix=_FIX,
-                    )
+        prove_link_speeds(self.links, self.spec)
 
     def describe(self, states: TeamStates) -> dict[str, Any]:
         """Return the team and its links as they were read back, for the results file."""
-        is_lacp = self.spec.policy in LACP_POLICIES
         has_balancer = mode_of_policy(self.spec.policy) in ("balance-tlb", "balance-alb")
         return {
             "name": self.spec.name,
             "location": self.spec.location,
             "policy": self.spec.policy,
-            "lacp": "negotiated" if is_lacp else LACP_OFF,
-            "lacp_timer": bonding_lacp_timer(self.spec) if is_lacp else None,
+            "lacp": "negotiated" if self.spec.has_lacp else LACP_OFF,
+            "lacp_timer": self.spec.lacp_timer if self.spec.has_lacp else None,
             "far_end": "switch without a bond" if states.far is None else "bond",
             **({"rebalance_interval_s": LOAD_BALANCE_INTERVAL_S} if has_balancer else {}),
             **({} if self.ready_s is None else {"ready_s": round(self.ready_s, 3)}),
-            "links": [
-                {
-                    "name": f"link{number}",
-                    "near": near.interface,
-                    "far": far.interface,
-                    "speed_bps": read_speed_bps(near),
-                }
-                for number, (near, far) in enumerate(zip(self.links.near, self.links.far, strict=True))
-            ],
+            "links": describe_links(self.links),
         }
 
 
-_SINGLE_ADAPTER_OPTIONS = {"mode": "active-backup", "miimon": "100"}
+_SINGLE_ADAPTER_OPTIONS = {"mode": ACTIVE_BACKUP, "miimon": "100"}
 """A bond of one adapter: the guest's interface then has the same name in all treatments."""
 
 
@@ -287,9 +270,3 @@ def _check_effective(end: TeamEnd, request: Mapping[str, Any], answer: Mapping[s
                 where=f"the team in {end.guest.name}",
                 fix=_FIX,
             )
-
-
-def read_speed_bps(device: NetDevice) -> int | None:
-    """Return the rate to which a device is shaped, in bit/s; None without a limit."""
-    rate_bps = read_rate_limit_bps(device)
-    return None if rate_bps is None else round(rate_bps)

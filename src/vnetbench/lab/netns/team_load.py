@@ -6,12 +6,13 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Protocol
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
-from vnetbench.lab.netns.testbed_team import TeamStates, TestbedTeam
-from vnetbench.lab.netns.topology import NetnsTopology, Vm
+from vnetbench.lab.endpoint import Side
+from vnetbench.lab.netns.topology import Vm
+from vnetbench.lab.running_team import RunningTeam, TeamStates
 from vnetbench.teaming.advice import advise
 from vnetbench.teaming.flow_sources.socket_list import parse_socket_list
 from vnetbench.teaming.flows import UDP, Flow, parse_mac
@@ -27,7 +28,14 @@ _LIST_TIMEOUT_S = 60.0
 _SOCKET_LIST_COMMAND = ("ss", "--tcp", "--udp", "--numeric")
 
 
-def list_load_flows(topology: NetnsTopology) -> tuple[Flow, ...]:
+class HostEndpoints(Protocol):
+    """A topology with endpoints on the host."""
+
+    def endpoints_on_side(self, side: Side) -> tuple[Vm, ...]:
+        """Return the endpoints on the host on one side, by pair."""
+
+
+def list_load_flows(topology: HostEndpoints) -> tuple[Flow, ...]:
     """Return the connected flows between the VMs of all pairs, from side a to side b.
 
     Flows of UDP have a TCP connection each for control, which carries no load: it is left out. Frames have no
@@ -65,7 +73,7 @@ def _list_pair_flows(a: Vm, b: Vm) -> Iterable[Flow]:
             yield replace(flow, source_mac=macs[0], destination_mac=macs[1])
 
 
-def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -> dict[str, Any]:
+def predict_load(team: RunningTeam, states: TeamStates, flows: Sequence[Flow]) -> dict[str, Any]:
     """Return how many flows the team puts on each link, for the results file.
 
     Args:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.links.shaping import read_rate_limit_bps
-from vnetbench.lab.netns.network_settings import shape_and_prove
+from vnetbench.lab.netns.link_speeds import describe_links, prove_link_speeds, shape_team_links
 from vnetbench.lab.netns.open_vswitch_bonds import (
     OpenVswitch,
     bond_name,
@@ -17,6 +16,7 @@ from vnetbench.lab.netns.open_vswitch_bonds import (
     read_lacp_timer,
 )
 from vnetbench.lab.netns.topology import NetDevice, TeamLinks
+from vnetbench.lab.running_team import TeamStates
 from vnetbench.study.teams import ACTIVE_BACKUP, BALANCE_TCP, TeamSpec
 from vnetbench.teaming.state.open_vswitch import read_bond_show, read_bucket_rules
 from vnetbench.teaming.state.team_state import TeamState
@@ -26,15 +26,6 @@ NEAR, FAR = "sw0", "sw1"
 REBALANCE_INTERVAL_MS = 10_000
 """Interval in which the switch moves buckets from busy members to others: its own default."""
 _FIX = "run the study again; if it fails again, run vnetbench doctor to see what this machine allows"
-
-
-@dataclass(frozen=True)
-class TeamStates:
-    """The states of the two ends of a team, as they were read at one time."""
-
-    near: TeamState
-    far: TeamState | None
-    """None if the far end is a switch without a bond."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +78,7 @@ class TestbedTeam:
             TreatmentRefused: if another rate was read back.
             BenchError: if the kernel refuses.
         """
-        if self.spec.listed_speeds_bps:
-            for ends in (self.links.near, self.links.far):
-                for device, rate_bps in zip(ends, self.spec.speeds_bps, strict=True):
-                    shape_and_prove(device, rate_bps, shaper, key="speed")
+        shape_team_links(self.links, self.spec, shaper)
 
     def read_states(self) -> TeamStates:
         """Return the states of both ends; raises BenchError."""
@@ -140,17 +128,7 @@ class TestbedTeam:
                     where=f"bridge {bridge}",
                     fix=_FIX,
                 )
-        if self.spec.listed_speeds_bps:
-            for ends in (self.links.near, self.links.far):
-                for device, speed_bps in zip(ends, self.spec.speeds_bps, strict=True):
-                    found = _read_speed_bps(device)
-                    # The kernel keeps whole bytes per second.
-                    if speed_bps is not None and (found is None or abs(found - speed_bps) > 8):
-                        raise TreatmentRefused(
-                            f"the link's speed is {found} bit/s instead of {speed_bps}",
-                            where=device.display_name,
-                            fix=_FIX,
-                        )
+        prove_link_speeds(self.links, self.spec)
 
     def _read_lacp_timer(self) -> str | None:
         """Return the timer of LACP that the near switch reports; None without LACP."""
@@ -168,15 +146,7 @@ class TestbedTeam:
             "rebalance_interval_s": REBALANCE_INTERVAL_MS / 1000,
             "lacp_timer": self._read_lacp_timer(),
             "far_end": "bond" if states.far is not None else "switch without a bond",
-            "links": [
-                {
-                    "name": f"link{number}",
-                    "near": near.interface,
-                    "far": far.interface,
-                    "speed_bps": _read_speed_bps(near),
-                }
-                for number, (near, far) in enumerate(zip(self.links.near, self.links.far, strict=True))
-            ],
+            "links": describe_links(self.links),
         }
 
 
@@ -187,8 +157,3 @@ def find_testbed_team(testbed_name: str, links: TeamLinks, spec: TeamSpec) -> Te
 
 def _interfaces(devices: tuple[NetDevice, ...]) -> list[str]:
     return [device.interface for device in devices]
-
-
-def _read_speed_bps(device: NetDevice) -> int | None:
-    rate_bps = read_rate_limit_bps(device)
-    return None if rate_bps is None else round(rate_bps)

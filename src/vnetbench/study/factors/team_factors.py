@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from vnetbench.study.bonding_policies import BONDING_POLICIES
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.labs import NETNS
+from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import WrongValue, format_raw_value
 from vnetbench.study.teams import (
@@ -22,14 +23,14 @@ from vnetbench.study.teams import (
 
 
 def team_policies() -> value_types.ValueType:
-    """Make the type of policies that Open vSwitch runs."""
-    known = value_types.keywords(*OPEN_VSWITCH_POLICIES)
+    """Make the type of policies that a team of some location runs."""
+    known = value_types.keywords(*dict.fromkeys((*OPEN_VSWITCH_POLICIES, *BONDING_POLICIES)))
 
     def parse(raw: object) -> Level:
         try:
             return known.parse(raw)
         except WrongValue as wrong:
-            what = f"Open vSwitch, which runs the team, has no policy {format_raw_value(raw)}"
+            what = f"no team of a testbed has a policy {format_raw_value(raw)}"
             raise WrongValue(what, fix=wrong.fix) from wrong
 
     return replace(known, parse=parse)
@@ -42,10 +43,12 @@ TEAM_POLICY = Factor(
     default=None,
     description="Policy by which the team of `[[testbed.team]]` chooses the link of a packet. "
     "`active-backup`: one link carries everything. `balance-slb`: the source MAC address and VLAN decide. "
-    "`balance-tcp`: addresses and ports decide; it needs LACP. Without the factor, the team's own `policy` "
+    "`balance-tcp`: addresses and ports decide; it needs LACP. Teams in guests have the policies of Linux "
+    "bonding instead ([policies](team-predict.md#policies)): a hash policy alone is the mode balance-xor, "
+    "and `802.3ad/layer3+4` is LACP with this hash policy. Without the factor, the team's own `policy` "
     "applies.",
     examples=('["active-backup", "balance-slb", "balance-tcp"]', '"balance-tcp"'),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Team policy",
     phrase_template="{}",
 )
@@ -58,7 +61,7 @@ TEAM_LINKS = Factor(
     description="Number of links of the team of `[[testbed.team]]`. Without the factor, the team's own "
     "`links` applies.",
     examples=("[2, 4]", '"2, 4, 8"'),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Team links",
     counted_noun="link",
     should_not_lower_rate=True,
@@ -74,7 +77,7 @@ TEAM_LACP = Factor(
     "of the partner leaves the team after 3 s. `slow`: after 90 s. `off`: no LACP. Without the factor, the "
     "team's own `lacp` applies.",
     examples=('["slow", "fast"]', '"fast"'),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Team LACP",
     phrase_template="LACP {}",
 )

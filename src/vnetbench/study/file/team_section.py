@@ -16,6 +16,8 @@ from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue
 from vnetbench.study.teams import (
     BETWEEN_VSWITCHES,
+    GUEST_LOCATIONS,
+    IN_GUESTS,
     LACP_AUTO,
     LACP_FAST,
     LACP_OFF,
@@ -53,10 +55,17 @@ def link_speeds() -> ValueType:
 class TeamSection(StudySection):
     """A team: links that act as one (a bond or port channel); a policy chooses one for each packet.
 
-    Lab `netns` with `vswitch = "openvswitch"`: two virtual switches, with one VM of each pair on each, joined
-    by the links. With LACP, both switches bundle the links with the same policy (a bond of Open vSwitch).
-    Without LACP, the second one is an ordinary switch: it sends answers over the link where it learned the
-    address. The bench creates the bonds anew for each trial and reads their state back. Each trial counts
+    Location `vswitches`, in the lab `netns` with `vswitch = "openvswitch"`: two virtual switches, with one VM
+    of each pair on each, joined by the links. With LACP, both switches bundle the links with the same policy
+    (a bond of Open vSwitch). Without LACP, the second one is an ordinary switch: it sends answers over the
+    link where it learned the address.
+
+    Locations `guests` and `gateways`, in the lab `qemu`: Linux bonding bundles adapters of two guests, and
+    link i joins member i of one guest with member i of the other. Modes that need a channel or LACP at the
+    other end have a bond of the same mode there. `active-backup`, `balance-tlb` and `balance-alb` have a
+    switch there that does not bundle the links.
+
+    The bench creates the bonds anew for each trial and reads their state back. Each trial counts
     the bytes and packets of every link.
     """
 
@@ -65,16 +74,19 @@ class TeamSection(StudySection):
     name: Annotated[str, KeyFormat(host_value_types.host_names(), '"uplinks"')] = Field(
         _TEAM.name, description="Name of the team in the results."
     )
-    location: Annotated[str, KeyFormat(value_types.keywords(BETWEEN_VSWITCHES), f'"{BETWEEN_VSWITCHES}"')] = (
-        Field(
-            _TEAM.location,
-            description="Where the team is. `vswitches`: between the two virtual switches of the path.",
-        )
+    location: Annotated[
+        str, KeyFormat(value_types.keywords(BETWEEN_VSWITCHES, *GUEST_LOCATIONS), f'"{IN_GUESTS}"')
+    ] = Field(
+        _TEAM.location,
+        description="Where the team is. `vswitches`: between the two virtual switches of the path. `guests`: "
+        "in both guests of the pair, which use it as their interface. `gateways`: in two guests that forward "
+        'frames for the VMs behind them, which are on the host (`role = "bridge"`).',
     )
     policy: Annotated[str, KeyFormat(team_policies(), '"balance-tcp"')] = Field(
         _TEAM.policy,
         description="Policy of both ends with LACP, and of the first end without, unless the factor "
-        "`team_policy` varies it. Open vSwitch runs these policies.",
+        "`team_policy` varies it. Open vSwitch runs `active-backup`, `balance-slb` and `balance-tcp`; guests "
+        "run the policies of Linux bonding.",
     )
     links: Annotated[int, KeyFormat(value_types.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS), "4")] = Field(
         _TEAM.links,
@@ -91,5 +103,6 @@ class TeamSection(StudySection):
         _TEAM.lacp,
         description="Timer of LACP, which both ends negotiate actively, unless the factor `team_lacp` varies "
         "it. `fast`: a link without frames of the partner leaves the team after 3 s. `slow`: after 90 s. "
-        "`off`: no LACP. `auto`: `fast` for policies that need LACP, which is `balance-tcp`, else `off`.",
+        "`off`: no LACP. `auto`: `fast` for policies that need LACP, which are `balance-tcp` and those with "
+        "`802.3ad/`, else `off`.",
     )

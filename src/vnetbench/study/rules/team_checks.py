@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from vnetbench.study.bonding_policies import BONDING_POLICIES
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.team_factors import (
     TEAM_FACTORS,
@@ -18,11 +19,19 @@ from vnetbench.study.factors.testbed_factors import (
     LINK_RATE,
     VSWITCH,
 )
-from vnetbench.study.labs import NETNS
-from vnetbench.study.model import Study
+from vnetbench.study.labs import NETNS, QEMU
+from vnetbench.study.model import Study, TestbedSpec
 from vnetbench.study.problems import KeyLocator, Problem, StudyLocation
+from vnetbench.study.rules.guest_team_checks import guest_team_problems
 from vnetbench.study.rules.rule import EXCLUDE_FIX, TreatmentLevels
-from vnetbench.study.teams import BALANCE_TCP, LACP_OFF, TeamSpec
+from vnetbench.study.teams import (
+    BETWEEN_VSWITCHES,
+    IN_GATEWAYS,
+    IN_GUESTS,
+    LACP_OFF,
+    OPEN_VSWITCH_POLICIES,
+    TeamSpec,
+)
 
 _TEAM = ("testbed", "team", 0)
 _OPEN_VSWITCH = "openvswitch"
@@ -39,10 +48,13 @@ def check_teams(study: Study, treatments: Iterable[TreatmentLevels], locate: Key
                 fix='write [[testbed.team]], and lines such as links = 4 and speed = "1 Gbit/s" under it',
             )
         return
-    if testbed.lab != NETNS:
+    if testbed.lab not in (NETNS, QEMU):
         yield locate(*_TEAM).make_problem(
             f"the lab {testbed.lab} has no teams", fix=f'remove it, or write lab = "{NETNS}" under [testbed]'
         )
+        return
+    if testbed.teams[0].is_in_guests != (testbed.lab == QEMU):
+        yield _locate_location_problem(testbed, locate)
         return
     if len(testbed.teams) > 1:
         yield locate("testbed", "team", 1).make_problem(
@@ -53,6 +65,19 @@ def check_teams(study: Study, treatments: Iterable[TreatmentLevels], locate: Key
             "the team already joins the two vSwitches, so there is no single uplink", fix="remove uplink"
         )
     yield from _check_treatments(study, treatments, locate)
+
+
+def _locate_location_problem(testbed: TestbedSpec, locate: KeyLocator) -> Problem:
+    location = testbed.teams[0].location
+    if testbed.lab == QEMU:
+        return locate(*_TEAM).make_problem(
+            f"the lab {QEMU} has no team at the location {location}",
+            fix=f'write location = "{IN_GUESTS}" or "{IN_GATEWAYS}" under [[testbed.team]]',
+        )
+    return locate(*_TEAM, "location").make_problem(
+        f"a team at the location {location} needs guests, and the lab {testbed.lab} has none",
+        fix=f'write lab = "{QEMU}" under [testbed], or location = "{BETWEEN_VSWITCHES}"',
+    )
 
 
 def _check_treatments(
@@ -78,12 +103,22 @@ def _check_treatments(
 
 def _treatment_problems(study: Study, levels: TreatmentLevels, locate: KeyLocator) -> Iterator[Problem]:
     (team,) = teams_of_treatment(study.testbed, levels)[:1]
-    if not VSWITCH.is_at(levels, _OPEN_VSWITCH):
+    policies = BONDING_POLICIES if team.is_in_guests else OPEN_VSWITCH_POLICIES
+    if team.policy not in policies:
+        runner = "Linux bonding" if team.is_in_guests else "Open vSwitch"
+        yield _locate_setting(levels, locate, "policy").make_problem(
+            f"{runner}, which runs the team, has no policy {team.policy}",
+            fix=f"write one of {', '.join(policies)}",
+        )
+        return
+    if team.is_in_guests:
+        yield from guest_team_problems(study, team, levels, locate)
+    elif not VSWITCH.is_at(levels, _OPEN_VSWITCH):
         yield locate("factors", VSWITCH.name).make_problem(
             f"{VSWITCH.format_as_assignment(levels[VSWITCH.name])} runs no team of links",
             fix=f'write {VSWITCH.name} = "{_OPEN_VSWITCH}" under [factors]',
         )
-    if team.policy == BALANCE_TCP and team.lacp == LACP_OFF:
+    if team.needs_lacp and team.lacp == LACP_OFF:
         is_lacp_varied = TEAM_LACP.is_present_in(levels)
         setting = TEAM_LACP.name if is_lacp_varied else "lacp"
         better = "leave out this level" if is_lacp_varied else 'write lacp = "auto" under [[testbed.team]]'
