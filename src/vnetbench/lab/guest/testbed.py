@@ -11,10 +11,12 @@ from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, path_probe, registry
+from vnetbench.lab.disruption.event import NetworkEvent
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import cpu_pinning
 from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.launcher import RunningGuest, close_guests
+from vnetbench.lab.guest.team_events import make_guest_team_event
 from vnetbench.lab.guest.team_flows import list_stream_flows
 from vnetbench.lab.guest.team_topology import GuestTeamTopology
 from vnetbench.lab.guest.testbed_team import GuestTestbedTeam
@@ -172,6 +174,10 @@ class GuestTestbed:
     def read_delay_line_counters(self) -> list[dict[str, Any]]:
         """See Testbed."""
         return self.link.read_counters()
+
+    def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
+        """See DisruptableTestbed."""
+        return make_guest_team_event(factors, self.team, self.running)
 
     def read_teams(self, *, has_lasting_flows: bool, streams: StreamSettings) -> list[dict[str, Any]]:
         """See Testbed."""

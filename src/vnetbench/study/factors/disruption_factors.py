@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE
-from vnetbench.study.labs import NETNS
+from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DISRUPTION
 
@@ -40,10 +40,11 @@ EVENT = Factor(
     "port then listens for 2 s and learns for 2 s before it forwards. `team-link-down`: the link of "
     "`[[testbed.team]]` that carries the flow goes down and up again; both switches see no carrier. "
     "`team-link-silent`: this link stays up and drops every packet, which only LACP notices. `none`: nothing "
-    "happens, which shows the gaps that this machine makes by itself.",
+    "happens, which shows the gaps that this machine makes by itself. The lab `qemu` has `none` and the "
+    "events of a team at the location `gateways`.",
     examples=('["none", "link-flap", "silent-drop"]', '"silent-drop"'),
     workloads=(DISRUPTION,),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Event",
     phrase_template="event {}",
 )
@@ -58,7 +59,7 @@ EVENT_DURATION = Factor(
     "lasted more than 20 % (at least 5 ms) longer.",
     examples=('["20 ms", "100 ms", "1 s"]', '"50 ms"'),
     workloads=(DISRUPTION,),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Event duration",
     phrase_template="for {}",
 )

@@ -21,6 +21,7 @@ from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE, STREAMS
 from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENT_FACTORS, LINK_RATE, VM_PAIRS, VSWITCH
+from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelPredicate, LevelRule, TreatmentLevels
 from vnetbench.study.workloads import WORKLOADS
@@ -116,9 +117,21 @@ DISRUPTION_RULES = (
     ),
     LevelRule(
         EVENT,
-        lambda levels, study: EVENT.is_at(levels, *TEAM_EVENTS) and not study.testbed.teams,
+        lambda levels, study: (
+            EVENT.is_at(levels, *TEAM_EVENTS) and study.testbed.lab == NETNS and not study.testbed.teams
+        ),
         "event = {event} happens to a link of a team, and the study has no team",
         'write [[testbed.team]], and vswitch = "openvswitch" under [factors]',
+    ),
+    LevelRule(
+        EVENT,
+        lambda levels, study: (
+            study.testbed.lab == QEMU
+            and EVENT.is_present_in(levels)
+            and not EVENT.is_at(levels, NO_EVENT, *TEAM_EVENTS)
+        ),
+        "event = {event} is not possible in the lab qemu, whose only events are those of a team",
+        f"use event = team-link-down or team-link-silent, or {EXCLUDE_FIX}",
     ),
     LevelRule(
         EVENT,

@@ -15,6 +15,7 @@ from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest_fi
 from vnetbench.study.rules.contradictions import find_contradictions
 from vnetbench.study.rules.lab_checks import check_lab
 from vnetbench.study.rules.team_checks import check_teams
+from vnetbench.study.teams import IN_GATEWAYS
 from vnetbench.study.workloads import FRAMES, MIXED, SEARCH_METRIC_NAMES, WORKLOADS, SearchUse
 
 MAX_TREATMENTS = 10_000
@@ -136,10 +137,11 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             f"the workload {workload.name} has no search",
             fix=f'remove the section, or write workload = "{FRAMES}"',
         )
-    if workload.has_network_event and study.testbed.lab != NETNS:
+    has_gateways = any(team.location == IN_GATEWAYS for team in study.testbed.teams)
+    if workload.has_network_event and study.testbed.lab != NETNS and not has_gateways:
         yield locate("testbed", "lab").make_problem(
-            f"the workload {workload.name} makes its events in the lab {NETNS} only",
-            fix=f'write lab = "{NETNS}"',
+            f"the workload {workload.name} makes its events in the lab {NETNS}, or on a team of gateways",
+            fix=f'write lab = "{NETNS}", or location = "{IN_GATEWAYS}" under [[testbed.team]]',
         )
     if workload.needs_duration_in_study and study.timing.duration_s is None:
         yield locate("timing", "duration").make_problem(
