@@ -17,7 +17,7 @@ from vnetbench.estimate.time_series import metric_time_series
 from vnetbench.estimate.trial_metrics import metrics_of_steady_part
 from vnetbench.explain.rules import load_rules
 from vnetbench.explain.scoring import rank_causes
-from vnetbench.lab.netns import testbed_team
+from vnetbench.lab.netns import open_vswitch_team
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.netns.topology import NetnsShape, make_topology
 from vnetbench.results.records import TrialRecord
@@ -57,7 +57,7 @@ def traffic(trial: TrialRecord) -> TeamTraffic:
 @pytest.fixture(autouse=True)
 def tables_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no rebalance move flows between the reading of the table and the load."""
-    monkeypatch.setattr(testbed_team, "REBALANCE_INTERVAL_MS", 3_600_000)
+    monkeypatch.setattr(open_vswitch_team, "REBALANCE_INTERVAL_MS", 3_600_000)
 
 
 @pytest.mark.parametrize("policy", ["active-backup", "balance-slb", "balance-tcp"])

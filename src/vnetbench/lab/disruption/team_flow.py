@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vnetbench.lab.disruption.link_end import LinkEnd
 from vnetbench.lab.netns.team_load import HostEndpoints, list_load_flows
-from vnetbench.lab.running_team import RunningTeam
+from vnetbench.lab.netns.testbed_team import TestbedTeam
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.registry import find_policy
 from vnetbench.teaming.predict import predict_flows
@@ -40,7 +40,7 @@ class TeamReading:
 class TeamFlowReader:
     """Reads which link carries the flow. The near ends of the links are open."""
 
-    def __init__(self, topology: HostEndpoints, team: RunningTeam, near_ends: Sequence[LinkEnd]) -> None:
+    def __init__(self, topology: HostEndpoints, team: TestbedTeam, near_ends: Sequence[LinkEnd]) -> None:
         self._topology, self._team, self._near_ends = topology, team, near_ends
         self._flows: tuple[Flow, ...] = ()
 

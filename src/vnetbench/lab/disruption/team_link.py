@@ -14,7 +14,7 @@ from vnetbench.lab.disruption.silent_drop import SilentDrop
 from vnetbench.lab.disruption.team_flow import TeamFlowReader, TeamReading
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.netns.team_load import HostEndpoints
-from vnetbench.lab.running_team import RunningTeam
+from vnetbench.lab.netns.testbed_team import TestbedTeam
 from vnetbench.study.factors.disruption_factors import TEAM_LINK_DOWN, TEAM_LINK_SILENT
 from vnetbench.study.teams import LACP_TIMEOUT_BY_TIMER_S, TeamSpec
 
@@ -27,7 +27,7 @@ MIN_LOAD_PACKETS = 20
 class TeamLinkEvent:
     """Makes an event on the link that carries the flow, which is read just before. Other links stay."""
 
-    def __init__(self, name: str, topology: HostEndpoints, team: RunningTeam, make: LinkEventMaker) -> None:
+    def __init__(self, name: str, topology: HostEndpoints, team: TestbedTeam, make: LinkEventMaker) -> None:
         ends = [
             (LinkEnd(near), LinkEnd(far)) for near, far in zip(team.links.near, team.links.far, strict=True)
         ]
@@ -130,14 +130,14 @@ def explain_unnoticed(event: str, link: int, spec: TeamSpec) -> str:
     )
 
 
-def make_team_link_down(topology: HostEndpoints, team: RunningTeam) -> NetworkEvent:
+def make_team_link_down(topology: HostEndpoints, team: TestbedTeam) -> NetworkEvent:
     """Return the event that sets the far end down: both ends then have no carrier, as at a pulled cable."""
     return TeamLinkEvent(
         TEAM_LINK_DOWN, topology, team, lambda near, far: LinkFlap(far, near, TEAM_LINK_DOWN)
     )
 
 
-def make_team_link_silent(topology: HostEndpoints, team: RunningTeam) -> NetworkEvent:
+def make_team_link_silent(topology: HostEndpoints, team: TestbedTeam) -> NetworkEvent:
     """Return the event of a link that stays up and drops every packet, in both directions."""
     return TeamLinkEvent(
         TEAM_LINK_SILENT, topology, team, lambda near, far: SilentDrop(near, far, name=TEAM_LINK_SILENT)

@@ -10,9 +10,11 @@ from typing import Any, Literal
 from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import TESTBED_CHANGED
 from vnetbench.lab import knobs, netlink, path_probe, registry
 from vnetbench.lab.disruption.event import NetworkEvent
 from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.guest import cpu_pinning
 from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.launcher import RunningGuest, close_guests
@@ -26,6 +28,7 @@ from vnetbench.lab.knobs import KnobSetting
 from vnetbench.lab.links.impaired_link import ImpairedLink
 from vnetbench.lab.netns import builder, network_settings
 from vnetbench.lab.netns.team_load import predict_load
+from vnetbench.lab.netns.testbed_team import TeamStates
 from vnetbench.lab.netns.topology import NetDevice, observed_devices
 from vnetbench.lab.testbed import StreamSettings, endpoint_pairs, query_mac_address
 from vnetbench.study.factors.guest_factors import EMULATOR_PIN, VCPU_PIN
@@ -93,8 +96,9 @@ class GuestTestbed:
         if isinstance(self.topology, GuestTeamTopology):
             (team,) = teams_of_treatment(spec, factors)
             # The bonds come first: knobs of an interface of this treatment may be theirs.
-            self.team = GuestTestbedTeam(self.topology, self.agents, team)
-            self.team.create_bonds()
+            assert self.topology.team is not None
+            self.team = GuestTestbedTeam(team, self.topology.team, self.topology, self.agents)
+            self.team.bundle_links()
         pinned_cpus = cpu_pinning.pin_threads(*cpu_pinning.pinning_levels(factors), threads, self.online_cpus)
         endpoints = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in endpoints}
@@ -103,7 +107,10 @@ class GuestTestbed:
             settings, endpoints, factors, spec, self.topology, agents
         )
         if self.team is not None:
-            effective["teams"] = [self.team.shape_and_describe_links(spec.shaper)]
+            self.team.shape_links(spec.shaper)
+            # Knobs may have taken a member's link for a moment.
+            self.team.wait_until_ready()
+            effective["teams"] = [self.team.effective_values(self._read_proved_states(self.team))]
         ip_version = self._ip_version = str(IP_VERSION.read_level(factors))
         if ip_version == "6":
             builder.restore_ipv6_addresses_and_routes(self.topology.vms)
@@ -183,11 +190,20 @@ class GuestTestbed:
         """See Testbed."""
         if self.team is None:
             return []
-        described, states = self.team.prove_again()
+        try:
+            states = self._read_proved_states(self.team)
+        except BenchError as error:
+            raise TrialFailed(f"the team changed before the load: {error}", kind=TESTBED_CHANGED) from error
+        described = self.team.effective_values(states)
         if not has_lasting_flows:
             return [described]
         flows = list_stream_flows(self.topology, self.agents, streams, self._ip_version)
         return [{**described, "predicted": predict_load(self.team, states, flows)}]
+
+    def _read_proved_states(self, team: GuestTestbedTeam) -> TeamStates:
+        states = team.read_states()
+        team.prove(states)
+        return states
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed. A guest reports the addresses of its own adapters."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
-from vnetbench.failure_kinds import TESTBED_CHANGED
 from vnetbench.lab.endpoint import NO_SIDE, Endpoint
-from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.guest.team_network import connect_far_end
 from vnetbench.lab.guest.team_topology import (
     TEAM_INTERFACE,
@@ -19,21 +18,18 @@ from vnetbench.lab.guest.team_topology import (
     TeamEnd,
     address_texts,
 )
-from vnetbench.lab.netns.link_speeds import describe_links, prove_link_speeds, shape_team_links
-from vnetbench.lab.netns.topology import TeamLinks
-from vnetbench.lab.running_team import TeamStates
+from vnetbench.lab.netns.testbed_team import FAR, NEAR, TEAM_FIX, TeamStates, TestbedTeam
 from vnetbench.printable import make_printable
 from vnetbench.study.bonding_policies import (
+    LACP_MODE,
     bonding_options,
     has_bundled_far_end,
     mode_of_policy,
 )
 from vnetbench.study.teams import (
     ACTIVE_BACKUP,
-    LACP_OFF,
     LACP_POLICY_PREFIX,
     LACP_TIMEOUT_BY_TIMER_S,
-    TeamSpec,
 )
 from vnetbench.teaming.state.linux_bonding import read_bonding_dump
 from vnetbench.teaming.state.team_state import TeamState
@@ -44,11 +40,18 @@ seconds after it joined, and a guest may share its CPU."""
 STATE_POLL_INTERVAL_S = 0.05
 LOAD_BALANCE_INTERVAL_S = 10.0
 """Interval in which balance-tlb and balance-alb move flows between members (bond_alb.c)."""
-_FIX = "run the study again; if it fails again, run vnetbench doctor to see what this machine allows"
 
 
 @dataclass
-class GuestTestbedTeam:
+class ReadyTime:
+    """How long the members of a new team took until all might send."""
+
+    seconds: float | None = None
+    """From the creation of both bonds, in s; None before they are ready."""
+
+
+@dataclass(frozen=True)
+class GuestTestbedTeam(TestbedTeam):
     """The teams of two guests, with links between them.
 
     Modes that need a channel at the other end have a team of the same mode there. The others have a switch
@@ -57,22 +60,10 @@ class GuestTestbedTeam:
 
     topology: GuestTeamTopology
     agents: Mapping[str, AgentClient]
-    spec: TeamSpec
-    ready_s: float | None = None
-    """Time until all members might send, after both ends had created their bonds; None before that."""
+    ready_time: ReadyTime = field(default_factory=ReadyTime)
 
-    @property
-    def links(self) -> TeamLinks:
-        """Both ends of the links."""
-        assert self.topology.team is not None
-        return self.topology.team
-
-    def create_bonds(self) -> None:
-        """Remove the bonds of the last treatment, and create those of this one.
-
-        Raises:
-            BenchError: if the guests' kernel refuses, or the members are not ready in time.
-        """
+    def bundle_links(self) -> None:
+        """See TestbedTeam. The bonds are in the guests."""
         is_bundled = has_bundled_far_end(self.spec.policy)
         ends = self.topology.team_ends
         self._call_each({end: {"name": TEAM_INTERFACE} for end in ends})
@@ -87,8 +78,8 @@ class GuestTestbedTeam:
         start = time.monotonic()
         for end, answer in answers.items():
             _check_effective(end, requests[end], answer)
-        self._wait_until_ready()
-        self.ready_s = time.monotonic() - start
+        self.wait_until_ready()
+        self.ready_time.seconds = time.monotonic() - start
 
     def _request(
         self, end: TeamEnd, options: Mapping[str, str], member_count: int | None = None
@@ -140,41 +131,14 @@ class GuestTestbedTeam:
     def _has_team(self, end: TeamEnd) -> bool:
         return end == self.topology.team_ends[0] or has_bundled_far_end(self.spec.policy)
 
-    def shape_and_describe_links(self, shaper: str) -> dict[str, Any]:
-        """Shape both ends of each link to its speed, if the study gives speeds, and return the proved team.
-
-        Raises:
-            TreatmentRefused: if another rate was read back.
-            BenchError: if the kernel refuses.
-        """
-        shape_team_links(self.links, self.spec, shaper)
-        # Knobs may have taken a member's link for a moment.
-        self._wait_until_ready()
-        states = self.read_states()
-        self.prove(states)
-        return self.describe(states)
-
-    def prove_again(self) -> tuple[dict[str, Any], TeamStates]:
-        """Return the team and its states, just before the load.
-
-        Raises:
-            TrialFailed: if the team is no longer as the treatment requests.
-        """
-        try:
-            states = self.read_states()
-            self.prove(states)
-        except BenchError as error:
-            raise TrialFailed(f"the team changed before the load: {error}", kind=TESTBED_CHANGED) from error
-        return self.describe(states), states
-
-    def read_states(self) -> TeamStates:
-        """Return the states of both ends; raises BenchError."""
-        near, far = self.topology.team_ends
-        return TeamStates(self._read_state(near), self._read_state(far) if self._has_team(far) else None)
-
     def read_near_state(self) -> TeamState:
-        """Return the state of the near end, from which the load comes; raises BenchError."""
+        """See TestbedTeam."""
         return self._read_state(self.topology.team_ends[0])
+
+    def read_far_state(self) -> TeamState | None:
+        """See TestbedTeam."""
+        far = self.topology.team_ends[1]
+        return self._read_state(far) if self._has_team(far) else None
 
     def _read_state(self, end: TeamEnd) -> TeamState:
         """Return the state that the bonding driver of one end reports, with its members in their order."""
@@ -184,7 +148,7 @@ class GuestTestbedTeam:
             raise TreatmentRefused(
                 f"the bond has the members {', '.join(names)}",
                 where=f"the team in {end.guest.name}",
-                fix=_FIX,
+                fix=TEAM_FIX,
             )
         uplinks = (
             replace(uplink, speed_bps=rate_bps)
@@ -192,26 +156,28 @@ class GuestTestbedTeam:
         )
         # The adapter of a gateway gives the frames that it receives no hash. A socket gives its packets one.
         team = replace(state.team, uplinks=tuple(uplinks), packets_carry_hash=not end.inner_nics)
-        return replace(state, team=team)
+        has_lacp = state.dump_format.endswith(f" {LACP_MODE}")
+        policy = f"{LACP_POLICY_PREFIX if has_lacp else ''}{state.policy_name}"
+        return replace(state, team=team, policy_name=policy)
 
     def _read_dump(self, end: TeamEnd) -> str:
         answer = self.agents[end.guest.name].call("guest.team_state", name=TEAM_INTERFACE)
         return str(answer["bonding"])
 
-    def _wait_until_ready(self) -> None:
+    def wait_until_ready(self) -> None:
+        """Wait until all members may send, and LACP is negotiated if it is used; raises BenchError."""
         deadline = time.monotonic() + READY_TIMEOUT_S + LACP_TIMEOUT_BY_TIMER_S.get(self.spec.lacp_timer, 0.0)
-        while reason := self._find_unready_member():
+        while reason := self._find_unready_member(self.read_states()):
             if time.monotonic() > deadline:
                 raise BenchError(
                     f"the members of the team are not ready: {make_printable(reason)}",
                     where=f"team {self.spec.name}",
-                    fix=_FIX,
+                    fix=TEAM_FIX,
                 )
             time.sleep(STATE_POLL_INTERVAL_S)
 
-    def _find_unready_member(self) -> str:
+    def _find_unready_member(self, states: TeamStates) -> str:
         """Return why a member may not send yet; empty if all may, and LACP is negotiated if it is used."""
-        states = self.read_states()
         for end, state in zip(self.topology.team_ends, (states.near, states.far), strict=True):
             # The notes name members without a link, in another aggregator, or without an LACP partner.
             if state is not None and state.notes:
@@ -221,38 +187,27 @@ class GuestTestbedTeam:
         return ""
 
     def prove(self, states: TeamStates) -> None:
-        """Check the states that the guests report, and the speeds of the links.
+        """See TestbedTeam. Also checks that LACP is negotiated."""
+        if reason := self._find_unready_member(states):
+            raise TreatmentRefused(
+                f"the team's policy {self.spec.policy} is not in effect: {make_printable(reason)}",
+                where=f"team {self.spec.name}",
+                fix=TEAM_FIX,
+            )
+        super().prove(states)
 
-        Raises:
-            TreatmentRefused: if the policy, the members or the speeds are not as requested.
-        """
-        expected_policy = self.spec.policy.removeprefix(LACP_POLICY_PREFIX)
-        for end, state in zip(self.topology.team_ends, (states.near, states.far), strict=True):
-            if state is None:
-                continue
-            has_mode = state.dump_format.endswith(f" {mode_of_policy(self.spec.policy)}")
-            if not has_mode or state.policy_name != expected_policy or state.notes:
-                reason = " ".join(state.notes) or f"{state.dump_format}, policy {state.policy_name}"
-                raise TreatmentRefused(
-                    f"the team's policy {self.spec.policy} did not take effect: {reason}",
-                    where=f"the team in {end.guest.name}",
-                    fix=_FIX,
-                )
-        prove_link_speeds(self.links, self.spec)
+    def end_location(self, end: str) -> str:
+        """See TestbedTeam."""
+        return f"the team in {self.topology.team_ends[(NEAR, FAR).index(end)].guest.name}"
 
-    def describe(self, states: TeamStates) -> dict[str, Any]:
-        """Return the team and its links as they were read back, for the results file."""
+    def backend_values(self) -> Mapping[str, Any]:
+        """See TestbedTeam. The timer of LACP was read back when the bonds were created."""
         has_balancer = mode_of_policy(self.spec.policy) in ("balance-tlb", "balance-alb")
+        seconds = self.ready_time.seconds
         return {
-            "name": self.spec.name,
-            "location": self.spec.location,
-            "policy": self.spec.policy,
-            "lacp": "negotiated" if self.spec.has_lacp else LACP_OFF,
-            "lacp_timer": self.spec.lacp_timer if self.spec.has_lacp else None,
-            "far_end": "switch without a bond" if states.far is None else "bond",
             **({"rebalance_interval_s": LOAD_BALANCE_INTERVAL_S} if has_balancer else {}),
-            **({} if self.ready_s is None else {"ready_s": round(self.ready_s, 3)}),
-            "links": describe_links(self.links),
+            "lacp_timer": self.spec.lacp_timer if self.spec.has_lacp else None,
+            **({} if seconds is None else {"ready_s": round(seconds, 3)}),
         }
 
 
@@ -268,5 +223,5 @@ def _check_effective(end: TeamEnd, request: Mapping[str, Any], answer: Mapping[s
             raise TreatmentRefused(
                 f"the option {name} = {value} of bonding did not take effect: {found} was read back",
                 where=f"the team in {end.guest.name}",
-                fix=_FIX,
+                fix=TEAM_FIX,
             )

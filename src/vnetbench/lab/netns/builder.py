@@ -209,17 +209,23 @@ def add_switch_link(switch: IPRoute, network: SwitchNetwork) -> None:
     """Add the link between two virtual switches, unless it is a delay line, and set both ends up."""
     first, second = (d.interface for d in network.uplink_ends)
     if not network.delay_lines:
-        switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
+        add_veth(switch, first, second)
+        return
     for interface in (first, second):
         _set_link_up(switch, interface)
+
+
+def add_veth(ipr: IPRoute, first: str, second: str) -> None:
+    """Add a veth pair to a namespace, and set both ends up."""
+    ipr.link("add", ifname=first, kind="veth", peer={"ifname": second})
+    for interface in (first, second):
+        _set_link_up(ipr, interface)
 
 
 def add_team_links(switch: IPRoute, team: TeamLinks) -> None:
     """Add the links of a team, and set both ends of each up."""
     for near, far in zip(team.near, team.far, strict=True):
-        switch.link("add", ifname=near.interface, kind="veth", peer={"ifname": far.interface})
-        for device in (near, far):
-            _set_link_up(switch, device.interface)
+        add_veth(switch, near.interface, far.interface)
 
 
 def add_vm_port(switch: IPRoute, vm: Vm, bridge: int) -> None:
@@ -268,9 +274,7 @@ def _connect_with_macvlan(topology: NetnsTopology, switch: IPRoute) -> None:
         parents = {"sw0": first, "sw1": second}
     else:
         # The parent leads nowhere: macvlan's bridge mode switches between the children.
-        switch.link("add", ifname="low0", kind="veth", peer={"ifname": "low1"})
-        for interface in ("low0", "low1"):
-            _set_link_up(switch, interface)
+        add_veth(switch, "low0", "low1")
         parents = {"sw0": "low0"}
     for vm in topology.endpoints:
         parent = netlink.interface_index(switch, parents[_vswitch_for(topology, vm)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +10,13 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.lab import registry
 from vnetbench.lab.netns import open_vswitch
-from vnetbench.printable import make_printable
+from vnetbench.lab.text_state import wait_for_text
 
 APPLICATION_CONTROL = "ovs-appctl"
 LACP_TIMEOUT_S = 20.0
 """Longest wait for LACP. A fast partner sends each second and expires after three (IEEE 802.1AX)."""
-STATE_POLL_INTERVAL_S = 0.05
 QUERY_TIMEOUT_S = 60
 """Limit for one answer of the switch, also on a busy machine. Whole seconds, as ovs-appctl takes them."""
-LACP_COLUMNS = ("lacp=active", "other_config:lacp-time=fast")
-"""Columns of a port that negotiates LACP."""
-NO_LACP_COLUMNS = ("lacp=off",)
 
 
 @dataclass(frozen=True)
@@ -29,13 +24,20 @@ class OpenVswitch:
     """A running Open vSwitch in a namespace."""
 
     folder: Path
-    vsctl_command: tuple[str, ...]
-    """Start of each command line of `ovs-vsctl`."""
-    log: Path
+    """The folder of its database, sockets and logs."""
+
+    @property
+    def _vsctl_command(self) -> list[str]:
+        """Start of each command line of `ovs-vsctl`."""
+        return open_vswitch.control_command(self.folder)
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / f"{open_vswitch.SWITCH}.log"
 
     def change(self, *arguments: str) -> None:
         """Run `ovs-vsctl`, which waits until the switch has applied the change; raises BenchError."""
-        open_vswitch.run_tool([*self.vsctl_command, *arguments], self.log)
+        open_vswitch.run_tool([*self._vsctl_command, *arguments], self._log)
 
     def query(self, *arguments: str) -> str:
         """Return the output of `ovs-appctl`; raises BenchError."""
@@ -48,12 +50,12 @@ class OpenVswitch:
             )
         program = open_vswitch.find_program(APPLICATION_CONTROL)
         command = [program, f"--timeout={QUERY_TIMEOUT_S}", "-t", str(sockets[0]), *arguments]
-        return open_vswitch.run_tool(command, self.log)
+        return open_vswitch.run_tool(command, self._log)
 
     def read_port_number(self, interface: str) -> int:
         """Return the number that the switch gives an interface of a bridge; raises BenchError."""
         return int(
-            open_vswitch.run_tool([*self.vsctl_command, "get", "Interface", interface, "ofport"], self.log)
+            open_vswitch.run_tool([*self._vsctl_command, "get", "Interface", interface, "ofport"], self._log)
         )
 
     def replace_bridge(self, bridge: str) -> None:
@@ -74,21 +76,18 @@ class OpenVswitch:
 
     def wait_for_bond(self, bridge: str, is_reached: Callable[[str], bool]) -> str:
         """Return the first `bond/show` that fulfils a condition; raises BenchError after LACP_TIMEOUT_S."""
-        deadline = time.monotonic() + LACP_TIMEOUT_S
-        while not is_reached(text := self.read_bond(bridge)):
-            if time.monotonic() > deadline:
-                raise BenchError(
-                    f"the bond did not reach the expected state within {LACP_TIMEOUT_S:g} s; its last state: "
-                    + make_printable(" | ".join(text.split("\n"))),
-                    where=f"bridge {bridge}",
-                )
-            time.sleep(STATE_POLL_INTERVAL_S)
-        return text
+        return wait_for_text(
+            lambda: self.read_bond(bridge),
+            is_reached,
+            LACP_TIMEOUT_S,
+            what="the bond",
+            where=f"bridge {bridge}",
+        )
 
 
 def lacp_columns(timer: str) -> tuple[str, ...]:
     """Return the columns of a port with this timer of LACP: `slow`, `fast` or `off`."""
-    return NO_LACP_COLUMNS if timer == "off" else ("lacp=active", f"other_config:lacp-time={timer}")
+    return ("lacp=off",) if timer == "off" else ("lacp=active", f"other_config:lacp-time={timer}")
 
 
 def bond_name(bridge: str) -> str:
@@ -104,9 +103,8 @@ def start_open_vswitch(testbed_name: str, namespace: str) -> OpenVswitch:
 
 def find_open_vswitch(testbed_name: str) -> OpenVswitch:
     """Return the Open vSwitch that a testbed runs; raises BenchError if it is not installed."""
-    folder = registry.ensure_testbed_folder(testbed_name)
-    log = folder / f"{open_vswitch.SWITCH}.log"
-    return OpenVswitch(folder, tuple(open_vswitch.control_command(folder)), log)
+    open_vswitch.find_program(open_vswitch.CONTROL)
+    return OpenVswitch(registry.ensure_testbed_folder(testbed_name))
 
 
 def is_ready(bond_show: str, member_count: int, has_lacp: bool) -> bool:

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
 from vnetbench.lab.endpoint import Side
+from vnetbench.lab.netns.testbed_team import TeamStates, TestbedTeam
 from vnetbench.lab.netns.topology import Vm
-from vnetbench.lab.running_team import RunningTeam, TeamStates
 from vnetbench.teaming.advice import advise
 from vnetbench.teaming.flow_sources.socket_list import parse_socket_list
 from vnetbench.teaming.flows import UDP, Flow, parse_mac
@@ -73,7 +73,7 @@ def _list_pair_flows(a: Vm, b: Vm) -> Iterable[Flow]:
             yield replace(flow, source_mac=macs[0], destination_mac=macs[1])
 
 
-def predict_load(team: RunningTeam, states: TeamStates, flows: Sequence[Flow]) -> dict[str, Any]:
+def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -> dict[str, Any]:
     """Return how many flows the team puts on each link, for the results file.
 
     Args:

@@ -21,8 +21,9 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
 from vnetbench.lab.netns import builder, device_under_test, network_settings, open_vswitch, router
+from vnetbench.lab.netns.open_vswitch_team import find_open_vswitch_team
 from vnetbench.lab.netns.team_load import list_load_flows, predict_load
-from vnetbench.lab.netns.testbed_team import TestbedTeam, find_testbed_team
+from vnetbench.lab.netns.testbed_team import TestbedTeam
 from vnetbench.lab.netns.topology import (
     OPEN_VSWITCH,
     ROUTER,
@@ -96,7 +97,7 @@ class NetnsTestbed:
             self.team.shape_links(spec.shaper)
             states = self.team.read_states()
             self.team.prove(states)
-            effective["teams"] = [self.team.describe(states)]
+            effective["teams"] = [self.team.effective_values(states)]
         if CPU_QUOTA.is_present_in(factors):
             pids = control_groups.agent_pids(self.endpoints, self.agents)
             quotas = control_groups.assign_vm_quotas(factors[CPU_QUOTA.name], self.endpoints)
@@ -126,8 +127,8 @@ class NetnsTestbed:
         """Bundle the links of the testbed's team, if it has one, as the treatment requests."""
         if self.topology.team is not None:
             (team,) = teams_of_treatment(spec, factors)
-            self.team = find_testbed_team(self.topology.testbed_name, self.topology.team, team)
-            self.team.create_bonds()
+            self.team = find_open_vswitch_team(self.topology.testbed_name, self.topology.team, team)
+            self.team.bundle_links()
 
     def prove_paths(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
         """Prove the path of every pair and return the proof as a trial stores it.
@@ -192,7 +193,7 @@ class NetnsTestbed:
             self.team.prove(states)
         except BenchError as error:
             raise TrialFailed(f"the team changed before the load: {error}", kind=TESTBED_CHANGED) from error
-        described = self.team.describe(states)
+        described = self.team.effective_values(states)
         if not has_lasting_flows:
             return [described]
         predicted = predict_load(self.team, states, list_load_flows(self.topology))

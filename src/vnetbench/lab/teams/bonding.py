@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.netns.open_vswitch_bonds import LACP_COLUMNS, LACP_TIMEOUT_S, OpenVswitch, is_ready
+from vnetbench.lab.netns.open_vswitch_bonds import LACP_TIMEOUT_S, OpenVswitch, is_ready, lacp_columns
 from vnetbench.lab.teams.agreement import (
     Agreement,
     carry_flows,
@@ -155,7 +155,7 @@ def _negotiate_lacp(guest_team: GuestTeam, partner: OpenVswitch | None) -> None:
         raise BenchError("LACP needs a partner", fix="start Open vSwitch at the other end of the members")
     far_ends = [member.interface for member in guest_team.members]
     partner.replace_bridge("far")
-    partner.add_bond("far", far_ends, ("bond_mode=balance-slb", *LACP_COLUMNS))
+    partner.add_bond("far", far_ends, ("bond_mode=balance-slb", *lacp_columns("fast")))
     count = len(far_ends)
     partner.wait_for_bond("far", lambda text: is_ready(text, count, has_lacp=True))
     guest_team.wait_for_state(lambda text: has_negotiated_lacp(text, count), LACP_TIMEOUT_S)

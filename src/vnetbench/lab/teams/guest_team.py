@@ -7,7 +7,6 @@ kernel is the distribution's, which has the driver even if this machine's kernel
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from vnetbench.lab.guest.qmp import MonitorError
 from vnetbench.lab.guest.topology import GUEST_TO_HOST, TAPS, Guest, GuestShape, GuestTopology, Nic
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import NetDevice, namespace_name
+from vnetbench.lab.text_state import wait_for_text
 from vnetbench.printable import make_printable
 
 TEAM_INTERFACE = "bond0"
@@ -34,7 +34,6 @@ LINK_SPEED_MBPS = 1000
 """Speed that virtio adapters of the guest report. LACP needs a known one; nothing limits the rate to it."""
 SOURCE_MAC_SIDE, MEMBER_MAC_SIDE = 5, 6
 """Parts of the guest's MAC addresses (`guest_mac`) that no other guest of the bench has."""
-STATE_POLL_INTERVAL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -99,16 +98,9 @@ class GuestTeam:
 
     def wait_for_state(self, is_reached: Callable[[str], bool], timeout_s: float) -> str:
         """Return the first state that fulfils a condition; raises BenchError after the timeout."""
-        deadline = time.monotonic() + timeout_s
-        while not is_reached(state := self.read_state()):
-            if time.monotonic() > deadline:
-                raise BenchError(
-                    f"the team did not reach the expected state within {timeout_s:g} s; "
-                    f"its last state: {make_printable(' | '.join(state.split(chr(10))))}",
-                    where=f"team of {self.testbed_name}",
-                )
-            time.sleep(STATE_POLL_INTERVAL_S)
-        return state
+        return wait_for_text(
+            self.read_state, is_reached, timeout_s, what="the team", where=f"team of {self.testbed_name}"
+        )
 
 
 def prepare_team_guest(adapter: str = "virtio-net") -> GuestPrerequisites:

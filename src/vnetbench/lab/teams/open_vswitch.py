@@ -13,11 +13,10 @@ from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.netns import builder, open_vswitch
 from vnetbench.lab.netns.open_vswitch_bonds import (
-    LACP_COLUMNS,
-    NO_LACP_COLUMNS,
     OpenVswitch,
     bond_name,
     is_ready,
+    lacp_columns,
     start_open_vswitch,
 )
 from vnetbench.lab.netns.topology import NetDevice, namespace_name
@@ -56,7 +55,7 @@ class OpenVswitchTeam:
         Raises:
             BenchError: if the switch refuses the mode, or LACP is not negotiated in time.
         """
-        lacp = LACP_COLUMNS if has_lacp else NO_LACP_COLUMNS
+        lacp = lacp_columns("fast" if has_lacp else "off")
         self.switch.change("--if-exists", "del-br", "far")
         interval = f"other_config:bond-rebalance-interval={REBALANCE_INTERVAL_MS}"
         self.switch.replace_bridge("near")
@@ -108,9 +107,7 @@ def start_open_vswitch_team(member_count: int) -> Iterator[OpenVswitchTeam]:
         builder.add_namespace(namespace, builder.NO_IPV6_SYSCTLS)
         with netlink.open_in_namespace(namespace) as ipr:
             for near, far in pairs:
-                ipr.link("add", ifname=near, kind="veth", peer={"ifname": far})
-                for interface in (near, far):
-                    ipr.link("set", index=netlink.interface_index(ipr, interface), state="up")
+                builder.add_veth(ipr, near, far)
         source, *members = (NetDevice(f"interface {far}", namespace, far) for _, far in pairs)
         yield OpenVswitchTeam(start_open_vswitch(name, namespace), source, tuple(members), version)
     finally:
