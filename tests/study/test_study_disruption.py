@@ -95,8 +95,16 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
         (study_text('link_loss = "1 %"'), "needs a link without link_loss", "remove link_loss"),
         (
             study_text("streams = 1", '[testbed]\nlab = "qemu"\n'),
-            "in the lab netns only",
-            'write lab = "netns"',
+            "in the lab netns, or on a team of gateways",
+            'write lab = "netns", or location = "gateways" under [[testbed.team]]',
+        ),
+        (
+            study_text(
+                'event = "link-flap"\nrole = "bridge"',
+                '[testbed]\nlab = "qemu"\n[[testbed.team]]\nlocation = "gateways"\n',
+            ),
+            "event = link-flap is not possible in the lab qemu, whose only events are those of a team",
+            "use event = team-link-down or team-link-silent",
         ),
     ],
 )

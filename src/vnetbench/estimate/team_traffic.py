@@ -20,34 +20,45 @@ _DIRECTION_TEXTS = (
     ("reverse", "reverse", "from the second VM of each pair to the first"),
 )
 
-TEAM_METRICS = tuple(
-    metric
-    for direction, short, text in _DIRECTION_TEXTS
-    for metric in (
-        Metric(
-            f"team_links_used_{direction}",
-            "1",
-            f"Links used, {short}",
-            "higher",
-            f"number of links of the team that carry at least {MIN_USED_SHARE:.0%} of its bytes {text}",
-        ),
-        Metric(
-            f"team_busiest_link_{direction}_percent",
-            "% of bytes",
-            f"Busiest link, {short}",
-            "lower",
-            f"share of the team's bytes {text} that its busiest link carries",
-        ),
-        Metric(
-            f"team_imbalance_{direction}",
-            "1",
-            f"Link imbalance, {short}",
-            "lower",
-            f"bytes {text} of the busiest link of the team minus those of the least busy one, divided by "
-            "their mean over all links. 0: even; the number of links: one carries all (throughput imbalance "
-            "of Alizadeh and others, CONGA, SIGCOMM 2014)",
-        ),
-    )
+TEAM_READY = Metric(
+    "team_ready_s",
+    "s",
+    "Team ready",
+    "lower",
+    "time from the creation of the team's bonds, just before each trial, until all links may send; with "
+    "LACP, until both ends have negotiated it. Teams in guests have it",
+)
+TEAM_METRICS = (
+    TEAM_READY,
+    *(
+        metric
+        for direction, short, text in _DIRECTION_TEXTS
+        for metric in (
+            Metric(
+                f"team_links_used_{direction}",
+                "1",
+                f"Links used, {short}",
+                "higher",
+                f"number of links of the team that carry at least {MIN_USED_SHARE:.0%} of its bytes {text}",
+            ),
+            Metric(
+                f"team_busiest_link_{direction}_percent",
+                "% of bytes",
+                f"Busiest link, {short}",
+                "lower",
+                f"share of the team's bytes {text} that its busiest link carries",
+            ),
+            Metric(
+                f"team_imbalance_{direction}",
+                "1",
+                f"Link imbalance, {short}",
+                "lower",
+                f"bytes {text} of the busiest link of the team minus those of the least busy one, divided by "
+                "their mean over all links. 0: even; the number of links: one carries all (throughput "
+                "imbalance of Alizadeh and others, CONGA, SIGCOMM 2014)",
+            ),
+        )
+    ),
 )
 
 
@@ -87,6 +98,8 @@ class TeamTraffic:
     """Direction to the number of flows whose link the state did not show."""
     advice: tuple[str, ...] = ()
     """What would spread the flows better, as sentences."""
+    ready_s: float | None = None
+    """Time from the creation of the bonds until all links might send; None if it was not measured."""
 
 
 def collect_team_traffic(part: SteadyPart) -> tuple[TeamTraffic, ...]:
@@ -101,6 +114,8 @@ def collect_team_traffic(part: SteadyPart) -> tuple[TeamTraffic, ...]:
 def team_metrics(part: SteadyPart) -> Iterator[tuple[str, float]]:
     """Yield the values of TEAM_METRICS, for the first team of the testbed."""
     for team in collect_team_traffic(part)[:1]:
+        if team.ready_s is not None:
+            yield TEAM_READY.name, team.ready_s
         for direction in DIRECTIONS:
             carried = [getattr(link, direction).bytes for link in team.links]
             if total := sum(carried):
@@ -129,6 +144,7 @@ def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample]) -> TeamTra
         _whole_number(flows),
         {each: _whole_number(predicted.get(f"{each}_open")) or 0 for each in DIRECTIONS} if predicted else {},
         tuple(map(str, _list_or_empty(predicted.get("advice")))),
+        _finite_number(team.get("ready_s")),
     )
 
 
@@ -155,6 +171,10 @@ def _total_sent(interface: str, counter: str, samples: Sequence[Sample]) -> int:
         x.observation.interface_counters.get(interface, {}).get(counter, 0) for x in samples if x.observation
     )
     return round(sum(count for count in counts if isinstance(count, int | float)))
+
+
+def _finite_number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _whole_number(value: object) -> int | None:

@@ -127,6 +127,7 @@ DISRUPTION_RULES = (
         EVENT,
         lambda levels, study: (
             study.testbed.lab == QEMU
+            and bool(study.testbed.teams)
             and EVENT.is_present_in(levels)
             and not EVENT.is_at(levels, NO_EVENT, *TEAM_EVENTS)
         ),
