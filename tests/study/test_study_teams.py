@@ -143,7 +143,7 @@ def test_each_link_can_have_its_own_speed() -> None:
             'policies = "balance-tcp"',
             "",
             '3: "policies" is not a key under [[testbed.team]]\ndid you mean "policy"? '
-            "use one of these: name, location, policy, links, speed, lacp",
+            "use one of these: name, location, policy, links, speed, lacp, lacp_active",
         ),
     ],
 )
@@ -211,6 +211,11 @@ def test_a_team_in_guests_has_the_policies_of_linux_bonding() -> None:
             'policy = "802.3ad/layer2"\nlacp = "off"\n',
             '6: 802.3ad/layer2 needs LACP, which lacp = off turns off\nwrite lacp = "auto" under '
             "[[testbed.team]], or exclude this combination with [[exclude]]",
+        ),
+        (
+            'policy = "layer2"\nlacp_active = "near"\n',
+            "7: the near end cannot be the only active one: only LACP of teams in guests has a passive end\n"
+            'write "both", or exclude this combination with [[exclude]]',
         ),
         (
             "links = 9\n",

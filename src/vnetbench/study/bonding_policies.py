@@ -29,12 +29,13 @@ def has_bundled_far_end(policy: str) -> bool:
     return mode_of_policy(policy) not in MODES_FOR_A_PLAIN_SWITCH
 
 
-def bonding_options(spec: TeamSpec, first_member: str) -> dict[str, str]:
+def bonding_options(spec: TeamSpec, first_member: str, *, is_passive: bool = False) -> dict[str, str]:
     """Return the options of the bonding driver for a team, by the names of bonding.rst.
 
     Args:
         spec: The team.
         first_member: The member that active-backup prefers.
+        is_passive: Whether this end negotiates LACP only when the other one does.
     """
     mode = mode_of_policy(spec.policy)
     options = {"mode": mode, "miimon": str(LINK_MONITOR_INTERVAL_MS)}
@@ -42,6 +43,8 @@ def bonding_options(spec: TeamSpec, first_member: str) -> dict[str, str]:
         options["xmit_hash_policy"] = spec.policy.removeprefix(LACP_POLICY_PREFIX)
     if mode == LACP_MODE:
         options["lacp_rate"] = spec.lacp_timer
+        if is_passive:
+            options["lacp_active"] = "off"
     if mode == ACTIVE_BACKUP:
         options["primary"] = first_member
     return options

@@ -17,6 +17,8 @@ OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)
 LACP_POLICY_PREFIX = "802.3ad/"
 """Start of the policies of Linux bonding that negotiate LACP; a hash policy follows."""
 LACP_AUTO, LACP_OFF, LACP_SLOW, LACP_FAST = "auto", "off", "slow", "fast"
+ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR = "both", "near", "far"
+"""Ends that send frames of LACP by themselves; the other one only answers (IEEE 802.1AX, LACP_Activity)."""
 LACP_TIMEOUT_BY_TIMER_S = {LACP_SLOW: 90.0, LACP_FAST: 3.0}
 """Time without a frame of the partner after which LACP stops using a link (IEEE 802.1AX, 6.4.4)."""
 LACP_FRAMES_PER_TIMEOUT = 3
@@ -39,6 +41,9 @@ class TeamSpec:
     """Rates of the links: `1 Gbit/s` for all, or `10 Gbit/s, 1 Gbit/s` for one each; None: no limit."""
     lacp: str = LACP_AUTO
     """`off`, the timer `slow` or `fast`, or `auto`: fast for policies that need LACP, else off."""
+
+    lacp_active: str = ACTIVE_BOTH
+    """Ends that negotiate LACP actively; the other one is passive."""
 
     @property
     def has_lacp(self) -> bool:

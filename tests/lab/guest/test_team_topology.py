@@ -91,6 +91,12 @@ def test_a_policy_has_its_options_of_the_driver(policy: str, lacp: str, expected
     assert options == {"miimon": "100", **expected}
 
 
+def test_the_passive_end_of_lacp_only_answers() -> None:
+    team = TeamSpec(location=IN_GUESTS, policy="802.3ad/layer2")
+    assert "lacp_active" not in bonding_options(team, "eth0")
+    assert bonding_options(team, "eth0", is_passive=True)["lacp_active"] == "off"
+
+
 def test_each_policy_can_be_predicted_and_only_some_need_a_team_at_the_other_end() -> None:
     assert {find_policy(policy).family for policy in BONDING_POLICIES} == {"Linux bonding"}
     plain = {policy for policy in BONDING_POLICIES if not has_bundled_far_end(policy)}

@@ -28,6 +28,8 @@ from vnetbench.study.bonding_policies import (
 )
 from vnetbench.study.teams import (
     ACTIVE_BACKUP,
+    ACTIVE_FAR,
+    ACTIVE_NEAR,
     LACP_POLICY_PREFIX,
     LACP_TIMEOUT_BY_TIMER_S,
 )
@@ -69,9 +71,9 @@ class GuestTestbedTeam(TestbedTeam):
         self._call_each({end: {"name": TEAM_INTERFACE} for end in ends})
         connect_far_end(self.topology, is_bundled=is_bundled)
         near, far = ends
-        requests = {near: self._request(near, bonding_options(self.spec, near.member_names[0]))}
+        requests = {near: self._request(near, self._options(near, ACTIVE_FAR))}
         if is_bundled:
-            requests[far] = self._request(far, bonding_options(self.spec, far.member_names[0]))
+            requests[far] = self._request(far, self._options(far, ACTIVE_NEAR))
         elif not far.inner_nics:
             requests[far] = self._request(far, _SINGLE_ADAPTER_OPTIONS, member_count=1)
         answers = self._call_each(requests)
@@ -80,6 +82,11 @@ class GuestTestbedTeam(TestbedTeam):
             _check_effective(end, requests[end], answer)
         self.wait_until_ready()
         self.ready_time.seconds = time.monotonic() - start
+
+    def _options(self, end: TeamEnd, active_other_end: str) -> dict[str, str]:
+        """Return the options of one end, which is passive if only the other one is active."""
+        is_passive = self.spec.lacp_active == active_other_end
+        return bonding_options(self.spec, end.member_names[0], is_passive=is_passive)
 
     def _request(
         self, end: TeamEnd, options: Mapping[str, str], member_count: int | None = None
@@ -207,6 +214,7 @@ class GuestTestbedTeam(TestbedTeam):
         return {
             **({"rebalance_interval_s": LOAD_BALANCE_INTERVAL_S} if has_balancer else {}),
             "lacp_timer": self.spec.lacp_timer if self.spec.has_lacp else None,
+            **({"lacp_active": self.spec.lacp_active} if self.spec.has_lacp else {}),
             **({} if seconds is None else {"ready_s": round(seconds, 3)}),
         }
 

@@ -12,6 +12,9 @@ from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import WrongValue, format_raw_value
 from vnetbench.study.teams import (
+    ACTIVE_BOTH,
+    ACTIVE_FAR,
+    ACTIVE_NEAR,
     LACP_FAST,
     LACP_OFF,
     LACP_SLOW,
@@ -82,7 +85,21 @@ TEAM_LACP = Factor(
     phrase_template="LACP {}",
 )
 
-TEAM_FACTORS = (TEAM_POLICY, TEAM_LINKS, TEAM_LACP)
+TEAM_LACP_ACTIVE = Factor(
+    "team_lacp_active",
+    value_types.keywords(ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR),
+    unit="",
+    default=None,
+    description="Ends of a team in guests that negotiate LACP actively: `both`, only the end at the first VM "
+    "(`near`), or only the other one (`far`). The passive end sends no frame of LACP until it has received "
+    "one. Without the factor, the team's own `lacp_active` applies.",
+    examples=('["both", "near", "far"]', '"near"'),
+    labs=(QEMU,),
+    label="Active ends of LACP",
+    phrase_template="LACP active: {}",
+)
+
+TEAM_FACTORS = (TEAM_POLICY, TEAM_LINKS, TEAM_LACP, TEAM_LACP_ACTIVE)
 
 
 def teams_of_treatment(spec: TestbedSpec, levels: Mapping[str, Level]) -> tuple[TeamSpec, ...]:
@@ -94,4 +111,6 @@ def teams_of_treatment(spec: TestbedSpec, levels: Mapping[str, Level]) -> tuple[
         changes["links"] = levels[TEAM_LINKS.name]
     if TEAM_LACP.is_present_in(levels):
         changes["lacp"] = levels[TEAM_LACP.name]
+    if TEAM_LACP_ACTIVE.is_present_in(levels):
+        changes["lacp_active"] = levels[TEAM_LACP_ACTIVE.name]
     return tuple(replace(team, **changes) for team in spec.teams)  # type: ignore[arg-type]

@@ -15,6 +15,9 @@ from vnetbench.study.file.keys import KeyFormat, StudySection
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue
 from vnetbench.study.teams import (
+    ACTIVE_BOTH,
+    ACTIVE_FAR,
+    ACTIVE_NEAR,
     BETWEEN_VSWITCHES,
     GUEST_LOCATIONS,
     IN_GUESTS,
@@ -105,4 +108,12 @@ class TeamSection(StudySection):
         "it. `fast`: a link without frames of the partner leaves the team after 3 s. `slow`: after 90 s. "
         "`off`: no LACP. `auto`: `fast` for policies that need LACP, which are `balance-tcp` and those with "
         "`802.3ad/`, else `off`.",
+    )
+    lacp_active: Annotated[
+        str, KeyFormat(value_types.keywords(ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR), f'"{ACTIVE_NEAR}"')
+    ] = Field(
+        _TEAM.lacp_active,
+        description="Ends of a team in guests that negotiate LACP actively, unless the factor "
+        "`team_lacp_active` varies it: `both`, only the end at the first VM (`near`), or only the other one "
+        "(`far`). The passive end sends no frame of LACP until it has received one.",
     )

@@ -9,6 +9,7 @@ from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.team_factors import (
     TEAM_FACTORS,
     TEAM_LACP,
+    TEAM_LACP_ACTIVE,
     TEAM_LINKS,
     TEAM_POLICY,
     teams_of_treatment,
@@ -25,6 +26,7 @@ from vnetbench.study.problems import KeyLocator, Problem, StudyLocation
 from vnetbench.study.rules.guest_team_checks import guest_team_problems
 from vnetbench.study.rules.rule import EXCLUDE_FIX, TreatmentLevels
 from vnetbench.study.teams import (
+    ACTIVE_BOTH,
     BETWEEN_VSWITCHES,
     IN_GATEWAYS,
     IN_GUESTS,
@@ -125,6 +127,14 @@ def _treatment_problems(study: Study, levels: TreatmentLevels, locate: KeyLocato
         yield _locate_setting(levels, locate, "policy").make_problem(
             f"{team.policy} needs LACP, which {setting} = {team.lacp} turns off",
             fix=f"{better}, or {EXCLUDE_FIX}",
+        )
+    if team.lacp_active != ACTIVE_BOTH and not (team.is_in_guests and team.has_lacp):
+        is_varied = TEAM_LACP_ACTIVE.is_present_in(levels)
+        key = locate("factors", TEAM_LACP_ACTIVE.name) if is_varied else locate(*_TEAM, "lacp_active")
+        yield key.make_problem(
+            f"the {team.lacp_active} end cannot be the only active one: only LACP of teams in guests has a "
+            "passive end",
+            fix=f'write "{ACTIVE_BOTH}", or {EXCLUDE_FIX}',
         )
     yield from _speed_problems(team, levels, locate)
     for impairment in LINK_IMPAIRMENT_FACTORS:
