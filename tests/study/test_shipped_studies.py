@@ -116,6 +116,7 @@ def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) ->
             **dict.fromkeys(
                 ("team_policy", "team_links", "team_lacp"), 'vswitch = "openvswitch"\n[[testbed.team]]\n'
             ),
+            "team_lacp_active": '[[testbed.team]]\nlocation = "guests"\npolicy = "802.3ad/layer3+4"\n',
             **dict.fromkeys(("lro", "rx_ring", "tx_ring"), 'adapter = "vmxnet3"\n' if needs_guests else ""),
         }.get(name, "")
         parse_study(text, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,8 @@ def test_a_team_of_gateways_carries_each_flow_on_its_predicted_link(
 ) -> None:
     measured = measure_streams(gateways, IN_GATEWAYS, policy)
     check_that_predicted_links_carry_the_load(measured, policy)
-    (team,) = measured.effective["teams"]  # type: ignore[misc]
+    teams: Any = measured.effective["teams"]
+    (team,) = teams
     has_lacp = policy.startswith("802.3ad")
     assert (team["lacp"], team["lacp_timer"]) == (("negotiated", "fast") if has_lacp else ("off", None))
     assert team["far_end"] == ("switch without a bond" if policy == "active-backup" else "bond")
@@ -99,7 +101,7 @@ def test_a_gateway_moves_the_flow_from_a_link_without_carrier(gateways: LabInstr
     )
     load = TrialLoad(factors, 4.5, 0.1, DISRUPTION)
     measured = gateways.measure(load, lambda: False).measurement
-    (event,) = (each.totals["network_event"] for each in measured.endpoints if each.name == HOST)
-    proof = event["proof"]  # type: ignore[index]
+    event: Any = next(each.totals["network_event"] for each in measured.endpoints if each.name == HOST)
+    proof = event["proof"]
     assert proof["team_noticed"] and proof["carrier_changes"] >= 2
     assert (proof["link_before"], proof["link_during"]) == (0, 1)
