@@ -100,12 +100,12 @@ def make_guest_team_event(
         return make_team_link_silent(team.topology, team)
 
     def make_link_down(near: LinkEnd, far: LinkEnd) -> NetworkEvent:
-        return GuestLinkDown(near, far, _find_adapters(team.links.near.index(near.device), team, running))
+        return GuestLinkDown(near, far, find_adapters(team.links.near.index(near.device), team, running))
 
     return TeamLinkEvent(TEAM_LINK_DOWN, team.topology, team, make_link_down)
 
 
-def _find_adapters(link: int, team: GuestTestbedTeam, running: Sequence[RunningGuest]) -> list[SetLinkUp]:
+def find_adapters(link: int, team: GuestTestbedTeam, running: Sequence[RunningGuest]) -> list[SetLinkUp]:
     """Return the adapters at both ends of a link."""
     guests = {each.guest.name: each for each in running}
     return [
