@@ -27,7 +27,7 @@ help:
 	@echo "make bench-explain    score the explanations of the corpus against the known causes"
 	@echo "make soak             disturb a long campaign at random; nothing may be lost or left behind (SOAK_TRIALS=3000)"
 	@echo "make words            print every sentence that a user can see, by module"
-	@echo "make docs             generate the study reference, its JSON Schema, causes and evidence"
+	@echo "make docs             generate the study reference, its JSON Schema, causes, evidence and audit rules"
 
 install: $(BIN)/vnetbench $(AGENT)
 
@@ -169,6 +169,7 @@ docs: install
 	$(BIN)/python -m vnetbench.study.file.reference docs
 	$(BIN)/python -m vnetbench.estimate.evidence.reference docs
 	$(BIN)/python -m vnetbench.explain.reference docs
+	$(BIN)/python -m vnetbench.audit.reference docs
 
 clean:
 	rm -rf $(VENV) target out src/vnetbench/agents/bin

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 
@@ -12,16 +11,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench import binaries, comparison, machine, results, testbed
 from bench.rows import ROWS
+from bench.terminal import exit_on_sigterm, make_console
 from vnetbench.agents.client import AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab.privilege import has_root_outside_user_namespace, is_in_user_namespace
 
 RESULTS = Path(__file__).parent / "results"
 DEFAULT_ROUNDS = 7
-MIN_WIDTH = 160
-"""Width of the output in characters if it is not a terminal."""
-TERMINATED = 128 + signal.SIGTERM
-"""Exit code after SIGTERM. The process removes its testbeds first."""
 
 
 @click.command()
@@ -43,11 +39,9 @@ def main(names: tuple[str, ...], rounds: int, seconds: int, output: Path | None)
 
     Without arguments, all comparisons run.
     """
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=max(MIN_WIDTH, console.width))
+    console = make_console()
     folder = output or (None if names else RESULTS)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    exit_on_sigterm()
     try:
         if not (has_root_outside_user_namespace() or is_in_user_namespace()):
             raise BenchError(

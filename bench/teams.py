@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,19 +12,23 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bench.terminal import exit_on_sigterm, make_console
 from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TrialFailed
+from vnetbench.lab.netns.bpf_policies import find_predicted_policy
 from vnetbench.lab.netns.open_vswitch_bonds import start_open_vswitch
 from vnetbench.lab.teams import bonding, open_vswitch_cases
 from vnetbench.lab.teams.agreement import Agreement
 from vnetbench.lab.teams.bonding import BondingCase
+from vnetbench.lab.teams.bpf import measure_policy, start_bpf_team
 from vnetbench.lab.teams.flows import random_flows
 from vnetbench.lab.teams.guest_team import prepare_team_guest, start_guest_team
 from vnetbench.lab.teams.open_vswitch import start_open_vswitch_team
 from vnetbench.lab.teams.open_vswitch_cases import OpenVswitchCase
+from vnetbench.study.teams import BPF_POLICIES
 from vnetbench.teaming.policies.registry import find_policy
 
-GUEST, OPEN_VSWITCH = "bonding", "openvswitch"
+GUEST, OPEN_VSWITCH, BPF = "bonding", "openvswitch", "bpf"
 GUEST_ADAPTERS = ("virtio-net", "vmxnet3", "e1000e")
 """Adapters with which QEMU has been seen to carry teams."""
 DETERMINISTIC_DECIDERS = ("hash", "active member")
@@ -35,8 +38,6 @@ MIN_AGREEMENT, MIN_OTHER_AGREEMENT = 1.0, 0.99
 A switch may change its table between its reading and a flow. Where members take turns, a frame of the guest
 may take one at the same time.
 """
-MIN_WIDTH = 160
-"""Width of the output in characters if it is not a terminal."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,12 @@ class ComparedPolicy:
         return self.ratio is None or self.ratio >= self.aim
 
 
+Comparison = Callable[[int, int, int], Iterator[ComparedPolicy]]
+"""Compares all policies of a backend, for a number of links, a number of flows and a seed."""
+
+
 @click.command()
-@click.argument("backends", nargs=-1, type=click.Choice([GUEST, OPEN_VSWITCH]))
+@click.argument("backends", nargs=-1, type=click.Choice([GUEST, OPEN_VSWITCH, BPF]))
 @click.option("--flows", "flow_count", default=2000, show_default=True, type=click.IntRange(1))
 @click.option(
     "--links", "link_counts", default=(3,), show_default=True, multiple=True, type=click.IntRange(2, 8)
@@ -89,19 +94,18 @@ def main(
 
     A flow counts as undecided if the prediction depends on what the team does not show.
     """
-    console = Console(highlight=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, emoji=False, width=max(MIN_WIDTH, console.width))
-    # Removes the testbed first.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    console = make_console()
+    exit_on_sigterm()
+    compare_by_backend: dict[str, Comparison] = {
+        GUEST: partial(_compare_bonding, adapter=adapter),
+        OPEN_VSWITCH: _compare_open_vswitch,
+        BPF: _compare_bpf,
+    }
     rows: list[ComparedPolicy] = []
     try:
         for link_count in link_counts:
-            for backend in backends or (GUEST, OPEN_VSWITCH):
-                compare = (
-                    partial(_compare_bonding, adapter=adapter) if backend == GUEST else _compare_open_vswitch
-                )
-                for row in compare(link_count, flow_count, seed):
+            for backend in backends or compare_by_backend:
+                for row in compare_by_backend[backend](link_count, flow_count, seed):
                     rows.append(row)
                     _print_disagreements(console, row)
     except (BenchError, TrialFailed) as error:
@@ -131,6 +135,14 @@ def _compare_open_vswitch(link_count: int, flow_count: int, seed: int) -> Iterat
         for case in open_vswitch_cases.CASES:
             agreement = open_vswitch_cases.measure_case(team, case, flows)
             yield ComparedPolicy(backend, case.name, link_count, agreement, _decider(case))
+
+
+def _compare_bpf(link_count: int, flow_count: int, seed: int) -> Iterator[ComparedPolicy]:
+    flows = random_flows(flow_count, seed)
+    with start_bpf_team(link_count) as team:
+        for name in BPF_POLICIES:
+            agreement = measure_policy(team, name, flows)
+            yield ComparedPolicy("BPF", name, link_count, agreement, find_predicted_policy(name).decider)
 
 
 def _decider(case: BondingCase | OpenVswitchCase) -> str:

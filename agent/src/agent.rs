@@ -22,6 +22,7 @@ use vnetbench_frames::capabilities::probe_capabilities;
 use vnetbench_iperf3::server_probe;
 use vnetbench_system::clock;
 use vnetbench_system::error::{RequestError, Result};
+use vnetbench_teams::Teams;
 
 const PROTOCOL_VERSION: u32 = 3;
 const WORKLOADS: [&str; 7] = [
@@ -67,6 +68,7 @@ pub fn serve(run_mode: RunMode) -> ExitCode {
         trials: Trials::new(Arc::clone(&outbox), cycles.clone()),
         paths: PathResponders::default(),
         delay_lines: DelayLines::default(),
+        teams: Teams::default(),
         blocked_requests: Arc::default(),
         outbox,
         cycles,
@@ -116,6 +118,7 @@ struct Agent {
     trials: Arc<Trials>,
     paths: PathResponders,
     delay_lines: DelayLines,
+    teams: Teams,
     blocked_requests: Arc<AtomicUsize>,
     run_mode: RunMode,
 }
@@ -197,6 +200,15 @@ impl Agent {
                     Err(error) => reply.send(Err(error)),
                 }
             }
+            _ => self.dispatch_team(method, params, reply),
+        }
+    }
+
+    fn dispatch_team(&self, method: String, params: Map<String, Value>, reply: Reply) {
+        match method.as_str() {
+            "team.start" => reply.parse_run_and_send(params, |p| self.teams.start(p)),
+            "team.read" => reply.parse_run_and_send(params, |p| self.teams.read(p)),
+            "team.stop" => reply.parse_run_and_send(params, |p| self.teams.stop(p)),
             _ => reply.send(Err(RequestError::UnknownMethod(method))),
         }
     }

@@ -10,14 +10,14 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import ndmsg
 
 from vnetbench.lab import netlink
-from vnetbench.lab.endpoint import Endpoint, Side
+from vnetbench.lab.endpoint import Endpoint, PairSide
 from vnetbench.lab.netns.testbed import NetnsLab, NetnsTestbed
 from vnetbench.lab.netns.topology import UPLINK, NetDevice, NetnsTopology
 
 UPLINK_PAIRS = 2
 HASH_POLICY = "net/ipv4/fib_multipath_hash_policy"
 BY_ADDRESSES, BY_PORTS = "0", "1"
-_SIDES: tuple[tuple[Side, str], ...] = (("a", "10.77.1.0/24"), ("b", "10.77.2.0/24"))
+_SIDES: tuple[tuple[PairSide, str], ...] = (("a", "10.77.1.0/24"), ("b", "10.77.2.0/24"))
 _NEXT_HOP = "10.78.{uplink}.{side}"
 """Format of unused addresses. Permanent neighbour entries map them to the MAC address of the other end."""
 _TABLES = {"a": 101, "b": 102}

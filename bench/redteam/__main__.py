@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from bench.redteam.corpus import BY_ID, CAUSES
 from bench.redteam.model import DEVELOPMENT, ORDERED_PARTS, PARTS, UNSEEN_PARTS
 from bench.redteam.runner import VNETBENCH
 from bench.redteam.target import testbed_namespaces
+from bench.terminal import exit_on_sigterm
 
 DEFAULT_STORE = Path("out/redteam")
 REPORTED_PARTS = click.Choice(PARTS)
@@ -65,7 +64,7 @@ def run(
     store: Path,
 ) -> None:
     """Run causes in a balanced random order. The command continues where it stopped."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    exit_on_sigterm()
     if unknown := [name for name in only if name not in BY_ID]:
         raise click.UsageError(f"unknown causes: {', '.join(unknown)}")
     if wrong := [name for name in only if BY_ID[name].part != part]:
@@ -105,7 +104,7 @@ def check(only: tuple[str, ...], lab: str, shape: str, part: str | None, store: 
 
     This shows which causes this kernel can have. It covers all parts, because it prints no explanation.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    exit_on_sigterm()
     if testbed_namespaces():
         raise click.ClickException("a testbed exists already: run this under tools/in-lab")
     _clean()
@@ -133,10 +132,10 @@ def score(part: str, final: bool, details: bool, with_disturbed: bool, unknown: 
         click.echo(f"{len(labels)} {part} runs. Their scores need --final.")
         return
     if unknown:
-        for line in unknown_causes.format_scores(unknown_causes.judge_runs(folder, labels)):
-            click.echo(line)
-        return
-    if diagnosed := [label for label in labels if label.is_diagnosed]:
+        lines = unknown_causes.format_scores(
+            unknown_causes.judge_runs(folder, labels, with_disturbed), details
+        )
+    elif diagnosed := [label for label in labels if label.is_diagnosed]:
         if len(diagnosed) < len(labels):
             click.echo(f"{len(labels) - len(diagnosed)} runs without --diagnose are left out")
         lines = diagnosis.format_diagnosis(diagnosis.judge_runs(folder, diagnosed, with_disturbed), details)

@@ -166,8 +166,8 @@ def format_scores(verdicts: Sequence[Verdict], with_details: bool) -> Iterator[s
     faults = [verdict for verdict in verdicts if verdict.is_scored_fault]
     controls = [verdict for verdict in verdicts if verdict.is_scored_control]
     if with_details:
-        yield from (_format_run(verdict) for verdict in (*faults, *controls))
-    yield from _format_counts(verdicts)
+        yield from (format_run(verdict) for verdict in (*faults, *controls))
+    yield from format_counts(verdicts)
     yield "Faults with an effect"
     for name, holds in SCORES:
         yield f"  {name:44} {format_share(sum(map(holds, faults)), len(faults))}"
@@ -185,7 +185,8 @@ def format_scores(verdicts: Sequence[Verdict], with_details: bool) -> Iterator[s
         yield from _format_groups(faults, key)
 
 
-def _format_run(verdict: Verdict) -> str:
+def format_run(verdict: Verdict) -> str:
+    """Return the line of a run: whether its first name is right, what was injected, and the names."""
     label = verdict.label
     names = ", ".join(f"{each.cause} ({each.confidence})" for each in verdict.named[:3]) or "no cause"
     if label.is_control:
@@ -195,7 +196,8 @@ def _format_run(verdict: Verdict) -> str:
     return f"{mark:6} {label.cause} {label.value} {label.shape} {label.load} {label.vswitch}: {names}"
 
 
-def _format_counts(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def format_counts(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield the number of runs of each kind, and why runs could not be read."""
     counts = Counter(
         "not explained because of an error" if each.read_error
         else "failed to run or to inject" if each.label.error

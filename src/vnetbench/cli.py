@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 RESULTS_FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
 _LAZY_COMMANDS = {
+    "audit": "audit.audit",
     "explain": "explain.explain",
     "guest": "guest.guest_group",
     "import": "import_.import_",

@@ -12,6 +12,7 @@ from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.estimate.disruption import EventWindow, find_outages
+from vnetbench.estimate.outage_metrics import outage_metrics
 from vnetbench.lab.disruption import catalog
 from vnetbench.lab.disruption.bridge_port_stp import BridgePortStp
 from vnetbench.lab.disruption.link_end import LinkEnd, disrupted_link_ends
@@ -21,10 +22,10 @@ from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.netns.topology import NetnsShape, NetnsTopology, make_topology
 from vnetbench.lab.registry import remove_testbed_and_list_remaining_groups
-from vnetbench.results.records import HOST, EndpointRecord
+from vnetbench.results.records import HOST, EndpointRecord, TrialRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
-from vnetbench.study.workloads import DISRUPTION
+from vnetbench.study.workloads import DISRUPTION, TCP_DISRUPTION
 
 pytestmark = pytest.mark.lab
 
@@ -60,6 +61,22 @@ def test_an_outage_is_as_long_as_its_event_by_the_clock_and_by_the_numbers(event
     assert abs(outage.longest_ns - by_numbers_ns) <= late_ns + slow_ns + 1e9 / RATE_PER_S
     assert outage.recovered_ns is not None and outage.recovered_ns >= outage.longest.end_ns
     _check_proof(event, record["proof"], outage.longest.missing)
+
+
+def test_a_tcp_stream_stalls_at_least_as_long_as_its_event_and_times_out() -> None:
+    spec = TestbedSpec()
+    levels: dict[str, Level] = {"event": "silent-drop", "event_duration": 0.3, "rate": RATE_PER_S}
+    load = TrialLoad(complete_levels(levels, TCP_DISRUPTION), 2.2, 0.1, TCP_DISRUPTION)
+    with closing(LabInstrument(NetnsLab(spec, "a test"), spec)) as instrument:
+        endpoints = measure_even_if_the_event_ends_late(instrument, load)
+    metrics = dict(outage_metrics(TrialRecord(0, 0, None, 0.0, 2.2, 0.0, {}, tuple(endpoints))))
+    assert metrics["stall_s"] >= metrics["event_s"] > 0.25
+    # TCP repeats at 0.2 s and then at twice the time, so it is late.
+    assert metrics["stall_timeouts"] >= 1 and metrics["stall_retransmits"] >= 1
+    assert metrics["recovery_s"] >= metrics["event_s"]
+    sink: Any = next(each.totals for each in endpoints if each.role == "sink")
+    arrivals = sink["streams"][0]["arrivals"]
+    assert arrivals["last_number"] + 1 == sum(arrivals["counts"]["datagrams"])
 
 
 def measure_even_if_the_event_ends_late(

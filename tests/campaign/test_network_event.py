@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from vnetbench.campaign.network_event import (
+from vnetbench.campaign.event_checks import (
     EventTimes,
-    OnStart,
-    ScheduledEvent,
     check_arrivals,
+    check_cut,
     event_length_notes,
     measure_disagreement_notes,
-    run_with_network_event,
 )
+from vnetbench.campaign.network_event import OnStart, ScheduledEvent, run_with_network_event
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
 from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.errors import BenchError
@@ -131,6 +130,53 @@ def test_a_trial_without_its_event_fails() -> None:
         scheduled.wait_until_ended()
 
 
+class SelfEndingRecordingEvent(RecordingEvent):
+    """A recording event that is done at the third look, or never."""
+
+    def __init__(self, *, is_endless: bool = False, error: TrialFailed | None = None) -> None:
+        super().__init__("has_ended", error)
+        self._is_endless = is_endless
+
+    def has_ended(self) -> bool:
+        self._record("has_ended")
+        return not self._is_endless and self.calls.count("has_ended") == 3
+
+    def describe_progress(self) -> str:
+        return "240 MiB to go"
+
+
+def test_an_event_that_ends_by_itself_ends_when_it_is_done() -> None:
+    event = SelfEndingRecordingEvent()
+    with ScheduledEvent(event, 0.0, 3600.0) as scheduled:
+        assert scheduled.ends_by_itself
+        scheduled.start(time.monotonic_ns())
+        scheduled.wait_until_ended()
+    looks = ["has_ended"] * 3
+    assert event.calls == [
+        "prepare", "observe_before", "begin", *looks, "observe_during", "end", "observe_after", "restore",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (
+            SelfEndingRecordingEvent(is_endless=True),
+            r"port b1 did not end within event_duration = 20 ms \(240 MiB to go\)\. Choose a longer",
+        ),
+        (SelfEndingRecordingEvent(error=TrialFailed("the disk is full")), "the disk is full"),
+    ],
+)
+def test_an_event_that_does_not_end_is_undone_while_the_load_runs(
+    event: SelfEndingRecordingEvent, message: str
+) -> None:
+    with ScheduledEvent(event, 0.0, 0.02) as scheduled:
+        scheduled.start(time.monotonic_ns())
+        with pytest.raises(TrialFailed, match=message):
+            scheduled.wait_until_ended()
+        assert event.calls[-2:] == ["has_ended", "restore"]
+
+
 def sink(silent_ms: range = range(500, 600), length_ms: float = 100.0, **changes: Any) -> EndpointRecord:
     """Return a sink of 10,000 datagrams a second for 1.5 s, with a gap of these lost datagrams."""
     gap = {
@@ -176,10 +222,10 @@ def test_an_outage_that_the_arrivals_show_passes() -> None:
 @pytest.mark.parametrize(
     ("endpoint", "message"),
     [
-        (with_stream(arrivals=None), "b1, stream 0: no datagram arrived"),
+        (with_stream(arrivals=None), "b1, stream 0: no data arrived"),
         (with_stream(socket_drops=12), "its socket dropped 12 datagrams"),
         (sink(clock_step_ns=250_000), "the clock was set by 250 µs"),
-        (sink(last_monotonic_ns=START + 499 * MS), "no datagram arrived after 0.50 s"),
+        (sink(last_monotonic_ns=START + 499 * MS), "no data arrived after 0.50 s"),
         (
             sink(silent_ms=range(500, 1495)),
             r"not back before the end .*: after the outage, at most \d+% of it",
@@ -191,9 +237,34 @@ def test_a_trial_whose_outage_cannot_be_measured_fails(endpoint: EndpointRecord,
         check_arrivals([endpoint], TIMES, 1.5)
 
 
-def test_a_source_that_was_late_at_the_end_of_an_outage_is_noted() -> None:
-    (note,) = measure_disagreement_notes([sink(length_ms=104.0)], TIMES, 10_000.0)
+@pytest.mark.parametrize(
+    ("sent_apart_ms", "reason"),
+    [(104, "the source was late"), (100, "the datagrams after it were held back")],
+)
+def test_an_outage_that_is_longer_than_its_numbers_is_noted(sent_apart_ms: int, reason: str) -> None:
+    late = sink(length_ms=104.0)
+    streams: Any = late.totals["streams"]
+    streams[0]["arrivals"]["gaps"][0]["sent_apart_ns"] = sent_apart_ms * MS
+    (note,) = measure_disagreement_notes([late], TIMES, 10_000.0)
     assert note.startswith("the outage is 4.00 ms longer by the clock than by the numbers")
+    assert note.endswith(reason)
+
+
+def test_a_source_that_stopped_in_an_outage_makes_its_numbers_useless_and_is_noted() -> None:
+    # 1000 datagrams are missing, 100 ms of them, but the source sent the next one 400 ms later.
+    late = sink(length_ms=400.0)
+    streams: Any = late.totals["streams"]
+    streams[0]["arrivals"]["gaps"][0]["sent_apart_ns"] = 400 * MS
+    (note,) = measure_disagreement_notes([late], TIMES, 10_000.0)
+    assert "the source stopped during the outage" in note
+
+
+@pytest.mark.parametrize("event", ["link-flap", "silent-drop", "bridge-port-stp"])
+def test_data_that_arrives_while_the_only_path_is_cut_contradicts_the_event(event: str) -> None:
+    check_cut(event, [sink()], TIMES)
+    with pytest.raises(TrialFailed, match=f"data arrived while event {event} cut the path: .* 60.0 ms"):
+        check_cut(event, [sink(length_ms=60.0)], TIMES)
+    check_cut("team-link-down", [sink(length_ms=60.0)], TIMES)
 
 
 class TestbedWithEvent:
@@ -245,14 +316,14 @@ def test_an_event_that_lasts_as_long_as_requested_has_no_note(length_ms: float, 
 
 @pytest.mark.parametrize(
     ("length_ms", "requested_s", "excess"),
-    [(119, 0.1, "19.0 ms"), (24.9, 0.02, "4.90 ms"), (1100, 1.0, "100 ms")],
+    [(119, 0.1, "19.0 ms"), (39.9, 0.02, "19.9 ms"), (1100, 1.0, "100 ms")],
 )
 def test_an_event_that_ends_late_is_noted(length_ms: float, requested_s: float, excess: str) -> None:
     (note,) = event_length_notes(event_of_length(length_ms), requested_s)
     assert note.startswith(f"the event lasted {excess} longer than event_duration = ")
 
 
-@pytest.mark.parametrize(("length_ms", "requested_s"), [(121, 0.1), (25.1, 0.02), (1201, 1.0)])
+@pytest.mark.parametrize(("length_ms", "requested_s"), [(201, 0.1), (40.1, 0.02), (2001, 1.0)])
 def test_an_event_that_ends_far_too_late_did_not_take_effect(length_ms: float, requested_s: float) -> None:
     with pytest.raises(TrialFailed, match=r"did not take effect: the event lasted .* longer than"):
         event_length_notes(event_of_length(length_ms), requested_s)

@@ -12,7 +12,7 @@ from vnetbench.campaign.source_port_checks import (
     check_and_return_source_ports,
     source_port_notes,
 )
-from vnetbench.lab.endpoint import SideOrEmpty
+from vnetbench.lab.endpoint import PairSideOrEmpty
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level
@@ -21,7 +21,7 @@ from vnetbench.study.workloads import MIXED, TCP_CRR, TCP_STREAM, UDP_STREAM
 pytestmark = pytest.mark.pure
 
 
-def endpoint(side: SideOrEmpty, local: Sequence[int | None], seen: Iterable[int] = ()) -> EndpointSockets:
+def endpoint(side: PairSideOrEmpty, local: Sequence[int | None], seen: Iterable[int] = ()) -> EndpointSockets:
     """Return an endpoint with these local ports, and what the other endpoint of its pair sees."""
     sockets = [{"id": i, "local_port": port, "remote_port": 7} for i, port in enumerate(local)]
     return EndpointSockets(

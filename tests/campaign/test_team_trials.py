@@ -12,7 +12,7 @@ from vnetbench.campaign.trial import TrialLoad
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.steady_state import select_steady_part
-from vnetbench.estimate.team_traffic import DIRECTIONS, TeamTraffic, collect_team_traffic
+from vnetbench.estimate.team_traffic import DIRECTIONS, MIN_USED_SHARE, TeamTraffic, collect_team_traffic
 from vnetbench.estimate.time_series import metric_time_series
 from vnetbench.estimate.trial_metrics import metrics_of_steady_part
 from vnetbench.explain.rules import load_rules
@@ -40,7 +40,7 @@ def instrument() -> Iterator[LabInstrument]:
         yield one
 
 
-def measure(instrument: LabInstrument, workload: str = TCP_STREAM, **levels: Level) -> TrialRecord:
+def measure(instrument: LabInstrument, workload: str = TCP_STREAM, /, **levels: Level) -> TrialRecord:
     factors = complete_levels({"vswitch": "openvswitch", **levels}, workload)
     completed = instrument.measure(TrialLoad(factors, 1.0, 0.05, workload), lambda: False)
     measured = completed.measurement
@@ -100,3 +100,24 @@ def test_connections_for_single_requests_have_no_predicted_link(instrument: LabI
     assert team.flows is None
     assert {getattr(link, each).predicted_flows for link in team.links for each in DIRECTIONS} == {None}
     assert sum(link.forward.packets for link in team.links) > 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "far_end", "predicted_reverse"),
+    [("layer3+4", "auto", 6), ("port-id", "auto", 6), ("layer3+4", "switch", 0)],
+)
+def test_the_links_of_a_policy_between_bridges_carry_the_load(
+    instrument: LabInstrument, policy: str, far_end: str, predicted_reverse: int
+) -> None:
+    """A switch that sees one address on several links sends answers anywhere: their link is open."""
+    levels: dict[str, Level] = {"vswitch": "bridge", "team_policy": policy, "team_far_end": far_end}
+    team = traffic(measure(instrument, **levels, streams=6, source_ports="50000-50005"))
+    assert (team.policy, team.flows) == (policy, 6)
+    assert team.open_flows == {"forward": 0, "reverse": 6 - predicted_reverse}
+    forward = [link.forward for link in team.links]
+    assert sum(link.predicted_flows or 0 for link in forward) == 6
+    assert sum(link.predicted_flows == 0 for link in forward) == (2 if policy == "port-id" else 0)
+    for link in forward:
+        # Bridges forward packets of up to 64 KiB, so a loaded link has few.
+        assert link.share is not None
+        assert (link.share >= MIN_USED_SHARE) == bool(link.predicted_flows), forward

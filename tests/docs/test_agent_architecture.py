@@ -15,8 +15,8 @@ pytestmark = pytest.mark.pure
 
 AGENT = ROOT / "agent"
 CRATES = (
-    "mutations", "system", "interfaces", "counters", "streams", "frames", "traffic", "delay-line", "iperf3",
-    "agent",
+    "mutations", "system", "interfaces", "counters", "streams", "bpf-build", "bpf", "frames", "traffic",
+    "teams", "delay-line", "iperf3", "agent",
 )  # fmt: skip
 """In the order of the page: a crate depends only on those before it."""
 

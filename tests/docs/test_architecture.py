@@ -73,13 +73,22 @@ def test_a_stage_imports_no_later_stage_except_those_that_the_page_lists() -> No
     [
         ("search", {"search", "errors.py"}),
         ("agents", {"agents", "errors.py", "process.py", "printable.py"}),
-        ("teaming", {"teaming", "quantity.py", "printable.py", "errors.py", "deferred_module.py"}),
+        (
+            "teaming",
+            {"teaming", "quantity.py", "printable.py", "errors.py", "deferred_module.py", "regular_file.py"},
+        ),
+        ("audit", {"audit", "lab", "quantity.py", "printable.py", "errors.py", "regular_file.py"}),
         ("study", {"study", "published", "quantity.py", "printable.py", "errors.py"}),
     ],
 )
 def test_a_folder_imports_only_its_allowed_folders(folder: str, allowed: set[str]) -> None:
     found = {stage(module) for importer, module in all_imports() if stage(importer) == folder}
     assert found and found <= allowed
+
+
+def test_the_audit_reaches_hosts_through_ssh_only() -> None:
+    found = {module for importer, module in all_imports() if stage(importer) == "audit"}
+    assert {module for module in found if stage(module) == "lab"} == {"lab/hosts/ssh.py"}
 
 
 def test_a_study_imports_only_the_catalog_of_published_tables() -> None:

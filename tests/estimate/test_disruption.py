@@ -13,7 +13,6 @@ from vnetbench.estimate.disruption import (
     ArrivalRate,
     EventWindow,
     Gap,
-    disruption_metrics,
     find_outage,
     find_outages,
     find_recovery,
@@ -21,6 +20,7 @@ from vnetbench.estimate.disruption import (
 )
 from vnetbench.estimate.event_timeline import MAX_POINTS, arrivals_between, event_length_s, event_timeline
 from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.outage_metrics import outage_metrics
 from vnetbench.estimate.time_series import metric_time_series
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, Sample, StreamSample, TrialRecord
 from vnetbench.study.workloads import WORKLOADS
@@ -190,7 +190,7 @@ RECORD = {
 
 
 def test_the_metrics_of_an_outage_are_those_of_its_gap_and_of_the_samples_it_touches() -> None:
-    metrics = dict(disruption_metrics(trial(RECORD, [lossy_gap(499.9, 100.2), held_gap(1300, 0.9)])))
+    metrics = dict(outage_metrics(trial(RECORD, [lossy_gap(499.9, 100.2), held_gap(1300, 0.9)])))
     assert metrics == {
         "outage_s": pytest.approx(0.1002),
         # From the end of the calls that began the event to the begin of those that ended it.
@@ -207,6 +207,53 @@ def test_the_metrics_of_an_outage_are_those_of_its_gap_and_of_the_samples_it_tou
     assert set(WORKLOADS["disruption"].deciding_metrics) <= set(metrics)
 
 
+def test_a_source_that_stopped_in_the_outage_leaves_only_the_clock() -> None:
+    # The host of the source waited for its neighbour's address: few datagrams are missing in a long gap.
+    stopped = Gap(START + 500 * MS, 77_000 * MS, 198_000, 77_000 * MS)
+    assert stopped.length_by_numbers_ns(SPACING_NS) is None
+    metrics = dict(outage_metrics(trial(RECORD, [stopped])))
+    assert metrics["outage_s"] == 77.0 and "outage_by_numbers_s" not in metrics
+    # A source that is only late at the end of the gap has numbered all datagrams in it.
+    late = Gap(START + 500 * MS, 104 * MS, 999, 104 * MS)
+    assert late.length_by_numbers_ns(SPACING_NS) == 100 * MS
+
+
+def tcp_trial(stalls_ms: Sequence[float], timeouts: int | None) -> TrialRecord:
+    """Return a trial of one TCP stream for each stall, with a timeout and a retransmission per sample."""
+    streams = [
+        {key: value for key, value in totals([held_gap(500, stall_ms)], RATE)["streams"][0].items()
+         if key != "datagrams"}
+        for stall_ms in stalls_ms
+    ]  # fmt: skip
+    details = {} if timeouts is None else {"timeouts": timeouts}
+    sources = tuple(
+        StreamSample(number, "source", 64, 50.0, 10, 3, details) for number in range(len(stalls_ms))
+    )
+    samples = tuple(
+        Sample(end, end / 10, 0.1, 640, 0, {"tcp_timeouts": 5}, streams=sources) for end in range(1, 16)
+    )
+    endpoints = (
+        EndpointRecord("a1", "source", {}, samples),
+        EndpointRecord("b1", "sink", {"streams": streams}, ()),
+        EndpointRecord(HOST, OBSERVE, {"network_event": RECORD}, ()),
+    )
+    return TrialRecord(0, 0, None, 0.0, 1.5, 0.0, {}, endpoints)
+
+
+@pytest.mark.parametrize(("timeouts", "expected"), [(2, 12.0), (None, 15.0)])
+def test_the_stall_of_tcp_has_its_streams_timeouts_and_retransmissions(
+    timeouts: int | None, expected: float
+) -> None:
+    metrics = dict(outage_metrics(tcp_trial([210, 120], timeouts)))
+    assert (metrics["stall_s"], metrics["stall_shortest_s"]) == (0.21, 0.12)
+    # Three samples overlap the event and the stall; before Linux 6.7 only the endpoint counts timeouts.
+    touched = 5 if timeouts is None else 2 * timeouts
+    assert metrics["stall_timeouts"] % touched == 0 and metrics["stall_timeouts"] >= expected
+    assert metrics["stall_retransmits"] / (2 * 3) == metrics["stall_timeouts"] / touched
+    assert "outage_s" not in metrics and "outage_lost_datagrams" not in metrics
+    assert set(WORKLOADS["tcp_disruption"].deciding_metrics) <= set(metrics) <= set(METRICS)
+
+
 def test_a_trial_without_an_event_or_with_a_broken_record_has_no_outage() -> None:
     for record in (
         {},
@@ -215,7 +262,7 @@ def test_a_trial_without_an_event_or_with_a_broken_record_has_no_outage() -> Non
         {**RECORD, "begin_monotonic_ns": [EVENT.begin_ns]},
         {**RECORD, "datagrams_per_s": 0},
     ):
-        assert dict(disruption_metrics(trial(record, [lossy_gap(500, 100)]))) == {}
+        assert dict(outage_metrics(trial(record, [lossy_gap(500, 100)]))) == {}
 
 
 def test_the_timeline_shows_the_gap_between_margins_with_bounded_points() -> None:

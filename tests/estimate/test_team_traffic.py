@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +21,12 @@ SAMPLES = 20
 NAMES = {metric.name for metric in TEAM_METRICS}
 
 
-def team(predicted: dict[str, Any] | None = None) -> dict[str, Any]:
+def team(
+    predicted: dict[str, Any] | None = None, speeds_bps: Sequence[int | None] = (10**9,) * 4
+) -> dict[str, Any]:
     links = [
-        {"name": f"link{i}", "near": f"sw0-link{i}", "far": f"sw1-link{i}", "speed_bps": 10**9}
-        for i in range(4)
+        {"name": f"link{i}", "near": f"sw0-link{i}", "far": f"sw1-link{i}", "speed_bps": speed_bps}
+        for i, speed_bps in enumerate(speeds_bps)
     ]
     described = {"name": "uplinks", "policy": "balance-tcp", "lacp": "negotiated", "links": links}
     return described if predicted is None else {**described, "predicted": predicted}
@@ -68,6 +71,20 @@ def test_one_link_with_all_bytes_has_the_largest_imbalance() -> None:
     assert found["team_imbalance_forward"] == 4.0
     assert found["team_busiest_link_forward_percent"] == 100.0
     assert "team_imbalance_reverse" not in found, "no bytes have no balance"
+
+
+def test_links_of_different_speeds_are_even_if_each_carries_its_share_of_the_capacity() -> None:
+    # A link of 10 Gbit/s beside one of 10 Mbit/s: its fair share of the bytes is below 1 %.
+    speeds_bps = (10**10, 10**7)
+    fair = trial_metrics(trial({"sw0-link0": 10**7, "sw0-link1": 10**4}, team(None, speeds_bps)), 0)
+    assert fair["team_links_used_forward"] == 2
+    assert fair["team_imbalance_forward"] == pytest.approx(0)
+    strays = trial_metrics(trial({"sw0-link0": 10**7, "sw0-link1": 10**2}, team(None, speeds_bps)), 0)
+    assert strays["team_links_used_forward"] == 1
+    one = trial_metrics(trial({"sw0-link1": 10**7}, team(None, speeds_bps)), 0)
+    assert (one["team_links_used_forward"], one["team_imbalance_forward"]) == (1, 2.0)
+    unknown = trial_metrics(trial({"sw0-link0": 10**7, "sw0-link1": 10**4}, team(None, (10**10, None))), 0)
+    assert unknown["team_links_used_forward"] == 1
 
 
 def test_bytes_packets_and_predictions_stand_by_link() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.explain.campaigns import Evidence
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
-from vnetbench.estimate.evidence.time_accounting.time_uses import TIME_USES
+from vnetbench.estimate.evidence.time_accounting.time_uses import TIME_USE_BY_NAME
 from vnetbench.explain.rules import load_rules
 from vnetbench.explain.scoring import rank_causes
 from vnetbench.explain.waits import leaves_most_waiting_unexplained, load_waits
@@ -35,7 +35,7 @@ def test_the_table_names_known_causes_metrics_and_workloads() -> None:
 
 def test_every_use_of_time_of_the_network_is_a_wait_or_work() -> None:
     work = {"packet_processing", "virtual_switch"}
-    network = {f"time_{use.name}_percent" for use in TIME_USES.values() if use.part == "network"}
+    network = {f"time_{use.name}_percent" for use in TIME_USE_BY_NAME.values() if use.part == "network"}
     assert network - set(load_waits().wait_metrics) == {f"time_{name}_percent" for name in work}
 
 

@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit.linux_samples import VMWARE_GUEST
+from tests.audit.reading import read_sample
 from tests.docs.pages import ROOT
 from tests.extend.netspeed import READERS as NETSPEED_READERS
 from tests.extend.quick_ack import QUICK_ACK
+from vnetbench.audit.judge import judge
+from vnetbench.audit.rules import load_rules as load_audit_rules
+from vnetbench.audit.rules import parse_rules as parse_audit_rules
 from vnetbench.campaign.agent_parameters import common_prepare_parameters
 from vnetbench.commands.doctor import list_doctor_treatments
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
@@ -49,6 +54,7 @@ mean    941.0 Mbit/s over 2 s
         ("add-a-factor.md", "quick_ack.py"),
         ("add-an-importer.md", "netspeed.py"),
         ("add-a-cause.md", "noisy_neighbour.toml"),
+        ("add-an-audit-rule.md", "small_mtu.toml"),
     ],
 )
 def test_a_page_quotes_its_example_in_full(page: str, example: str) -> None:
@@ -114,3 +120,15 @@ def test_a_new_cause_is_named_from_its_evidence_and_no_other() -> None:
     running = [{"sender_thread_waiting_percent": 1.0}] * 3
     assert not rank_causes(running, rules, "tcp_stream").candidates
     assert "noisy_neighbour" not in load_rules()
+
+
+def test_a_new_audit_rule_finds_its_fault_and_nothing_else() -> None:
+    text = (FOLDER / "small_mtu.toml").read_text(encoding="utf-8")
+    rules = list(parse_audit_rules({"linux_interfaces.toml": text}).values())
+    small = read_sample("linux", VMWARE_GUEST.replace("ens192/mtu:1500", "ens192/mtu:1400"))
+    (finding,) = judge([small], rules).findings
+    assert (finding.object_name, finding.found) == ("ens192", "MTU 1400")
+    assert finding.fix == "ip link set dev ens192 mtu 1500"
+    assert finding.matters_here.text == "vnetbench run studies/jumbo-frames.toml --set mtu=1400,1500"
+    assert judge([read_sample("linux", VMWARE_GUEST)], rules).findings == ()
+    assert "mtu_below_ethernet" not in load_audit_rules()

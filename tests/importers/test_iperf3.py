@@ -14,9 +14,10 @@ from vnetbench.importers.command_line import find_command_line
 from vnetbench.importers.endpoint_matching import match_sender_runs_to_receiver_runs
 from vnetbench.importers.log_parser import LogItem, UnrecognizedSection, parse_log
 from vnetbench.importers.run_store import RunStore
-from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, REVERSE, RoundedValue, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, RoundedValue, Run
 from vnetbench.importers.tools.iperf3 import READERS
 from vnetbench.importers.tools.iperf3.options import parse_client_command
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 
 pytestmark = pytest.mark.pure
 

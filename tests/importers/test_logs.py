@@ -32,7 +32,8 @@ import pytest
 
 from vnetbench.importers.decoding import decode_lines
 from vnetbench.importers.log_parser import LogItem, UnreadableSection, UnrecognizedSection, parse_log
-from vnetbench.importers.runs import FORWARD, Run
+from vnetbench.importers.runs import Run
+from vnetbench.study.factors.directions import FORWARD
 from vnetbench.study.factors.registry import parse_level
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"

@@ -25,8 +25,9 @@ from vnetbench.importers.decoding import decode_lines
 from vnetbench.importers.log_parser import parse_log
 from vnetbench.importers.results_writer import write_results
 from vnetbench.importers.run_store import RunStore
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.results.file import ResultsFile
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.factors.registry import check_factor_workload, format_level, parse_level
 from vnetbench.study.workloads import WORKLOADS
 

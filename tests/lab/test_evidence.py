@@ -63,6 +63,14 @@ def test_a_full_link_shows_as_a_queue_before_it() -> None:
     assert found["rtt_us"] > 1000
 
 
+def test_large_writes_into_a_slow_link_are_no_other_traffic() -> None:
+    found = evidence(link_rate=10_000_000, message_size=2**20, streams=4)
+    # No write of 1 MiB ends within the trial.
+    assert found["foreign_traffic_percent"] < 5
+    assert found["stalled_percent"] < 50
+    assert found["overlimits_per_s"] > 0
+
+
 def test_without_offloads_each_packet_holds_one_segment() -> None:
     found = evidence(tso="off", gso="off")
     assert found["segments_per_packet"] == pytest.approx(1, abs=0.1)

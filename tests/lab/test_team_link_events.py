@@ -6,10 +6,12 @@ import pytest
 
 from vnetbench.lab.disruption import catalog
 from vnetbench.lab.disruption.team_flow import TeamReading
+from vnetbench.lab.disruption.team_lacp_stop import read_enabled_members
 from vnetbench.lab.disruption.team_link import explain_unnoticed
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netns.open_vswitch_bonds import lacp_columns, read_lacp_timer
 from vnetbench.lab.netns.topology import NetnsShape, make_topology
+from vnetbench.study.factors.disruption_factors import TEAM_EVENTS
 from vnetbench.study.teams import TeamSpec
 
 pytestmark = pytest.mark.pure
@@ -40,16 +42,22 @@ def test_a_team_that_did_not_notice_says_why(event: str, spec: TeamSpec, expecte
     assert expected in explain_unnoticed(event, 1, spec)
 
 
-@pytest.mark.parametrize("event", ["team-link-down", "team-link-silent"])
+@pytest.mark.parametrize("event", TEAM_EVENTS)
 def test_a_testbed_without_a_team_refuses_the_event(event: str) -> None:
     topology = make_topology("x", NetnsShape("openvswitch"))
-    with pytest.raises(TreatmentRefused, match=f"event {event} happens to a link of a team") as caught:
+    with pytest.raises(TreatmentRefused, match=f"event {event} happens to a team of links") as caught:
         catalog.make_network_event(topology, {"event": event})
     assert caught.value.fix == "write [[testbed.team]] in the study"
 
 
 def test_lacp_sends_three_frames_in_its_timeout() -> None:
     assert [TeamSpec(lacp=timer).lacp_period_s for timer in ("off", "slow", "fast")] == [0, 30, 1]
+
+
+def test_the_links_that_a_bond_uses_are_read_even_if_it_drops_every_packet() -> None:
+    shown = "lacp_status: configured\n\nmember sw0-link0: disabled\n  may_enable: false\n"
+    assert read_enabled_members(shown) == frozenset()
+    assert read_enabled_members(shown + "\nmember sw0-link1: enabled\n") == {"sw0-link1"}
 
 
 def test_the_timer_of_lacp_is_set_and_read_back() -> None:

@@ -136,3 +136,38 @@ def test_no_trial_starts_before_every_member_is_ready(
         finally:
             ipr.link("set", index=index, state="up")
     assert "member sw0-link1: disabled" in caught.value.what
+
+
+@pytest.fixture(scope="module")
+def bridges() -> Iterator[NetnsTestbed]:
+    with closing(create_testbed("bpf-teams", NetnsShape("bridge", team_link_count=LINKS), "a test")) as one:
+        yield one
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("policy", "far_end", "far_policy"),
+    [
+        ("ip-hash", "auto", "ip-hash"),
+        ("ip-hash", "switch", None),
+        ("port-id", "auto", None),
+        ("port-id", "layer2", "layer2"),
+        ("balance-rr", "same", "balance-rr"),
+        ("broadcast", "switch", None),
+        ("active-backup", "switch", None),
+    ],
+)
+def test_bridges_run_a_policy_with_each_far_end(
+    bridges: NetnsTestbed, policy: str, far_end: str, far_policy: str | None
+) -> None:
+    team = TeamSpec(policy=policy, links=LINKS, speed=SPEED, far_end=far_end)
+    factors = complete_levels({"vswitch": "bridge"})
+    effective = bridges.set_knobs_and_prove_paths(factors, TestbedSpec(teams=(team,)))
+    (proved,) = effective["teams"]
+    assert (proved["policy"], proved["far_policy"], proved["lacp"]) == (policy, far_policy, "off")
+    assert [each["speed_bps"] for each in proved["links"]] == [20_000_000] * LINKS
+    assert bridges.team is not None
+    # The path proof has used the team.
+    frames = bridges.team.backend_values()["frames"]
+    assert sum(frames["near"]["sent"]) > 0
+    assert set(frames) == ({"near"} if far_policy is None else {"near", "far"})

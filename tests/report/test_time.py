@@ -13,7 +13,7 @@ import pytest
 
 from tests.report.test_page import Page
 from tests.report.time_campaigns import shares_by_streams, with_time_shares
-from vnetbench.estimate.evidence.time_accounting.time_uses import TIME_USES
+from vnetbench.estimate.evidence.time_accounting.time_uses import TIME_USE_BY_NAME
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.estimate.treatment_time import campaign_time_shares, treatment_time_shares
 from vnetbench.explain.model import REPRESENTATIVE_INDEX_KEY, Explanation, Finding
@@ -54,8 +54,8 @@ def test_the_shares_of_a_treatment_are_the_mean_of_its_trials_and_add_up_to_1(
 
 
 def test_every_use_of_time_has_its_own_colour() -> None:
-    assert set(COLOUR_BY_TIME_USE) == set(TIME_USES)
-    assert len(set(COLOUR_BY_TIME_USE.values())) == len(TIME_USES)
+    assert set(COLOUR_BY_TIME_USE) == set(TIME_USE_BY_NAME)
+    assert len(set(COLOUR_BY_TIME_USE.values())) == len(TIME_USE_BY_NAME)
 
 
 def test_each_bar_has_segments_without_gaps_from_0_to_100_percent(timed: CampaignSummary) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from tests.report.campaigns import campaign
 from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.estimate.team_traffic import DirectionTraffic, LinkTraffic, TeamTraffic
 from vnetbench.statements.check import check_statements
 from vnetbench.statements.statement import Verdict
 from vnetbench.study.model import FactorLevels, Level, Timing
@@ -32,6 +33,7 @@ class SimulationOptions:
     goal: float = 1e-4
     uplink: bool = False
     seed: int = 0
+    teams: tuple[TeamTraffic, ...] = ()
 
 
 def simulated_campaign(
@@ -72,6 +74,22 @@ def forwarded(
     ]
 
 
+def team_links_used(
+    policy: str,
+    used: float | tuple[float, float],
+    *,
+    trials: int = 9,
+    predicted_flows: int | None = 1,
+    **levels: Level,
+) -> CampaignSummary:
+    """Return a campaign over a team of four links with this policy, which uses so many of them."""
+    traffic = DirectionTraffic(10**6, 1000, 0.25, predicted_flows)
+    links = tuple(LinkTraffic(f"link{number}", 10**9, traffic, traffic) for number in range(4))
+    teams = (TeamTraffic("uplinks", policy, "off", links),)
+    rows = [({"pairs": 1, "streams": 8, **levels}, {"team_links_used_forward": used, "goodput_bps": 1e9})]
+    return simulated_campaign(rows, SimulationOptions(spread=0.0, trials=trials, teams=teams))
+
+
 def verdict(statement: str, summary: CampaignSummary) -> Verdict:
     """Return the campaign's verdict on a statement."""
     (result,) = [each for each in check_statements([summary]) if each.statement.id == statement]
@@ -107,6 +125,7 @@ def _point(index: int, block: int, means: Means, way: SimulationOptions) -> Tria
         has_steady_state=True,
         values=values,
         time_series=(1.0, 1.0),
+        teams=way.teams,
         search_result={"goal_results": [answer], "direction_count": 1} if way.workload == "frames" else {},
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.statements.campaigns import (
     forwarded,
     goodputs,
     simulated_campaign,
+    team_links_used,
     verdict,
 )
 from vnetbench.estimate.published_reference import published_table_summary
@@ -125,6 +127,10 @@ CONCLUSIVE_CASES: dict[str, tuple[CampaignSummary, CampaignSummary]] = {
         queues({1: 50, 4: 100}, {1: 100, 4: 50}),
         queues({1: 50, 4: 100}, {1: 50, 4: 100}),
     ),
+    # One trial with two links is enough: "never".
+    "S17": (team_links_used("ip-hash", 1), team_links_used("ip-hash", (1, 2))),
+    "S18": (team_links_used("port-id", 1), team_links_used("port-id", 4)),
+    "S19": (team_links_used("ip-hash", 4, pairs=4), team_links_used("ip-hash", 2, pairs=8)),
 }  # fmt: skip
 """Statement to a campaign that supports it and one that refutes it."""
 
@@ -200,9 +206,21 @@ INCONCLUSIVE_CASES: dict[str, list[tuple[CampaignSummary, str]]] = {
             "two different adapters",
         )
     ],
-    "S17": [(streams({1: 9.0}), "a lab with teams")],
-    "S18": [(streams({1: 9.0}), "a lab with teams")],
-    "S19": [(streams({1: 9.0}), "a lab with teams")],
+    "S17": [
+        (streams({1: 9.0}), "treatments with the metric team_links_used_forward"),
+        (team_links_used("balance-tcp", 1), "a team with the policy ip-hash"),
+        (team_links_used("ip-hash", 1, streams=1), "1 pair of VMs, 2 streams or more"),
+        (team_links_used("ip-hash", 1, pairs=4), "1 pair of VMs"),
+    ],
+    "S18": [(team_links_used("ip-hash", 1), "a team with the policy port-id")],
+    "S19": [
+        (team_links_used("port-id", 4, pairs=4), "a team with the policy ip-hash"),
+        (team_links_used("ip-hash", 2, pairs=2), "at least one pair of VMs for each uplink"),
+        (
+            team_links_used("ip-hash", 1, pairs=4, predicted_flows=0),
+            "addresses that IP hash puts on all uplinks",
+        ),
+    ],
 }
 """Statement to campaigns that are inconclusive, and what they lack."""
 
@@ -215,7 +233,7 @@ def test_every_statement_has_a_check_and_test_cases() -> None:
     ids = [statement.id for statement in load_statements()]
     assert ids == [f"S{number:02}" for number in range(1, 20)]
     assert list(CHECK_BY_STATEMENT_ID) == ids == list(INCONCLUSIVE_CASES)
-    assert list(CONCLUSIVE_CASES) == ids[:16]
+    assert list(CONCLUSIVE_CASES) == ids
 
 
 @pytest.mark.parametrize("name", CONCLUSIVE_CASES)
@@ -250,7 +268,9 @@ def test_too_few_trials_are_inconclusive(name: str) -> None:
         ({**treatment.factors}, {metric: own.value for metric, own in treatment.metrics.items()})
         for treatment in shown.treatments
     ]
-    way = SimulationOptions(shown.workload, shown.testbed_backend, trials=3, uplink=True)
+    teams = shown.treatments[0].points[0].teams
+    way = SimulationOptions(shown.workload, shown.testbed_backend, trials=3, uplink=True, teams=teams)
+    way = replace(way, spread=0.0) if teams else way
     result = verdict(name, simulated_campaign(few, way))
     assert result.state == INCONCLUSIVE
     assert any("trials" in part.missing for part in result.parts)

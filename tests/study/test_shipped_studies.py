@@ -21,7 +21,7 @@ from vnetbench.study.file.reference import (
     format_schema,
 )
 from vnetbench.study.file.schema import make_json_schema
-from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL
+from vnetbench.study.file.sections import HEAD_OF_FILE, SECTIONS
 from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.plan import make_plan
 
@@ -113,9 +113,9 @@ def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) ->
             "emulator_pin": 'vcpu_pin = "spread"\n',
             "irq_pin": "vcpus = 2\n",
             **dict.fromkeys(("event", "event_duration"), '[timing]\nduration = "10 s"\n'),
-            **dict.fromkeys(
-                ("team_policy", "team_links", "team_lacp"), 'vswitch = "openvswitch"\n[[testbed.team]]\n'
-            ),
+            **dict.fromkeys(("team_links", "team_lacp"), 'vswitch = "openvswitch"\n[[testbed.team]]\n'),
+            "team_policy": "[[testbed.team]]\n",
+            "team_far_end": '[[testbed.team]]\npolicy = "layer3+4"\n',
             "team_lacp_active": '[[testbed.team]]\nlocation = "guests"\npolicy = "802.3ad/layer3+4"\n',
             **dict.fromkeys(("lro", "rx_ring", "tx_ring"), 'adapter = "vmxnet3"\n' if needs_guests else ""),
         }.get(name, "")
@@ -135,7 +135,7 @@ def test_the_example_of_a_key_loads_and_is_valid_by_the_schema(section: str, key
     if key == "ports":
         line += 'lab = "hosts"\n' + "".join(f'[[testbed.host]]\nname = "{n}"\nssh = "{n}"\n' for n in "ab")
     factors = "[factors]\nmtu = 1500\n"
-    text = line + head + factors if section == TOP_LEVEL else f"{head}{factors}[{section}]\n{line}"
+    text = line + head + factors if section == HEAD_OF_FILE else f"{head}{factors}[{section}]\n{line}"
     parse_study(text, None)
     VALIDATOR.validate(tomllib.loads(text))
 

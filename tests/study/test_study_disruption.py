@@ -79,7 +79,7 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
         ),
         (
             study_text('event = "team-link-down"'),
-            "event = team-link-down happens to a link of a team, and the study has no team",
+            "event = team-link-down happens to a team of links, and the study has no team",
             'write [[testbed.team]], and vswitch = "openvswitch"',
         ),
         (
@@ -92,20 +92,35 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
             "event = team-link-silent needs a link without link_rate",
             "use event = link-flap or team-link-down",
         ),
-        (study_text('link_loss = "1 %"'), "needs a link without link_loss", "remove link_loss"),
-        (
-            study_text("streams = 1", '[testbed]\nlab = "qemu"\n'),
-            "in the lab netns, or on a team of gateways",
-            'write lab = "netns", or location = "gateways" under [[testbed.team]]',
-        ),
         (
             study_text(
                 'event = "link-flap"\nrole = "bridge"',
                 '[testbed]\nlab = "qemu"\n[[testbed.team]]\nlocation = "gateways"\n',
             ),
-            "event = link-flap is not possible in the lab qemu, whose only events are those of a team",
-            "use event = team-link-down or team-link-silent",
+            "event = link-flap is not possible with a team of gateways",
+            "use one of these, remove [[testbed.team]]",
         ),
+        (
+            study_text('event = "team-link-down"\nrole = "bridge"', '[testbed]\nlab = "qemu"\n'),
+            "event = team-link-down happens to a team of links, and the study has no team",
+            'write [[testbed.team]] with location = "gateways"',
+        ),
+        (
+            study_text(f'event = "team-lacp-stop"\n{OVS}', "[[testbed.team]]\n"),
+            "event = team-lacp-stop needs a team with LACP",
+            'write lacp = "fast" under [[testbed.team]]',
+        ),
+        (
+            study_text(f'event = "team-rebalance"\n{OVS}', "[[testbed.team]]\n"),
+            "event = team-rebalance needs the team policy balance-slb",
+            "use the policy balance-slb",
+        ),
+        (
+            study_text(f'event = "team-link-flap"\nevent_duration = "500 ms"\n{OVS}', "[[testbed.team]]\n"),
+            "event_duration = 500 ms is too short for event = team-link-flap",
+            'write event_duration = "0.8 s" or more',
+        ),
+        (study_text('link_loss = "1 %"'), "needs a link without link_loss", "remove link_loss"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_with_the_fix(text: str, what: str, fix: str) -> None:
@@ -114,6 +129,66 @@ def test_what_cannot_be_measured_is_refused_with_the_fix(text: str, what: str, f
     (problem,) = caught.value.problems
     assert what in problem.what
     assert problem.fix is not None and fix in problem.fix
+
+
+QEMU_LAB = '[testbed]\nlab = "qemu"\n'
+MIGRATION = 'event = "live-migration"\nevent_duration = "5 s"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "fix"),
+    [
+        (study_text(MIGRATION), "not possible in the lab netns", 'write lab = "qemu" under [testbed]'),
+        (
+            study_text('event = "bridge-port-stp"', QEMU_LAB),
+            "event = bridge-port-stp is not possible in the lab qemu",
+            'write lab = "netns" under [testbed]',
+        ),
+        (
+            study_text('role = "guest-to-guest"', QEMU_LAB),
+            "an endpoint in a guest has a clock that stands still",
+            'write role = "router" or "bridge"',
+        ),
+        (study_text(f"{MIGRATION}guests = 2", QEMU_LAB), "concerns one pair", "write guests = 1"),
+        (study_text(MIGRATION, QEMU_LAB, "7 s"), "a trial is too short", 'write duration = "7.5 s"'),
+    ],
+)
+def test_what_a_lab_cannot_make_is_refused_with_the_fix(text: str, what: str, fix: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        parse_study(text, "s.toml")
+    (problem,) = caught.value.problems
+    assert what in problem.what
+    assert problem.fix is not None and fix in problem.fix
+
+
+@pytest.mark.parametrize("adapter", ["vf", "macvtap"])
+def test_a_guest_with_a_device_of_the_host_does_not_migrate(adapter: str) -> None:
+    testbed = f'{QEMU_LAB}vf_interface = "ens1f0"\n'
+    with pytest.raises(StudyError) as caught:
+        parse_study(study_text(f'{MIGRATION}adapter = "{adapter}"', testbed), "s.toml")
+    texts = [problem.what for problem in caught.value.problems]
+    assert any(f"event = live-migration is not possible with adapter = {adapter}" in text for text in texts)
+
+
+def test_the_lab_qemu_forwards_between_endpoints_on_the_host() -> None:
+    study = parse_study(study_text(MIGRATION, QEMU_LAB, "8 s"), None)
+    assert study.testbed.lab == "qemu"
+    assert complete_levels({}, "disruption", "qemu")["role"] == "router"
+
+
+def test_a_tcp_stream_may_stall_for_twice_its_outage() -> None:
+    levels = complete_levels({"event": "silent-drop", "event_duration": 1.0}, "tcp_disruption")
+    assert (levels["rate"], levels["message_size"]) == (10_000, 64)
+    assert shortest_trial_s(levels) == pytest.approx((2 * 1.2 + 0.5) / 0.75)
+    text = study_text('event_duration = "1 s"', duration="3 s").replace('"disruption"', '"tcp_disruption"')
+    with pytest.raises(StudyError, match=r"a trial is too short for event = link-flap"):
+        parse_study(text, "s.toml")
+    study = parse_study(text.replace('"3 s"', '"4 s"'), None)
+    assert choose_deciding_metric(study) == "stall_s"
+    with pytest.raises(StudyError, match="a message carries its time of sending"):
+        parse_study(
+            text.replace('"3 s"', '"4 s"').replace("[timing]", 'message_size = "4 B"\n[timing]'), "s.toml"
+        )
 
 
 def test_as_many_streams_as_an_agent_records_and_slow_flows_with_long_outages_are_accepted() -> None:

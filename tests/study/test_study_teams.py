@@ -7,13 +7,12 @@ import tomllib
 import pytest
 from jsonschema import Draft202012Validator
 
-from vnetbench.study import bonding_policies
 from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.file.schema import make_json_schema
 from vnetbench.study.plan import generate_treatment_levels
 from vnetbench.study.problems import Problem, StudyError
-from vnetbench.study.teams import TeamSpec
+from vnetbench.study.teams import BONDING_HASHES, TeamSpec
 from vnetbench.teaming.policies import linux_bonding
 
 pytestmark = pytest.mark.pure
@@ -87,14 +86,21 @@ def test_each_link_can_have_its_own_speed() -> None:
         (
             'policy = "balance-rr"',
             "",
-            "3: Open vSwitch, which runs the team, has no policy balance-rr\n"
-            "write one of active-backup, balance-slb, balance-tcp",
+            "3: vswitch = openvswitch has no team policy balance-rr\n"
+            'write vswitch = "bridge", or exclude this combination with [[exclude]]',
         ),
         (
             "",
-            'team_policy = "layer3+4"',
-            "5: Open vSwitch, which runs the team, has no policy layer3+4\n"
-            "write one of active-backup, balance-slb, balance-tcp",
+            'team_policy = "layer7"',
+            '5: team_policy: no team runs the policy "layer7"\n'
+            'did you mean "layer2"? write one of "active-backup", "balance-slb", "balance-tcp", "layer3+4", '
+            '"ip-hash", "port-id", or another one of docs/study-reference.md',
+        ),
+        (
+            'far_end = "switch"',
+            "",
+            "3: far end switch: LACP decides what is at the far end of a bond of Open vSwitch\n"
+            'remove it and use lacp, write vswitch = "bridge", or exclude this combination with [[exclude]]',
         ),
         ("links = 1", "", "3: links: 1 is out of range\nwrite a whole number from 2 to 16"),
         (
@@ -143,7 +149,7 @@ def test_each_link_can_have_its_own_speed() -> None:
             'policies = "balance-tcp"',
             "",
             '3: "policies" is not a key under [[testbed.team]]\ndid you mean "policy"? '
-            "use one of these: name, location, policy, links, speed, lacp, lacp_active",
+            "use one of these: name, location, policy, far_end, links, speed, lacp, lacp_active",
         ),
     ],
 )
@@ -151,10 +157,59 @@ def test_a_team_that_cannot_be_is_refused_with_its_fix(team: str, factors: str, 
     assert problem(f"{HEAD}[[testbed.team]]\n{team}\n{FACTORS}{factors}\n".replace("\n\n", "\n")) == expected
 
 
-def test_a_team_needs_open_vswitch() -> None:
-    text = f'{HEAD}[[testbed.team]]\nlinks = 2\n[factors]\nvswitch = ["openvswitch", "bridge"]\n'
+@pytest.mark.parametrize(
+    ("team", "expected"),
+    [
+        (
+            'policy = "balance-slb"',
+            "3: vswitch = bridge has no team policy balance-slb\n"
+            'write vswitch = "openvswitch", or exclude this combination with [[exclude]]',
+        ),
+        (
+            'lacp = "slow"',
+            "3: the team of vswitch = bridge runs no LACP\n"
+            'write lacp = "off", write vswitch = "openvswitch", or exclude this combination with [[exclude]]',
+        ),
+        (
+            'far_end = "balance-tcp"',
+            "3: the far end cannot run balance-tcp, which only Open vSwitch has\n"
+            'write "same", "switch" or another policy',
+        ),
+        (
+            'far_end = "layer2"',
+            "3: active-backup opposite layer2 loses frames: active-backup takes frames of one link only\n"
+            'write "same" or "switch" as the far end, or exclude this combination with [[exclude]]',
+        ),
+        (
+            'policy = "cisco-src-mac"\nlinks = 9',
+            "4: cisco-src-mac has at most 8 links, not 9\n"
+            "use at most 8 links, or exclude this combination with [[exclude]]",
+        ),
+    ],
+)
+def test_a_team_that_bridges_cannot_run_is_refused_with_its_fix(team: str, expected: str) -> None:
+    assert problem(f'{HEAD}[[testbed.team]]\n{team}\n[factors]\nvswitch = "bridge"\n') == expected
+
+
+def test_the_far_end_follows_from_the_policy_or_is_chosen() -> None:
+    far = {
+        (policy, far_end): TeamSpec(policy=policy, far_end=far_end).far_policy
+        for policy in ("port-id", "ip-hash")
+        for far_end in ("auto", "same", "switch", "layer2")
+    }
+    assert [far["port-id", each] for each in ("auto", "same", "switch", "layer2")] == [
+        None, "port-id", None, "layer2",
+    ]  # fmt: skip
+    assert [far["ip-hash", each] for each in ("auto", "same", "switch", "layer2")] == [
+        "ip-hash", "ip-hash", None, "layer2",
+    ]  # fmt: skip
+
+
+def test_a_virtual_switch_without_teams_is_refused() -> None:
+    text = f'{HEAD}[[testbed.team]]\nlinks = 2\n[factors]\nvswitch = ["openvswitch", "macvlan"]\n'
     assert problem(text) == (
-        '5: vswitch = bridge runs no team of links\nwrite vswitch = "openvswitch" under [factors]'
+        "5: vswitch = macvlan runs no team of links\n"
+        'write vswitch = "bridge" or "openvswitch" under [factors]'
     )
 
 
@@ -218,6 +273,11 @@ def test_a_team_in_guests_has_the_policies_of_linux_bonding() -> None:
             'write "both", or exclude this combination with [[exclude]]',
         ),
         (
+            'policy = "layer2"\nfar_end = "switch"\n',
+            "7: far end switch: the policy decides what is at the far end of a team in guests\n"
+            'remove it, or write location = "vswitches" and lab = "netns"',
+        ),
+        (
             "links = 9\n",
             "6: a team in guests has at most 8 links, not 9\nwrite at most 8 links",
         ),
@@ -257,7 +317,7 @@ def test_a_team_at_gateways_needs_guests_that_bridge() -> None:
 
 
 def test_the_hash_policies_are_those_that_predictions_know() -> None:
-    assert bonding_policies.XMIT_HASH_POLICIES == linux_bonding.XMIT_HASH_POLICIES
+    assert BONDING_HASHES == linux_bonding.XMIT_HASH_POLICIES
 
 
 def test_a_location_needs_its_lab() -> None:

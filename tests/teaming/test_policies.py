@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vnetbench.errors import BenchError
+from vnetbench.teaming.advice import advise
 from vnetbench.teaming.flows import ICMP, TCP, UDP, Flow, parse_mac
 from vnetbench.teaming.policies.registry import ALIASES, POLICIES, find_policy
+from vnetbench.teaming.predict import predict_flows
 from vnetbench.teaming.team import Team, Uplink, make_team
 
 pytestmark = pytest.mark.pure
@@ -174,3 +176,18 @@ def test_a_mac_address_is_read_and_a_wrong_one_refused() -> None:
     assert parse_mac("0:50:56:A:b:c") == bytes((0, 0x50, 0x56, 10, 11, 12))
     with pytest.raises(BenchError, match="is not a MAC address"):
         parse_mac("00:50:56:01:02")
+
+
+def test_the_state_of_the_other_side_decides_the_answers_before_and_after_advice() -> None:
+    policy, team = find_policy("balance-tcp"), make_team(2)
+    near = replace(team, uplink_by_bucket={bucket: bucket % 2 for bucket in range(256)})
+    far = replace(team, uplink_by_bucket=dict.fromkeys(range(256), 1))
+    end = replace(flow("10.0.0.1", "10.0.0.2"), destination_port=5201, protocol=TCP)
+    sent = [replace(end, source_port=port) for port in range(50000, 50100)]
+    together = [each for each in sent if policy.predict(each, near).uplink == 0][:4]
+    known = predict_flows(together, policy, near, policy, far)
+    assert [each.reverse.uplink for each in known.flows] == [1] * 4
+    spread = advise(known).result
+    assert spread is not None
+    assert [load.certain_flows for load in spread.forward_load.uplinks] == [2, 2]
+    assert [load.certain_flows for load in spread.reverse_load.uplinks] == [0, 4]

@@ -78,7 +78,7 @@ def test_ipv4_and_ipv6_between_the_same_macs_differ_for_layer2(capsys: pytest.Ca
     macs = ",src-mac=02:00:00:00:00:01,dst-mac=02:00:00:00:00:02"
     flows = (f"--flow=10.0.0.1-10.0.0.2{macs}", f"--flow=[fd00::1]-[fd00::2]{macs}")
     fields = run_json(capsys, "--policy", "layer2", "--links", "2", *flows)
-    assert sorted(uplinks(fields)) == [0, 1]
+    assert uplinks(fields) in ([0, 1], [1, 0])
     assert fields["random_flows"]["mean_uplinks_used"] == 1.5
 
 

@@ -243,7 +243,7 @@ impl Conductor {
             let is_tcp = stream.is_tcp();
             sample.transport = is_tcp.then(|| effective_options::read_transport(stream));
             sample.zero_copy = stream.zero_copy.get().copied();
-            sample.arrivals = stream.arrival_report();
+            sample.arrivals = stream.arrivals.get().cloned();
             sample.frames = stream.frame_details(outcome.load_ended_at);
         }
         let reason = outcome.reason.name();

@@ -138,10 +138,12 @@ impl TrialPrepareRequest {
                 "this workload needs one thread for each stream. Leave out threads".into(),
             );
         }
-        if let Workload::Datagrams(flow) = &work
-            && flow.records_arrivals
-            && count > MAX_RECORDING_STREAMS
-        {
+        let records_arrivals = match &work {
+            Workload::Datagrams(flow) => flow.records_arrivals,
+            Workload::Stream(transfer) => transfer.timed_messages_per_s.is_some(),
+            _ => false,
+        };
+        if records_arrivals && count > MAX_RECORDING_STREAMS {
             return reject_parameter(format!(
                 "arrival_gaps is limited to {MAX_RECORDING_STREAMS} streams, not {count}"
             ));

@@ -19,7 +19,8 @@ use vnetbench_traffic::send::{SendMode, SendOptions};
 use vnetbench_traffic::sockets::SocketOptions;
 use vnetbench_traffic::tcp_crr::TransactionOptions;
 use vnetbench_traffic::tcp_rr::{ExchangeOptions, WaitMode};
-use vnetbench_traffic::tcp_stream::TransferOptions;
+use vnetbench_traffic::timed_messages::SENT_TIME_BYTES;
+use vnetbench_traffic::transfers::TransferOptions;
 
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
@@ -94,6 +95,8 @@ struct TcpStreamRequest {
     send_batch: Option<u32>,
     receive: Option<ReceiveMode>,
     pacing_rate_bps: Option<u64>,
+    rate_per_s: Option<f64>,
+    arrival_gaps: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -220,7 +223,7 @@ pub fn needs_thread_per_stream(workload: &Workload) -> bool {
     matches!(
         workload,
         Workload::ConnectRequestResponse(_) | Workload::Datagrams(_) | Workload::Frames(_)
-    )
+    ) || matches!(workload, Workload::Stream(transfer) if transfer.timed_messages_per_s.is_some())
 }
 
 fn parse_parameters<P: DeserializeOwned>(
@@ -253,11 +256,41 @@ fn build_tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> R
             "send_batch above 1 requires send = io_uring or io_uring_zerocopy".into(),
         );
     }
+    let timed_messages_per_s = parse_timed_messages(&request, sending)?;
+    options.no_delay = timed_messages_per_s.is_some();
     Ok(Workload::Stream(TransferOptions {
         message_bytes: choose_message_bytes("message_bytes", request.message_bytes, 1 << 20)?,
         send_options: sending,
         receive_mode: request.receive.unwrap_or(ReceiveMode::Discard),
+        timed_messages_per_s,
     }))
+}
+
+/// Returns the rate of messages whose arrivals the sinks record; `None` for streams at full speed.
+fn parse_timed_messages(request: &TcpStreamRequest, sending: SendOptions) -> Result<Option<f64>> {
+    check_rate(request.rate_per_s)?;
+    if request.arrival_gaps.unwrap_or_default() != request.rate_per_s.is_some() {
+        return reject_parameter(
+            "tcp_stream needs both rate_per_s and arrival_gaps, or neither".into(),
+        );
+    }
+    if request.rate_per_s.is_none() {
+        return Ok(None);
+    }
+    if sending.mode != SendMode::Copy || request.receive == Some(ReceiveMode::Discard) {
+        return reject_parameter(
+            "arrival_gaps of tcp_stream requires send = copy and receive = copy".into(),
+        );
+    }
+    if request
+        .message_bytes
+        .is_some_and(|bytes| bytes < SENT_TIME_BYTES)
+    {
+        return reject_parameter(format!(
+            "message_bytes must be at least {SENT_TIME_BYTES} with arrival_gaps: a message carries its time of sending"
+        ));
+    }
+    Ok(request.rate_per_s)
 }
 
 fn build_tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Workload> {

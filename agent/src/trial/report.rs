@@ -89,7 +89,7 @@ pub struct StreamSample {
     /// The outcome of zero-copy sends. Present in `trial.end` for sources that use them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<ZeroCopyCounts>,
-    /// When datagrams arrived. Present in `trial.end` for sinks with `arrival_gaps`.
+    /// When datagrams or messages arrived. Present in `trial.end` for sinks with `arrival_gaps`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<ArrivalReport>,
     /// The totals of a stream of frames. Present in `trial.end`.

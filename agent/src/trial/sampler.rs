@@ -278,10 +278,9 @@ impl Sampler {
             .enumerate()
             .map(|(i, (stream, _))| {
                 let role = stream.role;
-                // The kernel also counts the SYN and the FIN as acknowledged bytes.
                 let acked = |snapshot: &Snapshot| match &snapshot.streams[i] {
                     StreamReading::Tcp(tcp) if role == Role::Source => {
-                        Some(tcp.bytes_acked.min(snapshot.bytes[i].sent))
+                        Some(tcp.payload_acked(snapshot.bytes[i].sent))
                     }
                     _ => None,
                 };

@@ -39,6 +39,8 @@ pub struct SourceDetail {
     dsack_dups: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reord_seen: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeouts: Option<u16>,
     #[serde(flatten)]
     memory: Option<SendMemory>,
 }
@@ -94,6 +96,10 @@ impl SocketDetailByRole {
                     .map(|(now, then)| now.saturating_sub(then)),
                 dsack_dups: counter_increase(before.dsack_dups, tcp.dsack_dups),
                 reord_seen: counter_increase(before.reord_seen, tcp.reord_seen),
+                timeouts: tcp
+                    .timeouts
+                    .zip(before.timeouts)
+                    .map(|(now, then)| now.wrapping_sub(then)),
                 memory: tcp.memory.map(SendMemory::from),
             }),
             Role::Sink => Self::Sink(SinkDetail {

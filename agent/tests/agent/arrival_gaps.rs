@@ -87,7 +87,7 @@ fn run_with_outages() -> (Value, Value, Vec<RelayOutage>) {
 }
 
 /// Returns a whole number of an object.
-fn count(object: &Value, name: &str) -> u64 {
+fn read_count(object: &Value, name: &str) -> u64 {
     object[name]
         .as_u64()
         .unwrap_or_else(|| panic!("{name}: {object}"))
@@ -99,17 +99,18 @@ fn a_gap_of_known_length_is_measured_by_the_clock_and_by_the_numbers() {
     assert!(!outages.is_empty(), "{source}");
     let arrivals = &sink["streams"][0]["arrivals"];
     let gaps = arrivals["gaps"].as_array().expect("a list");
-    let clock_error_ns = count(arrivals, "clock_step_ns") + count(arrivals, "clock_error_ns");
+    let clock_error_ns =
+        read_count(arrivals, "clock_step_ns") + read_count(arrivals, "clock_error_ns");
     let (mut clock_errors_ns, mut number_errors_ns) = (Vec::new(), Vec::new());
     for outage in &outages {
         let (number_after, after_at) = outage.first_after.expect("complete");
         let (number_before, before_at) = outage.last_before;
         let gap = gaps
             .iter()
-            .find(|gap| count(gap, "number_before") == number_before)
+            .find(|gap| read_count(gap, "number_before") == number_before)
             .unwrap_or_else(|| panic!("no gap after {number_before}: {arrivals}"));
-        assert_eq!(count(gap, "number_after"), number_after, "{outage:?}");
-        let length_ns = count(gap, "length_ns");
+        assert_eq!(read_count(gap, "number_after"), number_after, "{outage:?}");
+        let length_ns = read_count(gap, "length_ns");
         let least = after_at - outage.first_dropped_at;
         assert!(least >= OUTAGE);
         // Whatever delays the relay, the last datagram arrived before the first drop.
@@ -138,13 +139,16 @@ fn the_arrivals_over_time_add_up_to_all_datagrams() {
     let arrivals = &stream["arrivals"];
     let counts = arrivals["counts"]["datagrams"].as_array().expect("a list");
     let sum: u64 = counts.iter().filter_map(Value::as_u64).sum();
-    assert_eq!(sum, count(stream, "datagrams"), "{stream}");
-    let first_ns = count(&arrivals["counts"], "started_monotonic_ns");
-    let last_ns = count(arrivals, "last_monotonic_ns");
-    let interval_ns = count(&arrivals["counts"], "interval_ns");
+    assert_eq!(sum, read_count(stream, "datagrams"), "{stream}");
+    let first_ns = read_count(&arrivals["counts"], "started_monotonic_ns");
+    let last_ns = read_count(arrivals, "last_monotonic_ns");
+    let interval_ns = read_count(&arrivals["counts"], "interval_ns");
     assert_eq!((last_ns - first_ns) / interval_ns + 1, counts.len() as u64);
     let gaps = arrivals["gaps"].as_array().expect("a list");
-    let lengths: Vec<_> = gaps.iter().map(|gap| count(gap, "length_ns")).collect();
+    let lengths: Vec<_> = gaps
+        .iter()
+        .map(|gap| read_count(gap, "length_ns"))
+        .collect();
     assert!(lengths.is_sorted_by(|longer, shorter| longer >= shorter));
     assert!(source["streams"][0].get("arrivals").is_none(), "{source}");
 }

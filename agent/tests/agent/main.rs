@@ -13,6 +13,7 @@ mod frame_sources;
 mod journal;
 mod knobs;
 mod load_limits;
+mod message_arrivals;
 mod mixed_load;
 mod mutated_lines;
 mod observing;

@@ -52,6 +52,8 @@ fn valid_request_lines() -> Vec<String> {
         ),
         ("delay_line.read", json!({"line": "l1"})),
         ("delay_line.stop", json!({"line": "l1"})),
+        ("team.read", json!({"port": "absent"})),
+        ("team.stop", json!({"port": "absent"})),
         ("frames.capabilities", json!({"interface": "lo"})),
         (
             "iperf3.probe",

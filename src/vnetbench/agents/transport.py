@@ -8,7 +8,9 @@ import os
 import secrets
 import select
 import socket
+import struct
 import subprocess
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +32,7 @@ MAX_LINE_VALUES = 1 << 18
 1,000 streams has less than 60,000."""
 WRITE_TIMEOUT_S = 15.0
 """Time for an agent to read a request. An agent always reads, so one that does not is stopped or hung."""
+UNREAD_POLL_INTERVAL_S = 0.005
 _NO_READ_REASON = f"it did not read a request for {WRITE_TIMEOUT_S:g} s"
 _ENDLESS_LINE_REASON = f"it sent a line of more than {MAX_LINE_BYTES >> 20} MiB"
 
@@ -178,6 +181,9 @@ class SocketTransport:
         self._lock = threading.Lock()
         self._received = bytearray()
         self._hello_request = _hello_request(secrets.token_hex(8))
+        self._successor: socket.socket | None = None
+        self._is_holding = False
+        self._held_lines: list[bytes] = []
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             self._socket.connect(str(path))
@@ -200,19 +206,65 @@ class SocketTransport:
         """
         if self._lock.acquire(blocking=False):
             try:
-                with suppress(OSError):
-                    self._socket.send(self._hello_request + b"\n", socket.MSG_DONTWAIT)
+                if not self._is_holding:
+                    with suppress(OSError):
+                        self._socket.send(self._hello_request + b"\n", socket.MSG_DONTWAIT)
             finally:
                 self._lock.release()
+
+    def hold_writes(self, timeout_s: float) -> None:
+        """Keep later lines back, and wait until the other end has read all earlier ones.
+
+        Raises:
+            TimeoutError: if it has not read them in time.
+            OSError: if the stream is closed.
+        """
+        with self._lock:
+            self._is_holding = True
+        deadline = time.monotonic() + timeout_s
+        while self._count_unread_bytes():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the agent did not read its requests within {timeout_s:g} s")
+            time.sleep(UNREAD_POLL_INTERVAL_S)
+
+    def release_writes(self) -> None:
+        """Send the lines that were kept back; raises OSError if the stream is closed."""
+        with self._lock:
+            self._is_holding = False
+            held, self._held_lines = self._held_lines, []
+            for line in held:
+                self._write(line)
+
+    def continue_at(self, successor: socket.socket, end_reason: Callable[[], str]) -> None:
+        """Continue the stream at another socket, to which the agent has moved in the middle of it.
+
+        Later lines go there. What the old socket still holds is read first, until its other end closes it.
+
+        Args:
+            successor: The connected socket.
+            end_reason: Returns why the other end of `successor` closed the connection.
+        """
+        with self._lock:
+            self._successor = successor
+            self._peer_end_reason = end_reason
 
     def write_line(self, line: bytes) -> None:
         """See Transport."""
         with self._lock:
-            try:
-                _write_with_timeout(self._socket.fileno(), line + b"\n", self._send_without_blocking)
-            except TimeoutError:
-                self._has_stopped_reading = True
-                raise
+            if self._is_holding:
+                self._held_lines.append(line)
+            else:
+                self._write(line)
+
+    def _write(self, line: bytes) -> None:
+        target = self._successor or self._socket
+        try:
+            _write_with_timeout(
+                target.fileno(), line + b"\n", lambda data: target.send(data, socket.MSG_DONTWAIT)
+            )
+        except TimeoutError:
+            self._has_stopped_reading = True
+            raise
 
     def lines(self) -> Iterator[bytes]:
         """See Transport."""
@@ -221,8 +273,8 @@ class SocketTransport:
             try:
                 received = self._socket.recv(_RECEIVE_BUFFER_BYTES)
             except OSError:
-                return
-            if not received:
+                received = b""
+            if not received and not self._move_to_successor():
                 return
             self.receive_count += 1
             self._received += received
@@ -231,12 +283,27 @@ class SocketTransport:
 
     def close(self) -> None:
         """See Transport. The agent notices the closed connection and stops what this client started."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        with self._lock:
+            sockets = [each for each in (self._socket, self._successor) if each is not None]
+            self._successor = None
+        for each in sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
 
-    def _send_without_blocking(self, data: bytes) -> int:
-        return self._socket.send(data, socket.MSG_DONTWAIT)
+    def _move_to_successor(self) -> bool:
+        """Read from the successor from now on; return False if there is none."""
+        with self._lock:
+            if self._successor is None:
+                return False
+            self._socket.close()
+            self._socket, self._successor = self._successor, None
+            return True
+
+    def _count_unread_bytes(self) -> int:
+        """Return the bytes that the other end has not read (SIOCOUTQ of unix(7))."""
+        answer = fcntl.ioctl(self._socket, termios.TIOCOUTQ, bytes(struct.calcsize("i")))
+        return int(struct.unpack("i", answer)[0])
 
     def _discard_until_hello_reply(self, timeout_s: float) -> None:
         """Wait for the reply to our hello and drop earlier data, which was meant for an earlier client.

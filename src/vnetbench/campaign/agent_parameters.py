@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from vnetbench.lab.cpus import assign_thread_cpus, parse_cpu_set
-from vnetbench.lab.endpoint import Endpoint, SideOrEmpty
+from vnetbench.lab.endpoint import Endpoint, PairSideOrEmpty
 from vnetbench.lab.testbed import Testbed
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.frame_factors import (
@@ -40,7 +40,7 @@ MIN_IDLE_S, MAX_IDLE_S = 0.5, 5.0
 
 
 def list_streams(
-    workload: str, factors: Mapping[str, Level], side: SideOrEmpty = "a"
+    workload: str, factors: Mapping[str, Level], side: PairSideOrEmpty = "a"
 ) -> list[dict[str, object]]:
     """Return the streams of one pair with their roles at one of its endpoints (`side`: a or b).
 

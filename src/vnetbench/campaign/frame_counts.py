@@ -14,10 +14,9 @@ from vnetbench.estimate.latency import (
     merge_histograms,
 )
 from vnetbench.results.records import OBSERVE, EndpointRecord, Histogram, StepRecord
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.model import Level
-
-FORWARD, REVERSE = "forward", "reverse"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""The event of a trial of `disruption`: begins and ends at planned times, on the clock of the agents.
+"""The event of a trial: begins and ends at planned times, on the clock of the agents.
 
-The bench and the agents of the lab `netns` run on one kernel. So a time of CLOCK_MONOTONIC means the same in
-both: the times of an event need no alignment with those of the arrivals. The kernel stamps arrivals with
-CLOCK_REALTIME; the agent converts them and reports the error (docs/protocol.md, `arrivals`).
+The bench and the sinks run on one kernel: all VMs of the lab `netns`, and the endpoints on the host of the
+lab `qemu`. So a time of CLOCK_MONOTONIC means the same in both: the times of an event need no alignment with
+those of the arrivals. The kernel stamps arrivals with CLOCK_REALTIME; the agent converts them and reports the
+error (docs/protocol.md, `arrivals`).
 """
 
 from __future__ import annotations
@@ -11,26 +12,27 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vnetbench.campaign.load_checks import stream_totals
+from vnetbench.campaign.event_checks import (
+    EventTimes,
+    check_arrivals,
+    check_cut,
+    event_length_notes,
+    measure_disagreement_notes,
+)
 from vnetbench.campaign.trial_failure import TrialFailedUnderLoad
 from vnetbench.errors import BenchError
-from vnetbench.estimate.disruption import (
-    ArrivalRate,
-    EventWindow,
-    Outage,
-    find_outages,
-    highest_rate_share,
-    read_rates,
-)
-from vnetbench.lab.disruption.event import NOTE, DisruptableTestbed, NetworkEvent
+from vnetbench.lab.disruption.event import NOTE, DisruptableTestbed, NetworkEvent, SelfEndingEvent
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.testbed import Testbed
-from vnetbench.quantity import format_value
 from vnetbench.results.records import HOST, EndpointRecord
-from vnetbench.study.factors.disruption_factors import EVENT, EVENT_DURATION, event_begin_s
+from vnetbench.study.factors.disruption_factors import (
+    EVENT,
+    EVENT_DURATION,
+    event_begin_s,
+)
 from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE
 from vnetbench.study.workloads import WORKLOADS
 
@@ -39,22 +41,15 @@ if TYPE_CHECKING:
 
 OnStart = Callable[[int], None]
 """Takes the time at which the load started, CLOCK_MONOTONIC in nanoseconds."""
-RESOLUTION_S = 200e-6
-"""Resolution of the length of a gap that docs/protocol.md states, at 10,000 datagrams a second."""
-MAX_CLOCK_ERROR_NS = 100_000
-"""Accepted error of the times of arrivals: half of the resolution that docs/protocol.md states."""
-
 TIME_BEFORE_EVENT_NS = 300_000_000
 """How long before an event the state is read, so that the reading does not delay it."""
 MIN_OBSERVATION_TIME_NS, MAX_OBSERVATION_TIME_NS = 10_000_000, 100_000_000
 """How long before the end of an event its state is read back. The shortest event lasts twice as long, so a
 reading prolongs an event only if it takes longer than this; `event_length_notes` then shows it."""
+END_POLL_INTERVAL_S = 0.01
+"""How often the bench looks whether an event that ends by itself has ended."""
 OBSERVATION_SHARE = 0.1
 """The same as a share of the event."""
-NOTED_EXCESS_S, NOTED_EXCESS_SHARE = 0.001, 0.02
-"""An event that lasts longer than its level by more than the larger of both is noted."""
-MAX_EXCESS_S, MAX_EXCESS_SHARE = 0.005, 0.2
-"""An event that lasts longer than its level by more than the larger of both fails its trial."""
 
 
 def ignore_start(started_monotonic_ns: int) -> None:
@@ -84,7 +79,7 @@ def run_with_network_event(
     if not isinstance(testbed, DisruptableTestbed):
         raise TreatmentRefused(
             f"{EVENT.format_as_assignment(load.factors[EVENT.name])} is not possible in this lab",
-            fix='write lab = "netns" under [testbed]',
+            fix='write lab = "netns" or "qemu" under [testbed]',
         )
     event = testbed.make_network_event(load.factors)
     duration_s = float(EVENT_DURATION.read_level(load.factors))
@@ -123,32 +118,12 @@ def _complete_record_and_check(
     proof = scheduled.prove()
     event_notes = (str(proof.pop(NOTE)),) if NOTE in proof else ()
     record["proof"] = proof
-    length_notes = event_length_notes(times, float(EVENT_DURATION.read_level(load.factors)))
+    requested_s = float(EVENT_DURATION.read_level(load.factors))
+    length_notes = () if scheduled.ends_by_itself else event_length_notes(times, requested_s)
     check_arrivals(endpoints, times, load.duration_s)
+    check_cut(record["event"], endpoints, times)
     disagreement_notes = measure_disagreement_notes(endpoints, times, record["datagrams_per_s"])
     return (*event_notes, *length_notes, *disagreement_notes)
-
-
-@dataclass(frozen=True)
-class EventTimes:
-    """When an event began and ended: before and after the system calls, CLOCK_MONOTONIC in nanoseconds."""
-
-    load_started_ns: int
-    begin_ns: tuple[int, int]
-    end_ns: tuple[int, int]
-
-    @property
-    def length_s(self) -> float:
-        """How long the event was in force for certain: from the end of its begin to the begin of its end."""
-        return (self.end_ns[0] - self.begin_ns[1]) / 1e9
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the times for the results file."""
-        return {
-            "load_started_monotonic_ns": self.load_started_ns,
-            "begin_monotonic_ns": list(self.begin_ns),
-            "end_monotonic_ns": list(self.end_ns),
-        }
 
 
 class ScheduledEvent:
@@ -174,6 +149,11 @@ class ScheduledEvent:
 
     def __exit__(self, *exception: object) -> None:
         self._cancel_and_restore()
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether the event decides when it ends."""
+        return isinstance(self._event, SelfEndingEvent)
 
     def start(self, started_monotonic_ns: int) -> None:
         """Begin and end the event later, in its thread."""
@@ -211,15 +191,44 @@ class ScheduledEvent:
             return None
         begin_ns = _time_call(self._event.begin)
         end_due_ns = begin_ns[1] + round(1e9 * self._duration_s)
-        observation_time_ns = max(MIN_OBSERVATION_TIME_NS, round(1e9 * OBSERVATION_SHARE * self._duration_s))
-        if not self._wait_until(end_due_ns - min(MAX_OBSERVATION_TIME_NS, observation_time_ns)):
-            return None
-        self._event.observe_during()
-        if not self._wait_until(end_due_ns):
+        if isinstance(self._event, SelfEndingEvent):
+            has_ended = self._wait_for_own_end(self._event, end_due_ns)
+        else:
+            has_ended = self._observe_and_wait(end_due_ns)
+        if not has_ended:
             return None
         end_ns = _time_call(self._event.end)
         self._event.observe_after()
         return EventTimes(started_ns, begin_ns, end_ns)
+
+    def _observe_and_wait(self, end_due_ns: int) -> bool:
+        """Read back the state just before the end, and wait for it; return False if it was cancelled."""
+        observation_time_ns = max(MIN_OBSERVATION_TIME_NS, round(1e9 * OBSERVATION_SHARE * self._duration_s))
+        if not self._wait_until(end_due_ns - min(MAX_OBSERVATION_TIME_NS, observation_time_ns)):
+            return False
+        self._event.observe_during()
+        return self._wait_until(end_due_ns)
+
+    def _wait_for_own_end(self, event: SelfEndingEvent, end_due_ns: int) -> bool:
+        """Wait until an event is done; return False if it was cancelled. Raises TrialFailed.
+
+        An event that fails is undone at once, because it could go on while the load still runs.
+        """
+        try:
+            while not event.has_ended():
+                if time.monotonic_ns() > end_due_ns:
+                    level = EVENT_DURATION.format_as_assignment(self._duration_s)
+                    raise TrialFailed(
+                        f"the event on {event.target} did not end within {level} "
+                        f"({event.describe_progress()}). Choose a longer event_duration"
+                    )
+                if self._is_cancelled.wait(END_POLL_INTERVAL_S):
+                    return False
+            event.observe_during()
+        except TrialFailed:
+            event.restore()
+            raise
+        return True
 
     def _wait_until(self, due_ns: int) -> bool:
         """Wait until a time of CLOCK_MONOTONIC; return False if the event was cancelled first."""
@@ -234,95 +243,6 @@ def _time_call(call: Callable[[], None]) -> tuple[int, int]:
     before_ns = time.monotonic_ns()
     call()
     return before_ns, time.monotonic_ns()
-
-
-def event_length_notes(times: EventTimes, requested_s: float) -> tuple[str, ...]:
-    """Return a note if an event lasted longer than requested; raises TrialFailed if by too much."""
-    excess_s = times.length_s - requested_s
-    level = EVENT_DURATION.format_as_assignment(requested_s)
-    text = f"the event lasted {format_value(excess_s, 's')} longer than {level}"
-    if excess_s > max(MAX_EXCESS_S, MAX_EXCESS_SHARE * requested_s):
-        raise TrialFailed(
-            f"{level} did not take effect: {text}, because this machine was too busy to end it in time. "
-            "Leave a CPU free for the bench, or choose a longer event_duration"
-        )
-    if excess_s > max(NOTED_EXCESS_S, NOTED_EXCESS_SHARE * requested_s):
-        return (f"{text}, because this machine was busy",)
-    return ()
-
-
-def check_arrivals(endpoints: Sequence[EndpointRecord], times: EventTimes, duration_s: float) -> None:
-    """Raise TrialFailed if the arrivals cannot show how long an outage was, or the old rate is not back."""
-    for endpoint in endpoints:
-        for stream in stream_totals(endpoint.totals):
-            if stream.get("role") == "sink" and "datagrams" in stream:
-                _check_arrivals_of_stream(
-                    f"{endpoint.name}, stream {stream['id']}", stream, times, duration_s
-                )
-
-    window = EventWindow(times.begin_ns[0], times.end_ns[1])
-    pairs = zip(find_outages(endpoints, window), read_rates(endpoints), strict=True)
-    shares = [_highest_share(outage, rate, window) for outage, rate in pairs if outage.recovered_ns is None]
-    if shares:
-        raise TrialFailed(
-            f"the old rate was not back before the end of the trial ({duration_s:g} s): after the outage, at "
-            f"most {min(shares):.0%} of it arrived. The network did not recover, or needs longer: choose a "
-            "longer duration to see which"
-        )
-
-
-def _highest_share(outage: Outage, rate: ArrivalRate, event: EventWindow) -> float:
-    outage_end_ns = outage.longest.end_ns if outage.longest else event.begin_ns
-    return highest_rate_share(rate, event.begin_ns, outage_end_ns)
-
-
-def _check_arrivals_of_stream(
-    name: str, stream: Mapping[str, Any], times: EventTimes, duration_s: float
-) -> None:
-    arrivals = stream.get("arrivals")
-    if not arrivals:
-        raise TrialFailed(f"{name}: no datagram arrived")
-    if dropped := int(stream.get("socket_drops", 0)):
-        raise TrialFailed(
-            f"{name}: its socket dropped {dropped} datagrams, because this machine is too busy to read them. "
-            "They would count as an outage. Lower the rate"
-        )
-    if (error_ns := arrivals["clock_step_ns"] + arrivals["clock_error_ns"]) > MAX_CLOCK_ERROR_NS:
-        raise TrialFailed(
-            f"{name}: the clock was set by {error_ns / 1e3:.0f} µs during the trial, so gaps are not exact"
-        )
-    if arrivals["counts"]["started_monotonic_ns"] >= times.begin_ns[0]:
-        raise TrialFailed(f"{name}: no datagram arrived before the event began")
-    last_s = (arrivals["last_monotonic_ns"] - times.load_started_ns) / 1e9
-    if arrivals["last_monotonic_ns"] <= times.end_ns[1]:
-        raise TrialFailed(
-            f"{name}: no datagram arrived after {last_s:.2f} s, so the flow did not come back before the end "
-            f"of the trial ({duration_s:g} s). The network did not recover, or needs longer: choose a longer "
-            "duration to see which"
-        )
-
-
-def measure_disagreement_notes(
-    endpoints: Sequence[EndpointRecord], times: EventTimes, datagrams_per_s: float
-) -> tuple[str, ...]:
-    """Return a note for each outage whose length by the clock differs from that by the lost numbers.
-
-    If the source pauses at the end of an outage, the gap is too long, and the numbers are right.
-    """
-    notes = []
-    for outage in find_outages(endpoints, EventWindow(times.begin_ns[0], times.end_ns[1])):
-        if outage.longest is None or not outage.longest.missing:
-            continue
-        by_clock_s = outage.longest_ns / 1e9
-        by_numbers_s = (outage.longest.missing + 1) / datagrams_per_s
-        difference_s = by_clock_s - by_numbers_s
-        if abs(difference_s) > max(RESOLUTION_S, 2 / datagrams_per_s):
-            notes.append(
-                f"the outage is {format_value(abs(difference_s), 's')} "
-                f"{'longer' if difference_s > 0 else 'shorter'} by the clock than by the numbers of its "
-                "datagrams: the source was late"
-            )
-    return tuple(notes)
 
 
 def _add_host_totals(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from vnetbench.campaign.agent_parameters import list_streams
-from vnetbench.lab.endpoint import Endpoint, SideOrEmpty
+from vnetbench.lab.endpoint import Endpoint, PairSideOrEmpty
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.study.factors.load_factors import SOURCE_PORTS, TRANSPORT, VSOCK
 from vnetbench.study.factors.port_ranges import CONSECUTIVE_PORTS, SPREAD_PORTS, parse_port_range
@@ -35,7 +35,7 @@ class EndpointSockets:
     """
 
     name: str
-    side: SideOrEmpty
+    side: PairSideOrEmpty
     sockets: Sequence[_SocketSettings]
     peer_sockets: Sequence[_SocketSettings] = ()
 
@@ -94,7 +94,7 @@ def check_and_return_source_ports(
 
 
 def _list_opening_streams(
-    workload_name: str, factors: Mapping[str, Level], side: SideOrEmpty
+    workload_name: str, factors: Mapping[str, Level], side: PairSideOrEmpty
 ) -> list[object]:
     """Return the ids of the streams whose source port an endpoint chooses."""
     streams = list_streams(workload_name, factors, side)

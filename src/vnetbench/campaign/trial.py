@@ -134,11 +134,17 @@ def measure_trial(
     """
     role_a, role_b = find_endpoint_roles(load)
     participants = {
-        e.name: TrialEndpoint(testbed.agents[e.name], role_a if e.side == "a" else role_b, e.has_own_kernel)
+        e.name: TrialEndpoint(
+            testbed.agents[e.name],
+            role_a if e.side == "a" else role_b,
+            e.has_own_kernel,
+            has_clock_of_bench=not e.has_own_kernel,
+        )
         for e in testbed.endpoints
     }
     for name in testbed.interfaces_by_forwarding_agent():
-        participants[name] = TrialEndpoint(testbed.agents[name], OBSERVE)
+        # Forwarding agents are in guests.
+        participants[name] = TrialEndpoint(testbed.agents[name], OBSERVE, has_clock_of_bench=False)
     participants[HOST] = TrialEndpoint(observer, OBSERVE)
     testbed.reset_delay_line_counters_and_seeds()
     measurement = run_with_network_event(

@@ -43,6 +43,8 @@ class TrialEndpoint:
     role: str
     stores_cpu_samples: bool = False
     """Whether its CPU samples are stored: no other agent reports the CPUs of its kernel."""
+    has_clock_of_bench: bool = True
+    """Whether its kernel is the bench's, so that times of CLOCK_MONOTONIC mean the same in both."""
     samples: list[Sample] = field(default_factory=list)
     totals: dict[str, Any] | None = None
     fault: EndpointFault | None = None

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
     from vnetbench.report.text.narrative_model import Narrative
 
-RESULTS_PATH_TYPE = click.Path(path_type=Path, dir_okay=False)
+RESULTS_FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
-@click.argument("results", type=RESULTS_PATH_TYPE)
+@click.argument("results", type=RESULTS_FILE_TYPE)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (see docs/show-json.md).")
 @click.option(
     "--treatment",

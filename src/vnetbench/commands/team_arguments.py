@@ -219,8 +219,8 @@ def _read_pcap(path: Path, notes: list[str]) -> list[Flow]:
 
 
 def _read_socket_list(path: Path, notes: list[str]) -> list[Flow]:
+    from vnetbench.regular_file import read_bounded
     from vnetbench.teaming.flow_sources.socket_list import MAX_LIST_BYTES, parse_socket_list
-    from vnetbench.teaming.regular_file import read_bounded
 
     try:
         listed = parse_socket_list(read_bounded(path, MAX_LIST_BYTES).decode(errors="replace"))

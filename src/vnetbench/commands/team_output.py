@@ -44,7 +44,7 @@ def print_prediction(arguments: TeamArguments, *, as_json: bool) -> None:
     """
     question = resolve_arguments(arguments)
     prediction = question.predict()
-    advice = advise(prediction, question.reverse_policy)
+    advice = advise(prediction)
     expectation = _expect(prediction)
     if as_json:
         click.echo(prediction_json(prediction, expectation, advice, question.notes))

@@ -1,4 +1,4 @@
-"""The outage that an event made, from the arrivals of a trial of `disruption`.
+"""The outage that an event made, from the arrivals of a trial of `disruption` or `tcp_disruption`.
 
 A sink reports its longest gaps between two arrivals, and its arrivals in short intervals. The bench reports
 when the event began and ended, on the same clock. A gap that overlaps the event, or begins shortly after it,
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.results.records import HOST, EndpointRecord, Sample, TrialRecord, mapping_or_empty
+from vnetbench.results.records import HOST, EndpointRecord, TrialRecord, mapping_or_empty
 from vnetbench.study.factors.disruption_factors import MIN_DATAGRAMS
 
 ATTRIBUTION_S = 0.1
@@ -23,6 +23,9 @@ RECOVERED_RATE_SHARE = 0.9
 """Share of the old rate at which it counts as back."""
 RATE_WINDOW_S = 0.02
 """The rate is back when the arrivals of this time, or of `MIN_DATAGRAMS` spacings if longer, reach it."""
+
+MAX_SOURCE_DELAY_S, MAX_SOURCE_DELAY_SHARE = 0.02, 0.1
+"""A source that is later than the larger of both at the end of a gap did not send at its rate in the gap."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,18 @@ class Gap:
     def end_ns(self) -> int:
         """The arrival after the gap."""
         return self.start_ns + self.length_ns
+
+    def length_by_numbers_ns(self, spacing_ns: float) -> float | None:
+        """Return the length by the missing datagrams; None if none is missing, or if the source stopped.
+
+        A host that waits for a neighbour's address, for example, stops its source. The source then numbers
+        fewer datagrams than the outage should have, and only the clock measures it.
+        """
+        by_numbers_ns = (self.missing + 1) * spacing_ns
+        tolerance_ns = max(1e9 * MAX_SOURCE_DELAY_S, MAX_SOURCE_DELAY_SHARE * by_numbers_ns)
+        if not self.missing or self.sent_apart_ns - by_numbers_ns > tolerance_ns:
+            return None
+        return by_numbers_ns
 
     @property
     def is_pause_of_source(self) -> bool:
@@ -146,33 +161,16 @@ def _rate_shares_after(
         yield rate.start_ns + index * rate.interval_ns, arrived / (old_count * width)
 
 
-def disruption_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
-    """Yield the metrics of the outage of a trial; none without an event. The slowest stream decides."""
-    record = read_event_record(trial)
-    event = read_event_window(record)
-    if event is None:
-        return
-    outages = find_outages(trial.endpoints, event)
-    if not outages:
-        return
-    yield "event_s", (int(record["end_monotonic_ns"][0]) - int(record["begin_monotonic_ns"][1])) / 1e9
-    worst = max(outages, key=lambda each: each.longest_ns)
-    yield "outage_s", worst.longest_ns / 1e9
-    if worst.longest is not None and worst.longest.missing:
-        yield "outage_by_numbers_s", (worst.longest.missing + 1) / float(record["datagrams_per_s"])
-    yield "background_gap_s", max(each.background_ns for each in outages) / 1e9
-    recovered = [each.recovered_ns for each in outages if each.recovered_ns is not None]
-    if len(recovered) == len(outages):
-        yield "recovery_s", max(0, max(recovered) - event.begin_ns) / 1e9
-    ends = [each.longest.end_ns for each in outages if each.longest is not None]
-    yield from _counts_during_event(trial, record, event.begin_ns, max((event.end_ns, *recovered, *ends)))
-
-
 def find_outages(endpoints: Sequence[EndpointRecord], event: EventWindow) -> list[Outage]:
     """Return the outage of each stream whose sink recorded arrivals."""
     return [
         find_outage(read_gaps(stream), read_rate(stream), event) for stream in _recording_sinks(endpoints)
     ]
+
+
+def has_tcp_sinks(endpoints: Sequence[EndpointRecord]) -> bool:
+    """Return whether the sinks that recorded arrivals are those of TCP streams, and not of datagrams."""
+    return not any("datagrams" in stream for stream in _recording_sinks(endpoints))
 
 
 def read_rates(endpoints: Sequence[EndpointRecord]) -> list[ArrivalRate]:
@@ -197,33 +195,6 @@ def _has_readable_arrivals(stream: Mapping[str, Any]) -> bool:
     except (KeyError, TypeError, ValueError, AttributeError):
         return False
     return True
-
-
-def _counts_during_event(
-    trial: TrialRecord, record: Mapping[str, Any], begin_ns: int, last_ns: int
-) -> Iterator[tuple[str, float]]:
-    """Yield the datagrams lost, duplicated and reordered in the samples that the outage touches."""
-    started_ns = int(record["load_started_monotonic_ns"])
-    begin_s, last_s = (begin_ns - started_ns) / 1e9, (last_ns - started_ns) / 1e9
-    streams = [
-        stream
-        for endpoint in trial.endpoints
-        for sample in endpoint.samples
-        if _is_touched(sample, begin_s, last_s)
-        for stream in sample.streams
-        if stream.role == "sink" and "datagrams" in stream.details
-    ]
-    for metric, name in (
-        ("outage_lost_datagrams", "lost"),
-        ("outage_duplicated_datagrams", "duplicates"),
-        ("outage_reordered_datagrams", "reordered"),
-    ):
-        yield metric, float(max(0, sum(int(str(each.details.get(name) or 0)) for each in streams)))
-
-
-def _is_touched(sample: Sample, begin_s: float, last_s: float) -> bool:
-    """Return whether a sample overlaps a time. A sink starts up to one interval before the load."""
-    return sample.end_s > begin_s and sample.end_s - 2 * sample.interval_s < last_s
 
 
 def read_event_record(trial: TrialRecord) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Metrics of the workload `disruption`: names, units, labels and meanings."""
+"""Metrics of the workloads `disruption` and `tcp_disruption`: names, units, labels and meanings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,28 @@ DISRUPTION_METRICS = (
         "longest gap without an event is its floor",
     ),
     Metric(
+        "outage_shortest_s",
+        "s",
+        "Shortest outage of a stream",
+        "lower",
+        "the same of the stream with the shortest. Only with several streams",
+    ),
+    Metric(
+        "stall_s",
+        "s",
+        "Stall",
+        "lower",
+        "longest time in which a TCP stream delivered no message to its sink because of the event, of the "
+        "stream with the longest. It includes the outage of the network and TCP's wait until it retransmits",
+    ),
+    Metric(
+        "stall_shortest_s",
+        "s",
+        "Shortest stall of a stream",
+        "lower",
+        "the same of the stream with the shortest. Only with several streams",
+    ),
+    Metric(
         "event_s",
         "s",
         "Event",
@@ -28,15 +50,15 @@ DISRUPTION_METRICS = (
         "Outage by sequence numbers",
         "lower",
         "the same gap by another measure: the datagrams missing in it, and one, times their spacing. Only if "
-        "datagrams were lost",
+        "datagrams were lost, and if the source sent at its rate meanwhile",
     ),
     Metric(
         "background_gap_s",
         "s",
         "Longest gap without event",
         "lower",
-        "longest time without an arriving datagram that is far from the event, and in which the source did "
-        "not pause. Shorter outages cannot be distinguished from it",
+        "longest time without an arriving datagram or message that is far from the event, and in which the "
+        "source did not pause. Shorter outages cannot be distinguished from it",
     ),
     Metric(
         "recovery_s",
@@ -66,5 +88,41 @@ DISRUPTION_METRICS = (
         "Reordered in the outage",
         "lower",
         "datagrams that arrived after a later one in the samples that the outage touches, sum of all streams",
+    ),
+    Metric(
+        "migration_s",
+        "s",
+        "Migration",
+        "lower",
+        "time that a live migration took, as the QEMU that the guest left reports it (total-time)",
+    ),
+    Metric(
+        "migration_downtime_s",
+        "s",
+        "Downtime by QEMU",
+        "lower",
+        "time that a guest stood still in a live migration, as the QEMU that it left reports it. It does not "
+        "include the time until the guest runs in the other one, nor that until its packets find it",
+    ),
+    Metric(
+        "migration_transferred_bytes",
+        "B",
+        "Migration data",
+        "lower",
+        "data that a live migration sent: the guest's memory, without the pages that are zero, and its state",
+    ),
+    Metric(
+        "stall_timeouts",
+        "1",
+        "Timeouts in the stall",
+        "lower",
+        "retransmission timeouts in the samples that the stall touches, sum of all streams",
+    ),
+    Metric(
+        "stall_retransmits",
+        "1",
+        "Retransmissions in the stall",
+        "lower",
+        "segments retransmitted in the samples that the stall touches, sum of all streams",
     ),
 )

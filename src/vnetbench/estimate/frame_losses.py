@@ -19,8 +19,8 @@ from vnetbench.results.records import (
 AT_SWITCH, BEFORE_LINK, IN_BACKLOG = "at_switch", "before_link", "in_backlog"
 BEFORE_RECEIVER, ELSEWHERE = "before_receiver", "elsewhere"
 """Drop locations, in path order; `elsewhere` is the rest that no counter explains."""
-_UPLINK_ROLE = "uplink"
-"""The role of such an interface in a testbed's description (`lab/netns/topology.py`)."""
+UPLINK_ROLE = "uplink"
+"""The role of an uplink in a testbed's description (`lab/netns/topology.py`)."""
 _PACKET_AND_DROP_COUNTERS = ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
 
 _MAX_STEP_LOAD_PER_THROUGHPUT = 2.0
@@ -169,7 +169,7 @@ def _count_drops_by_location(counters: PathCounters, testbed: Mapping[str, Any])
             inside += counts.get("rx_packets", 0) - counts.get("tx_packets", 0)
         else:
             entering += counts.get("tx_dropped", 0)
-        if description.get("role") == _UPLINK_ROLE:
+        if description.get("role") == UPLINK_ROLE:
             # Frames that one end of an uplink sends and the other does not receive are lost between switches.
             inside += counts.get("rx_packets", 0) - counts.get("tx_packets", 0)
     in_backlog = int(counters.get("softnet_dropped", 0))

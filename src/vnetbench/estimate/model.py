@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from vnetbench.study.model import Level
 
+_ROUNDING_TOLERANCE = 1e-12
+"""Rounding error of 1 minus a confidence."""
+
 
 @dataclass(frozen=True)
 class Mode:
@@ -81,6 +84,11 @@ class Ratio:
     """Two-sided p value of the hypothesis "no difference"."""
     is_p_value_adjusted: bool = False
     """True if `p_value` is adjusted for multiple comparisons."""
+
+    @property
+    def has_significant_p_value(self) -> bool:
+        """Whether the p value shows a difference at the ratio's confidence; False without one."""
+        return self.p_value is not None and self.p_value <= 1 - self.confidence + _ROUNDING_TOLERANCE
 
 
 @dataclass(frozen=True)

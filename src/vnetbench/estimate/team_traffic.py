@@ -10,14 +10,15 @@ from typing import Any
 from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample, mapping_or_empty
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 
 MIN_USED_SHARE = 0.01
-"""A link is used if it carries at least this share of the bytes of its direction. LACP itself and strays of
-flooded frames stay below it."""
-DIRECTIONS = ("forward", "reverse")
+"""A link is used if it carries at least this share of the bytes of its direction, weighted by its speed. LACP
+itself and strays of flooded frames stay below it."""
+DIRECTIONS = (FORWARD, REVERSE)
 _DIRECTION_TEXTS = (
-    ("forward", "forward", "from the first VM of each pair to the second"),
-    ("reverse", "reverse", "from the second VM of each pair to the first"),
+    (FORWARD, "forward", "from the first VM of each pair to the second"),
+    (REVERSE, "reverse", "from the second VM of each pair to the first"),
 )
 
 TEAM_READY = Metric(
@@ -39,7 +40,8 @@ TEAM_METRICS = (
                 "1",
                 f"Links used, {short}",
                 "higher",
-                f"number of links of the team that carry at least {MIN_USED_SHARE:.0%} of its bytes {text}",
+                f"number of links of the team that carry at least {MIN_USED_SHARE:.0%} of its bytes {text}; "
+                "less for a link that is slower than their mean, and more for a faster one",
             ),
             Metric(
                 f"team_busiest_link_{direction}_percent",
@@ -55,7 +57,9 @@ TEAM_METRICS = (
                 "lower",
                 f"bytes {text} of the busiest link of the team minus those of the least busy one, divided by "
                 "their mean over all links. 0: even; the number of links: one carries all (throughput "
-                "imbalance of Alizadeh and others, CONGA, SIGCOMM 2014)",
+                "imbalance of Alizadeh and others, CONGA, SIGCOMM 2014). Links of different speeds: bytes "
+                "are divided by the speed of the link, so that 0 means that each carries its share of the "
+                "capacity",
             ),
         )
     ),
@@ -119,10 +123,19 @@ def team_metrics(part: SteadyPart) -> Iterator[tuple[str, float]]:
         for direction in DIRECTIONS:
             carried = [getattr(link, direction).bytes for link in team.links]
             if total := sum(carried):
-                yield f"team_links_used_{direction}", sum(n >= MIN_USED_SHARE * total for n in carried)
+                weighted = [n / speed for n, speed in zip(carried, _relative_speeds(team), strict=True)]
+                yield f"team_links_used_{direction}", sum(n >= MIN_USED_SHARE * total for n in weighted)
                 yield f"team_busiest_link_{direction}_percent", 100 * max(carried) / total
-                mean = total / len(carried)
-                yield f"team_imbalance_{direction}", (max(carried) - min(carried)) / mean
+                mean = sum(weighted) / len(weighted)
+                yield f"team_imbalance_{direction}", (max(weighted) - min(weighted)) / mean
+
+
+def _relative_speeds(team: TeamTraffic) -> list[float]:
+    """Return the speed of each link, divided by their mean; 1 for all if the speed of one is unknown."""
+    speeds = [float(link.speed_bps) for link in team.links if link.speed_bps]
+    if len(speeds) < len(team.links):
+        return [1.0] * len(team.links)
+    return [speed * len(speeds) / sum(speeds) for speed in speeds]
 
 
 def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample]) -> TeamTraffic:

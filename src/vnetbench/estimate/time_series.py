@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.estimate.datagrams import IntervalSamplesByEndpoint, count_distinct_arrived_datagrams
-from vnetbench.estimate.disruption import disruption_metrics
 from vnetbench.estimate.frames import FRAMES_RECEIVED, count_frames, metrics_measured_by_steps
 from vnetbench.estimate.latency import (
     count_histogram_values,
@@ -15,6 +14,7 @@ from vnetbench.estimate.latency import (
     merge_histograms,
 )
 from vnetbench.estimate.model import Warmup
+from vnetbench.estimate.outage_metrics import outage_metrics
 from vnetbench.estimate.warmup import find_shared_warmups, find_warmup, fixed_warmup
 from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, EndpointRecord, Histogram, Sample, TrialRecord
 from vnetbench.study.model import Timing
@@ -67,7 +67,7 @@ def metric_time_series(trial: TrialRecord, metric: str = "goodput_bps") -> TimeS
     if metric in SEARCH_METRIC_NAMES:
         return TimeSeries((dict(metrics_measured_by_steps(trial))[metric],), (trial.duration_s,))
     if metric in EVENT_METRIC_NAMES:
-        event_metrics = dict(disruption_metrics(trial))
+        event_metrics = dict(outage_metrics(trial))
         if metric not in event_metrics:
             raise ValueError("the trial has no event whose arrivals were recorded")
         return TimeSeries((event_metrics[metric],), (trial.duration_s,))

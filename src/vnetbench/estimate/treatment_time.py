@@ -8,7 +8,7 @@ from statistics import fmean
 
 from vnetbench.estimate.evidence.time_accounting.account import TimeShares
 from vnetbench.estimate.evidence.time_accounting.metrics import time_shares
-from vnetbench.estimate.evidence.time_accounting.time_uses import TIME_USES
+from vnetbench.estimate.evidence.time_accounting.time_uses import TIME_USE_BY_NAME
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.workloads import WORKLOADS
 
@@ -29,7 +29,7 @@ def treatment_time_shares(treatment: TreatmentSummary) -> TimeShares:
     trials = [shares for point in treatment.points if (shares := time_shares(point.evidence))]
     if not trials:
         return {}
-    means = {name: fmean(shares.get(name, 0.0) for shares in trials) for name in TIME_USES}
+    means = {name: fmean(shares.get(name, 0.0) for shares in trials) for name in TIME_USE_BY_NAME}
     total = sum(means.values())
     return {name: mean / total for name, mean in means.items()} if total > 0 else {}
 
@@ -46,7 +46,9 @@ def campaign_time_shares(summary: CampaignSummary) -> list[TreatmentTimeShares]:
 def named_time_uses(all_shares: Sequence[TimeShares]) -> list[str]:
     """Return the uses of time that reach MIN_NAMED_SHARE in at least one treatment, in chart order."""
     return [
-        name for name in TIME_USES if any(shares.get(name, 0.0) >= MIN_NAMED_SHARE for shares in all_shares)
+        name
+        for name in TIME_USE_BY_NAME
+        if any(shares.get(name, 0.0) >= MIN_NAMED_SHARE for shares in all_shares)
     ]
 
 

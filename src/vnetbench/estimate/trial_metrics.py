@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vnetbench.estimate.datagrams import count_distinct_arrived_datagrams, datagram_metrics
-from vnetbench.estimate.disruption import disruption_metrics
 from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, frame_metrics
 from vnetbench.estimate.guests import busy_percent, guest_metrics, sum_cpu_seconds_by_state
 from vnetbench.estimate.latency import count_histogram_values, latency_metrics
+from vnetbench.estimate.outage_metrics import outage_metrics
 from vnetbench.estimate.steady_state import SteadyPart, select_steady_part
 from vnetbench.estimate.team_traffic import team_metrics
 from vnetbench.estimate.time_series import (
@@ -56,7 +56,7 @@ def metrics_of_steady_part(part: SteadyPart) -> dict[str, float]:
         **dict(_request_metrics(trial, endpoints, latency, steady_s)),
         **dict(_idle_latency_and_increase_metrics(trial, latency)),
         **dict(datagram_metrics(trial, load, warmup_samples, steady_s)),
-        **dict(disruption_metrics(trial)),
+        **dict(outage_metrics(trial)),
         **dict(frame_metrics(trial, load, warmup_samples, steady_s)),
         **dict(_host_metrics(host_samples, endpoints, arrived, steady_s)),
         **dict(

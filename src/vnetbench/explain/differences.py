@@ -170,7 +170,6 @@ def _significantly_different_pairs(
     summary: CampaignSummary, limits: Sequence[TreatmentLimit]
 ) -> Iterator[tuple[str, TreatmentLimit, TreatmentLimit]]:
     """Yield the pairs whose ratio differs significantly from 1, adjusted over all pairs."""
-    confidence = summary.required_precision.confidence
     compared = [
         (pair, ratio)
         for pair in _pairs_differing_in_one_factor(summary, limits)
@@ -178,7 +177,7 @@ def _significantly_different_pairs(
     ]
     adjusted = adjust_p_values([ratio for _, ratio in compared])
     for (pair, _), ratio in zip(compared, adjusted, strict=True):
-        if ratio.p_value is not None and ratio.p_value <= 1 - confidence:
+        if ratio.has_significant_p_value:
             yield pair
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.estimate.matching import all_levels
@@ -40,7 +40,7 @@ from vnetbench.explain.model import (
 )
 from vnetbench.explain.model_check import find_model_agreement
 from vnetbench.explain.phrases import format_metric, supporting_evidence_phrase
-from vnetbench.explain.rules import get_cause, load_rules
+from vnetbench.explain.rules import CauseRule, get_cause, load_rules
 from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS_KEY, missing_interval_findings
 from vnetbench.quantity import format_count_with_noun
 from vnetbench.wording.factor_text import capitalize_sentence
@@ -53,15 +53,21 @@ _DRIFT_CAUSE = "drift"
 """This cause ranks before limits, like two groups of trials: no single limit applies to all trials."""
 
 
-def explain(summary: CampaignSummary) -> Explanation:
-    """Return all findings about a campaign. This is a pure function of the summary."""
-    limits = find_treatment_limits(summary)
+def explain(summary: CampaignSummary, rules: Mapping[str, CauseRule] | None = None) -> Explanation:
+    """Return all findings about a campaign. This is a pure function of the summary and the rules.
+
+    Args:
+        summary: The campaign.
+        rules: Rules of all causes, by cause name; None: those in `causes/*.toml`.
+    """
+    known_rules = load_rules() if rules is None else rules
+    limits = find_treatment_limits(summary, known_rules)
     groups = [_build_limit_group(summary, group) for group in group_limits_by_cause(limits)]
     others = [
         *intervention_findings(summary),
         *comparison_findings(summary),
         *difference_findings(summary, limits),
-        *missing_interval_findings(summary),
+        *missing_interval_findings(summary, known_rules),
         *saturated_forwarder_findings(summary),
     ]
     doubts = _two_modes_sentences(summary, others, limits) or _ambiguous_limits_sentences(others, len(limits))

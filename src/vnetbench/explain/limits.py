@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 
@@ -12,7 +12,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.experiment_command import build_experiment_command
 from vnetbench.explain.model import CandidateCause, EvidenceItem
 from vnetbench.explain.offered_load import LoadDelivery, measure_load_delivery
-from vnetbench.explain.rules import load_rules
+from vnetbench.explain.rules import CauseRule, load_rules
 from vnetbench.explain.scoring import CauseRanking, rank_causes
 
 NO_LIMIT_CAUSE_NAME = "nothing"
@@ -59,9 +59,12 @@ class TreatmentLimit:
         )
 
 
-def find_treatment_limits(summary: CampaignSummary) -> tuple[TreatmentLimit, ...]:
-    """Return the limit of each treatment that has trials."""
-    return tuple(_find_limit(summary, treatment) for treatment in summary.treatments if treatment.points)
+def find_treatment_limits(
+    summary: CampaignSummary, rules: Mapping[str, CauseRule] | None = None
+) -> tuple[TreatmentLimit, ...]:
+    """Return the limit of each treatment that has trials, by these rules; None: by all rules."""
+    known = load_rules() if rules is None else rules
+    return tuple(_find_limit(summary, each, known) for each in summary.treatments if each.points)
 
 
 def group_limits_by_cause(limits: Sequence[TreatmentLimit]) -> tuple[tuple[TreatmentLimit, ...], ...]:
@@ -99,10 +102,12 @@ def _evidence_with_locations(
     )
 
 
-def _find_limit(summary: CampaignSummary, treatment: TreatmentSummary) -> TreatmentLimit:
+def _find_limit(
+    summary: CampaignSummary, treatment: TreatmentSummary, rules: Mapping[str, CauseRule]
+) -> TreatmentLimit:
     evidence = [point.evidence for point in treatment.points]
     return TreatmentLimit(
         treatment,
-        rank_causes(evidence, load_rules(), summary.workload, treatment.factors),
+        rank_causes(evidence, rules, summary.workload, treatment.factors),
         measure_load_delivery(treatment, all_levels(summary, treatment), summary.workload),
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from vnetbench.estimate.interim_analyses import min_trials_for_interval
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.model import CandidateCause, Finding
-from vnetbench.explain.rules import get_cause, load_rules
+from vnetbench.explain.rules import CauseRule, get_cause
 from vnetbench.explain.scoring import rank_causes
 from vnetbench.quantity import format_count_with_noun, format_exact_share
 
@@ -17,7 +17,7 @@ AMBIGUOUS_TREATMENTS_KEY = "ambiguous"
 """Key in the finding's details: indices of treatments with two trials that differ in value and limit."""
 
 
-def missing_interval_findings(summary: CampaignSummary) -> Iterator[Finding]:
+def missing_interval_findings(summary: CampaignSummary, rules: Mapping[str, CauseRule]) -> Iterator[Finding]:
     """Yield one finding about all treatments without an interval; nothing if every treatment has one."""
     measured = [each for each in summary.treatments if summary.deciding_metric in each.metrics]
     few = [each for each in measured if _has_no_interval(each, summary.deciding_metric)]
@@ -37,7 +37,7 @@ def missing_interval_findings(summary: CampaignSummary) -> Iterator[Finding]:
     fewest = min_trials_for_interval(summary.required_precision.confidence, has_more_analyses=False)
     needed = f"at least {fewest}" if counts[-1] < fewest else "more trials"
     share = format_exact_share(summary.required_precision.confidence)
-    ambiguous = [each.index for each in few if _has_two_disagreeing_trials(summary, each)]
+    ambiguous = [each.index for each in few if _has_two_disagreeing_trials(summary, each, rules)]
     text = f"{subject} too few trials for an interval ({trials}). "
     text += f"A {share} interval of the median needs {needed}."
     if ambiguous:
@@ -58,7 +58,9 @@ def missing_interval_findings(summary: CampaignSummary) -> Iterator[Finding]:
     )
 
 
-def _has_two_disagreeing_trials(summary: CampaignSummary, treatment: TreatmentSummary) -> bool:
+def _has_two_disagreeing_trials(
+    summary: CampaignSummary, treatment: TreatmentSummary, rules: Mapping[str, CauseRule]
+) -> bool:
     """Return whether the treatment has two trials that differ in value and limit."""
     metric = summary.deciding_metric
     points = [point for point in treatment.points if metric in point.values]
@@ -67,12 +69,14 @@ def _has_two_disagreeing_trials(summary: CampaignSummary, treatment: TreatmentSu
     values = [point.values[metric] for point in points]
     if max(values) <= MAX_RATIO_OF_AGREEING_TRIALS * min(values):
         return False
-    return len({_top_cause_of_trial(summary, point) for point in points}) == 2
+    return len({_top_cause_of_trial(summary, point, rules) for point in points}) == 2
 
 
-def _top_cause_of_trial(summary: CampaignSummary, point: TrialPoint) -> str | None:
+def _top_cause_of_trial(
+    summary: CampaignSummary, point: TrialPoint, rules: Mapping[str, CauseRule]
+) -> str | None:
     """Return the first candidate by the evidence of a single trial."""
-    candidates = rank_causes([point.evidence], load_rules(), summary.workload).candidates
+    candidates = rank_causes([point.evidence], rules, summary.workload).candidates
     return candidates[0].cause.name if candidates else None
 
 

@@ -11,8 +11,9 @@ from typing import overload
 
 import numpy as np
 
-from vnetbench.importers.runs import FORWARD, ReportInterval, RoundedValue
+from vnetbench.importers.runs import ReportInterval, RoundedValue
 from vnetbench.importers.value_columns import Floats, ValueColumn
+from vnetbench.study.factors.directions import FORWARD
 
 
 @dataclass(frozen=True)

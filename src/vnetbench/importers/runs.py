@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from vnetbench.study.factors.directions import FORWARD
 from vnetbench.study.model import Level
-
-FORWARD, REVERSE = "forward", "reverse"
-"""Direction of the load: from side a (iperf3's client, NTttcp's sender) to side b, or back."""
 
 SenderOrReceiver = str
 """`sender` or `receiver`; empty for both or if unknown."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-Side = Literal["a", "b"]
+PairSide = Literal["a", "b"]
 """The side of a pair that an endpoint is on."""
-SIDES: tuple[Side, Side] = ("a", "b")
+SIDES: tuple[PairSide, PairSide] = ("a", "b")
 NO_SIDE: Literal[""] = ""
 """Of an element between the two sides of a pair, such as a router."""
-SideOrEmpty = Side | Literal[""]
+PairSideOrEmpty = PairSide | Literal[""]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Endpoint:
     """Whether the endpoint has its own kernel instead of the bench's."""
 
     name: str
-    side: SideOrEmpty
+    side: PairSideOrEmpty
     """Empty for an element between the sides."""
     pair: int
     interface: str

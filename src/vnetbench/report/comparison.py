@@ -18,8 +18,6 @@ from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.estimate_text import find_metric
 from vnetbench.wording.factor_text import factor_names
 
-_RATIO_ROUNDING_TOLERANCE = 1e-12
-
 
 @dataclass(frozen=True)
 class MetricChange:
@@ -36,12 +34,9 @@ class MetricChange:
     def is_significant_and_excludes_1(self) -> bool:
         """Whether the interval excludes 1 and the adjusted p value agrees."""
         ratio = self.ratio
-        if ratio.p_value is None or ratio.low is None or ratio.high is None:
+        if ratio.low is None or ratio.high is None:
             return False
-        return (
-            not ratio.low <= 1 <= ratio.high
-            and ratio.p_value <= 1 - ratio.confidence + _RATIO_ROUNDING_TOLERANCE
-        )
+        return not ratio.low <= 1 <= ratio.high and ratio.has_significant_p_value
 
     @property
     def relative_worsening(self) -> float:

@@ -17,7 +17,7 @@ from vnetbench.statements.statement import (
     load_statements,
     supported_if_all,
 )
-from vnetbench.study.workloads import FRAMES, TCP_STREAM, WORKLOAD_NAMES
+from vnetbench.study.workloads import FRAMES, TCP_STREAM
 
 _STREAM_WORKLOADS, _FRAME_WORKLOADS = (TCP_STREAM,), (FRAMES,)
 
@@ -61,9 +61,9 @@ CHECK_BY_STATEMENT_ID: Mapping[str, StatementCheck] = {
     "S14": StatementCheck(_FRAME_WORKLOADS, forwarding.check_loss_with_idle_cpus),
     "S15": StatementCheck(_FRAME_WORKLOADS, forwarding.check_core_sharing_lowers_throughput),
     "S16": StatementCheck(_FRAME_WORKLOADS, forwarding.check_best_queue_count_varies),
-    "S17": StatementCheck(WORKLOAD_NAMES, teaming.check_ip_hash_one_uplink),
-    "S18": StatementCheck(WORKLOAD_NAMES, teaming.check_port_id_one_uplink),
-    "S19": StatementCheck(WORKLOAD_NAMES, teaming.check_ip_hash_all_uplinks),
+    "S17": StatementCheck(teaming.TEAM_STATEMENT_WORKLOADS, teaming.check_ip_hash_one_uplink),
+    "S18": StatementCheck(teaming.TEAM_STATEMENT_WORKLOADS, teaming.check_port_id_one_uplink),
+    "S19": StatementCheck(teaming.TEAM_STATEMENT_WORKLOADS, teaming.check_ip_hash_all_uplinks),
 }
 
 

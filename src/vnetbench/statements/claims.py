@@ -47,6 +47,11 @@ def claim_at_least(least: float) -> Claim:
     return Claim(lambda low, high: SUPPORTED if low >= least else REFUTED if high < least else INCONCLUSIVE)
 
 
+def claim_at_most(most: float) -> Claim:
+    """Claim that the value is at most this."""
+    return Claim(lambda low, high: SUPPORTED if high <= most else REFUTED if low > most else INCONCLUSIVE)
+
+
 def claim_within_margin(margin: float) -> Claim:
     """Claim that a ratio is 1 within a margin."""
 
@@ -97,7 +102,7 @@ def evaluate_claim(value: Estimate | Ratio, claim: Claim, divisor: float = 1.0) 
         state == SUPPORTED
         and claim.needs_significance
         and isinstance(value, Ratio)
-        and not _is_p_value_significant(value)
+        and not value.has_significant_p_value
     ):
         return INCONCLUSIVE
     return state
@@ -169,10 +174,6 @@ def build_statement_part(
     state = rule([each.state for each in evidence])
     lacking = (missing_precision or _missing_precision(evidence)) if state == INCONCLUSIVE else ""
     return StatementPart(claim, state, tuple(evidence), lacking)
-
-
-def _is_p_value_significant(ratio: Ratio) -> bool:
-    return ratio.p_value is not None and ratio.p_value <= 1 - ratio.confidence + 1e-12
 
 
 def _missing_precision(evidence: Sequence[StatementEvidence]) -> str:

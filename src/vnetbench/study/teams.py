@@ -16,6 +16,48 @@ OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)
 """Policies that Open vSwitch runs (`bond_mode`, ovs-vswitchd.conf.db(5)); the first one is its default."""
 LACP_POLICY_PREFIX = "802.3ad/"
 """Start of the policies of Linux bonding that negotiate LACP; a hash policy follows."""
+BALANCE_RR = "balance-rr"
+PORT_ID, SOURCE_MAC, IP_HASH, IP_HASH_WHOLE = "port-id", "source-mac", "ip-hash", "ip-hash-whole"
+"""ESXi's policies, with both published formulas of IP hash: the last octets, the whole addresses."""
+BONDING_HASHES = ("layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac")
+SWITCH_HASH_SIDES = {"src": ("source",), "dst": ("destination",), "src-dst": ("source", "destination")}
+SWITCH_HASH_FIELDS = {
+    "mac": ("mac",),
+    "ip": ("ip",),
+    "port": ("port",),
+    "mixed-ip-port": ("ip", "port"),
+}
+"""What the hashes of physical switches read, by the parts of their names."""
+CISCO_PREFIX, MAX_CISCO_LINKS = "cisco-", 8
+"""Policies of Catalyst switches, which share eight buckets among the links."""
+BPF_POLICIES = (
+    ACTIVE_BACKUP,
+    BALANCE_RR,
+    "broadcast",
+    *BONDING_HASHES,
+    "team-hash",
+    PORT_ID,
+    SOURCE_MAC,
+    IP_HASH,
+    IP_HASH_WHOLE,
+    *(
+        f"{family}-{side}-{suffix}"
+        for family in ("switch", "cisco")
+        for side in SWITCH_HASH_SIDES
+        for suffix in SWITCH_HASH_FIELDS
+    ),
+)
+"""Policies that the agent's BPF programs run between two bridges."""
+POLICIES_BY_VSWITCH = {"openvswitch": OPEN_VSWITCH_POLICIES, "bridge": BPF_POLICIES}
+"""Policies of teams by the level of `vswitch` whose teams run them."""
+VSWITCH_POLICIES = tuple(dict.fromkeys((*OPEN_VSWITCH_POLICIES, *BPF_POLICIES)))
+"""Policies of teams between two virtual switches."""
+BALANCE_TLB, BALANCE_ALB = "balance-tlb", "balance-alb"
+POLICIES_WITHOUT_CHANNEL = (ACTIVE_BACKUP, BALANCE_SLB, PORT_ID, SOURCE_MAC, BALANCE_TLB, BALANCE_ALB)
+"""Policies whose far end is a switch that does not bundle the links (for Linux bonding: bonding.rst, "Switch
+Configuration")."""
+FAR_AUTO, FAR_SAME, FAR_SWITCH = "auto", "same", "switch"
+"""Far ends of a team that are no policies."""
 LACP_AUTO, LACP_OFF, LACP_SLOW, LACP_FAST = "auto", "off", "slow", "fast"
 ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR = "both", "near", "far"
 """Ends that send frames of LACP by themselves; the other one only answers (IEEE 802.1AX, LACP_Activity)."""
@@ -34,7 +76,7 @@ class TeamSpec:
     name: str = "uplinks"
     location: str = BETWEEN_VSWITCHES
     policy: str = ACTIVE_BACKUP
-    """Policy of both ends: one of OPEN_VSWITCH_POLICIES, or of BONDING_POLICIES for a team in guests."""
+    """Policy of the near end: one of VSWITCH_POLICIES, or of BONDING_POLICIES for a team in guests."""
     links: int = MIN_TEAM_LINKS
     """Number of links; both ends use all of them as members."""
     speed: str | None = None
@@ -44,6 +86,18 @@ class TeamSpec:
 
     lacp_active: str = ACTIVE_BOTH
     """Ends that negotiate LACP actively; the other one is passive."""
+    far_end: str = FAR_AUTO
+    """`same` policy, `switch`, another policy, or `auto`: a switch if the policy needs no channel."""
+
+    @property
+    def far_policy(self) -> str | None:
+        """Policy of the far end; None if it is a switch that does not bundle the links."""
+        if self.far_end == FAR_SWITCH:
+            return None
+        if self.far_end == FAR_AUTO:
+            is_bundled = self.has_lacp or self.policy not in POLICIES_WITHOUT_CHANNEL
+            return self.policy if is_bundled else None
+        return self.policy if self.far_end == FAR_SAME else self.far_end
 
     @property
     def has_lacp(self) -> bool:
@@ -52,7 +106,7 @@ class TeamSpec:
 
     @property
     def is_in_guests(self) -> bool:
-        """Whether Linux bonding in guests runs the team, and not Open vSwitch."""
+        """Whether Linux bonding in guests runs the team, and not a virtual switch."""
         return self.location in GUEST_LOCATIONS
 
     @property

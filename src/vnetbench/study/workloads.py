@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, MIXED = "tcp_stream", "tcp_rr", "tcp_crr", "udp_stream", "mixed"
 FRAMES, FRAME_LATENCY, FRAME_LOSS = "frames", "frame_latency", "frame_loss"
 BACK_TO_BACK, SOAK = "back_to_back", "soak"
-DISRUPTION = "disruption"
+DISRUPTION, TCP_DISRUPTION = "disruption", "tcp_disruption"
 
 MAX_LOSS_GOALS = 4
 """Maximum loss goals of one search; each has its own metric."""
@@ -37,7 +37,9 @@ SEARCH_METRIC_NAMES = (
 )
 """Metrics that a trial computes from its steps; they have no time series."""
 
-EVENT_METRIC_NAMES = ("outage_s", "recovery_s")
+OUTAGE_METRIC, STALL_METRIC = "outage_s", "stall_s"
+"""Longest time without data that an event made: of datagrams, and of a TCP stream."""
+EVENT_METRIC_NAMES = (OUTAGE_METRIC, STALL_METRIC, "recovery_s")
 """Metrics of the one event of a trial, which can decide; they have no time series."""
 
 RATE_FACTOR_NAMES = ("rate", "bit_rate")
@@ -156,6 +158,16 @@ _make_frame_workload = partial(
     agent_workload_override=FRAMES,
 )
 
+_make_event_workload = partial(
+    Workload,
+    has_network_event=True,
+    needs_duration_in_study=True,
+    duration_example="2 s",
+    # The flow before the event is part of the measurement: its gaps are the floor of the outage.
+    default_warmup_s=0.0,
+    additional_chart_names=("event_timeline",),
+)
+
 _WORKLOADS = (
     Workload(
         TCP_STREAM,
@@ -223,24 +235,33 @@ _WORKLOADS = (
         has_idle_phase=True,
         agent_defaults=_BULK_AGENT_PARAMETERS,
     ),
-    Workload(
+    _make_event_workload(
         DISRUPTION,
         "a paced flow of datagrams while something happens to the network, and the outage that it makes",
-        EVENT_METRIC_NAMES,
+        (OUTAGE_METRIC, "recovery_s"),
         "length of the outage",
         "datagram_size",
         achieved_rate_metric="datagrams_received_per_s",
         counted_unit_noun="datagram",
         latency_title="One-way delay",
         has_datagrams=True,
-        has_network_event=True,
-        needs_duration_in_study=True,
-        duration_example="2 s",
-        # The flow before the event is part of the measurement: its gaps are the floor of the outage.
-        default_warmup_s=0.0,
-        additional_chart_names=("event_timeline",),
         agent_workload_override=UDP_STREAM,
         agent_defaults={"arrival_gaps": True, "link_may_go_down": True},
+    ),
+    _make_event_workload(
+        TCP_DISRUPTION,
+        "TCP streams with messages at a rate while something happens to the network, and how long they stall",
+        (STALL_METRIC, "recovery_s"),
+        "length of the stall",
+        "message_size",
+        counted_unit_noun="message",
+        agent_workload_override=TCP_STREAM,
+        agent_defaults={
+            **_BULK_AGENT_PARAMETERS,
+            "receive": "copy",
+            "arrival_gaps": True,
+            "link_may_go_down": True,
+        },
     ),
     _make_frame_workload(
         FRAMES,
@@ -302,6 +323,7 @@ WORKLOAD_NAMES = tuple(WORKLOADS)
 # Names of workloads by what they send. Factors list with them the workloads that they apply to.
 SOCKET_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if not each.carries_frames)
 FRAME_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if each.carries_frames)
+NAMES_OF_WORKLOADS_WITH_EVENT = tuple(each.name for each in _WORKLOADS if each.has_network_event)
 NAMES_OF_WORKLOADS_WITH_FRAME_LOAD = tuple(each.name for each in _WORKLOADS if each.has_frame_load_factor)
 
 

@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from vnetbench.quantity import format_count_with_noun
 from vnetbench.teaming.flows import PROTOCOLS_WITH_PORTS, Flow, format_end, format_mac
 from vnetbench.teaming.policies.policy import Policy
 from vnetbench.teaming.predict import TeamPrediction, predict_flows
@@ -53,12 +54,8 @@ class Advice:
     result: TeamPrediction | None = None
 
 
-def advise(prediction: TeamPrediction, reverse_policy: Policy | str | None) -> Advice:
+def advise(prediction: TeamPrediction) -> Advice:
     """Return what would spread the flows of a prediction evenly over its uplinks.
-
-    Args:
-        prediction: Prediction to improve.
-        reverse_policy: As in `predict_flows`, to predict the changed flows.
 
     Raises:
         BenchError: As `predict_flows`.
@@ -81,7 +78,7 @@ def advise(prediction: TeamPrediction, reverse_policy: Policy | str | None) -> A
         return Advice(("No other port or last octet spreads these flows better.",))
     for change, flow in changes:
         flows[change.index] = flow
-    result = predict_flows(flows, policy, team, reverse_policy)
+    result = predict_flows(flows, policy, team, prediction.reverse_policy, prediction.reverse_team)
     if result.forward_load.most_used <= prediction.forward_load.most_used and _busiest(result) >= _busiest(
         prediction
     ):
@@ -104,9 +101,8 @@ def _busiest(prediction: TeamPrediction) -> int:
 def _change_sentences(before: TeamPrediction, after: TeamPrediction, changed: int) -> tuple[str, ...]:
     total = len(before.team.uplinks)
     load, answers = after.forward_load, after.reverse_load
-    noun = "change" if changed == 1 else "changes"
     text = (
-        f"With {changed} {noun}, the flows use {load.most_used} of {total} uplinks"
+        f"With {format_count_with_noun(changed, 'change')}, the flows use {load.most_used} of {total} uplinks"
         f" instead of {before.forward_load.most_used}"
     )
     if answers.least_used == answers.most_used:

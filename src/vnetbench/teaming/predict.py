@@ -39,17 +39,22 @@ class TeamPrediction:
 
     Attributes:
         policy: Policy of the side that sends the flows.
-        reverse_policy_name: Name of the other side's policy, or one of `REVERSE_RULES`.
+        reverse_policy: Policy of the other side, or one of `REVERSE_RULES`.
         team: The team, seen from the side that sends the flows.
         reverse_team: The same links, seen from the other side.
         flows: Flows in the order given.
     """
 
     policy: Policy
-    reverse_policy_name: str
+    reverse_policy: Policy | str
     team: Team
     reverse_team: Team
     flows: tuple[FlowPrediction, ...]
+
+    @property
+    def reverse_policy_name(self) -> str:
+        """Name of the other side's policy, or one of `REVERSE_RULES`."""
+        return self.reverse_policy if isinstance(self.reverse_policy, str) else self.reverse_policy.name
 
     @cached_property
     def forward_load(self) -> TeamLoad:
@@ -63,7 +68,11 @@ class TeamPrediction:
 
 
 def predict_flows(
-    flows: Sequence[Flow], policy: Policy, team: Team, reverse_policy: Policy | str | None = None
+    flows: Sequence[Flow],
+    policy: Policy,
+    team: Team,
+    reverse_policy: Policy | str | None = None,
+    reverse_team: Team | None = None,
 ) -> TeamPrediction:
     """Return the prediction of each flow and its answers.
 
@@ -72,22 +81,23 @@ def predict_flows(
         policy: Policy of that side.
         team: State of that side.
         reverse_policy: Policy of the other side, one of `REVERSE_RULES`, or None: what `policy.answers` says.
+        reverse_team: State of the other side; None: unknown but for the links.
 
     Raises:
         BenchError: A flow lacks a field that a policy needs, or the team does not fit the policy.
     """
     if reverse_policy is None:
         reverse_policy = _RULE_BY_ANSWERS.get(policy.answers, policy)
-    other_side = Team(tuple(Uplink(each.name, each.speed_bps, each.is_up) for each in team.uplinks))
-    if reverse_policy == ACTIVE_MEMBER:
-        other_side = replace(other_side, active=team.active)
+    if reverse_team is None:
+        reverse_team = Team(tuple(Uplink(each.name, each.speed_bps, each.is_up) for each in team.uplinks))
+        if reverse_policy == ACTIVE_MEMBER:
+            reverse_team = replace(reverse_team, active=team.active)
     predictions = []
     for flow in flows:
         forward = policy.predict(flow, team)
-        reverse = _predict_reverse(flow, forward, reverse_policy, other_side)
+        reverse = _predict_reverse(flow, forward, reverse_policy, reverse_team)
         predictions.append(FlowPrediction(flow, forward, reverse))
-    name = reverse_policy if isinstance(reverse_policy, str) else reverse_policy.name
-    return TeamPrediction(policy, name, team, other_side, tuple(predictions))
+    return TeamPrediction(policy, reverse_policy, team, reverse_team, tuple(predictions))
 
 
 def count_independent_flows(prediction: TeamPrediction) -> int:

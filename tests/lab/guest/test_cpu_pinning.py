@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.endpoint import SideOrEmpty
+from vnetbench.lab.endpoint import PairSideOrEmpty
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.guest.cpu_pinning import (
     GuestThreads,
@@ -61,7 +61,7 @@ def test_the_emulator_shares_the_cpus_of_its_vcpus_or_avoids_them() -> None:
 
 
 def test_impossible_pinning_is_refused_before_any_guest_starts() -> None:
-    both: list[tuple[str, SideOrEmpty]] = [("a1", "a"), ("b1", "b")]
+    both: list[tuple[str, PairSideOrEmpty]] = [("a1", "a"), ("b1", "b")]
     check_pinning("0-1/2-3", "own", both, 2, ONLINE)
     with pytest.raises(BenchError, match="names CPU 4-5"):
         check_pinning("0-1/4-5", "own", both, 2, ONLINE)

@@ -10,7 +10,7 @@ from vnetbench.lab.guest.lab import guest_shape
 from vnetbench.lab.guest.team_topology import GuestTeamTopology, make_guest_topology
 from vnetbench.lab.guest.topology import TEAM_LINK_SPEED_MBPS, Guest, GuestTopology
 from vnetbench.lab.netns.topology import observed_devices
-from vnetbench.study.bonding_policies import BONDING_POLICIES, bonding_options, has_bundled_far_end
+from vnetbench.study.bonding_policies import BONDING_POLICIES, bonding_options
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import QEMU
 from vnetbench.study.model import Level, TestbedSpec
@@ -99,5 +99,9 @@ def test_the_passive_end_of_lacp_only_answers() -> None:
 
 def test_each_policy_can_be_predicted_and_only_some_need_a_team_at_the_other_end() -> None:
     assert {find_policy(policy).family for policy in BONDING_POLICIES} == {"Linux bonding"}
-    plain = {policy for policy in BONDING_POLICIES if not has_bundled_far_end(policy)}
+    plain = {
+        policy
+        for policy in BONDING_POLICIES
+        if TeamSpec(location=IN_GUESTS, policy=policy).far_policy is None
+    }
     assert plain == {"active-backup", "balance-tlb", "balance-alb"}

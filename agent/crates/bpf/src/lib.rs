@@ -1,4 +1,17 @@
-//! Loads BPF programs, maps the memory they share with the agent, and runs them on live frames.
+//! Loads BPF programs, shares memory with them, and runs them on live frames.
+//!
+//! The crates with BPF programs embed their objects, which `vnetbench-bpf-build` compiles. What a program does, and where it
+//! is attached, belongs to its crate.
+//!
+//! - [`load_object`] loads an object after its constants and the sizes of its maps are set.
+//! - [`load_xdp_program`] and [`attach_to_tracepoint`] load and attach its programs.
+//! - [`SharedArray`] and [`Shared`] map an array of a program, so that the agent reads it without a system call.
+//! - [`run_on_live_frames`] runs a program on frames that the kernel then forwards.
+//! - [`join_first_error_lines`] formats errors without the log of the verifier.
+//!
+//! # What does not belong here
+//!
+//! The meaning of a program's maps, and its hooks.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,10 +22,6 @@ use std::ptr::NonNull;
 use aya::maps::Map;
 use aya::programs::{RawTracePoint, Xdp};
 use aya::{Ebpf, EbpfLoader};
-
-/// The object that build.rs compiles from bpf/generate.bpf.c.
-pub static GENERATE: &[u8] =
-    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/generate.bpf.o"));
 
 /// BPF_PROG_TEST_RUN (include/uapi/linux/bpf.h).
 const BPF_PROG_TEST_RUN: libc::c_int = 10;

@@ -61,7 +61,15 @@ struct RawTcpInfo {
     reord_seen: u32,
     rcv_ooopack: u32,
     snd_wnd: u32,
+    /// rcv_wnd, rehash
+    unused_d: [u32; 2],
+    total_rto: u16,
+    total_rto_recoveries: u16,
+    total_rto_time: u32,
 }
+
+/// States in which a socket has sent no FIN (include/net/tcp_states.h): TCP_ESTABLISHED and TCP_CLOSE_WAIT.
+const STATES_WITHOUT_FIN: [u8; 2] = [1, 8];
 
 /// `tcpi_delivery_rate_app_limited`, a bit field of C.
 const APP_LIMITED_BIT: u8 = if cfg!(target_endian = "little") {
@@ -90,8 +98,10 @@ pub struct TcpReading {
     pub unacked: u32,
     /// Bytes in the send buffer that are not sent yet.
     pub notsent_bytes: u32,
-    /// Bytes acknowledged.
+    /// Bytes acknowledged. The kernel counts the FIN as one of them.
     pub bytes_acked: u64,
+    /// Whether the socket has sent its FIN, so that it sends no more.
+    pub has_sent_fin: bool,
     /// Last measured delivery rate.
     pub delivery_rate_bps: u64,
     /// Pacing rate; `None` if unlimited.
@@ -140,6 +150,8 @@ pub struct TcpDetail {
     pub reord_seen: Option<u32>,
     /// Segments received out of order.
     pub rcv_ooopack: Option<u32>,
+    /// Retransmission timeouts.
+    pub timeouts: Option<u16>,
     /// Receive window of the peer.
     pub snd_wnd_bytes: Option<u32>,
     /// Maximum segment size of received segments, in bytes.
@@ -160,6 +172,19 @@ pub struct TcpMeter {
     segments_in: UnwrappedCounter,
     acked_at_start: Option<u64>,
     last: TcpReading,
+}
+
+impl TcpReading {
+    /// Returns the bytes of payload that were acknowledged.
+    ///
+    /// `written` is the payload of all finished writes. During a write, more than that can be acknowledged: a write of
+    /// 1 MiB takes almost a second at 10 Mbit/s.
+    pub fn payload_acked(&self, written: u64) -> u64 {
+        match self.has_sent_fin {
+            true => self.bytes_acked.min(written),
+            false => self.bytes_acked,
+        }
+    }
 }
 
 impl TcpMeter {
@@ -199,6 +224,7 @@ impl TcpMeter {
         let acked_before = *self.acked_at_start.get_or_insert(raw.bytes_acked);
         TcpReading {
             bytes_acked: raw.bytes_acked.saturating_sub(acked_before),
+            has_sent_fin: !STATES_WITHOUT_FIN.contains(&raw.state),
             rtt_us: raw.rtt,
             rttvar_us: raw.rttvar,
             min_rtt_us: (raw.min_rtt != u32::MAX).then_some(raw.min_rtt),
@@ -224,7 +250,8 @@ impl TcpMeter {
 impl TcpDetail {
     fn from_raw(raw: &RawTcpInfo, length_bytes: usize) -> Self {
         let since_4_19 = length_bytes >= offset_of!(RawTcpInfo, rcv_ooopack);
-        let since_5_4 = length_bytes >= size_of::<RawTcpInfo>();
+        let since_5_4 = length_bytes >= offset_of!(RawTcpInfo, unused_d);
+        let since_6_7 = length_bytes >= size_of::<RawTcpInfo>();
         Self {
             app_limited: raw.bits & APP_LIMITED_BIT != 0,
             ca_state: raw.ca_state,
@@ -238,6 +265,7 @@ impl TcpDetail {
             dsack_dups: since_4_19.then_some(raw.dsack_dups),
             reord_seen: since_4_19.then_some(raw.reord_seen),
             rcv_ooopack: since_5_4.then_some(raw.rcv_ooopack),
+            timeouts: since_6_7.then_some(raw.total_rto),
             snd_wnd_bytes: since_5_4.then_some(raw.snd_wnd),
             rcv_mss: raw.rcv_mss,
             rcv_rtt_us: (raw.rcv_rtt != 0).then_some(raw.rcv_rtt),
@@ -250,6 +278,26 @@ impl TcpDetail {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn acknowledged_payload_includes_an_open_write_and_no_fin() {
+        let mut meter = TcpMeter::default();
+        let mut read = |state, bytes_acked| {
+            meter.make_reading(&RawTcpInfo {
+                state,
+                bytes_acked,
+                ..RawTcpInfo::default()
+            })
+        };
+        const ESTABLISHED: u8 = 1;
+        const FIN_WAIT2: u8 = 5;
+        assert_eq!(read(ESTABLISHED, 38).payload_acked(0), 0);
+        assert_eq!(read(ESTABLISHED, 500_038).payload_acked(0), 500_000);
+        assert_eq!(
+            read(FIN_WAIT2, 1_000_039).payload_acked(1_000_000),
+            1_000_000
+        );
+    }
 
     #[test]
     fn the_fields_lie_where_the_kernel_puts_them() {
@@ -273,7 +321,8 @@ mod tests {
         assert_eq!(offset_of!(RawTcpInfo, reord_seen), 220);
         assert_eq!(offset_of!(RawTcpInfo, rcv_ooopack), 224);
         assert_eq!(offset_of!(RawTcpInfo, snd_wnd), 228);
-        assert_eq!(size_of::<RawTcpInfo>(), 232);
+        assert_eq!(offset_of!(RawTcpInfo, total_rto), 240);
+        assert_eq!(size_of::<RawTcpInfo>(), 248);
     }
 
     #[test]
@@ -287,10 +336,12 @@ mod tests {
         assert_eq!(old.pacing_max_bps, None);
         let newer = TcpDetail::from_raw(&raw, offset_of!(RawTcpInfo, rcv_ooopack));
         assert_eq!((newer.reord_seen, newer.snd_wnd_bytes), (Some(0), None));
-        let newest = TcpDetail::from_raw(&raw, size_of::<RawTcpInfo>());
+        let since_5_4 = TcpDetail::from_raw(&raw, offset_of!(RawTcpInfo, unused_d));
         assert_eq!(
-            (newest.reord_seen, newest.snd_wnd_bytes),
-            (Some(0), Some(0))
+            (since_5_4.snd_wnd_bytes, since_5_4.timeouts),
+            (Some(0), None)
         );
+        let complete = TcpDetail::from_raw(&raw, size_of::<RawTcpInfo>());
+        assert_eq!(complete.timeouts, Some(0));
     }
 }

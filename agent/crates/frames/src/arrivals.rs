@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use aya::Ebpf;
 
-use crate::bpf_programs::{ProbeResult, SharedArray, SharedWithPrograms};
 use crate::foreign::{EXAMPLE_BYTES, ForeignFrames};
 use crate::frame_class::ForeignFrameClass;
+use vnetbench_bpf::{ProbeResult, SharedArray, SharedWithPrograms};
 use vnetbench_system::histogram::{BUCKET_COUNT, HistogramCounts};
 
 /// Words of one stream's duplicate bitmap (BITMAP_WORDS in bpf/arrivals.h).

@@ -9,7 +9,7 @@ use std::io;
 
 use aya::programs::{Xdp, XdpMode};
 
-use crate::bpf_programs::{ProbeResult, join_first_error_lines};
+use vnetbench_bpf::{ProbeResult, join_first_error_lines};
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_interfaces::tap::{TUN_DEVICE_PATH, Tap};
 

@@ -10,12 +10,12 @@ use aya::Ebpf;
 use aya::maps::xdp::DevMap;
 use rustix::thread::set_current_timer_slack;
 
-use crate::bpf_programs::{self, ProbeResult, Shared};
 use crate::dispatcher::DispatcherSlot;
-use crate::generator_state::{GeneratorState, LatenessHistogram, build_config};
+use crate::generator_state::{GENERATE, GeneratorState, LatenessHistogram, build_config};
 use crate::parameters::{FCS_BYTES, FrameParameters, PacingMethod, RejectedFrameCounting};
 use crate::port::Port;
 use crate::template::FrameTemplate;
+use vnetbench_bpf::{ProbeResult, Shared};
 use vnetbench_streams::datagram_header::SMALL_PROBE_NUMBER;
 use vnetbench_streams::frame_pacing::{BurstSizes, LatenessTotals, PacingOutcome};
 use vnetbench_streams::frames::{
@@ -94,7 +94,7 @@ impl XdpSource {
         }
         let frame = template.build_frame(largest, 0, 0, 0);
         let config = build_config(parameters, &template, &size_fields, largest);
-        let mut object = bpf_programs::load_object(bpf_programs::GENERATE, |loader| {
+        let mut object = vnetbench_bpf::load_object(GENERATE, |loader| {
             loader.override_global("config", &config, true);
         })?;
         let map = object
@@ -102,14 +102,14 @@ impl XdpSource {
             .ok_or("the BPF object has no map port")?;
         let mut map: DevMap<_> = map
             .try_into()
-            .map_err(|error| bpf_programs::join_first_error_lines(&error))?;
+            .map_err(|error| vnetbench_bpf::join_first_error_lines(&error))?;
         map.set(0, port.index, None, 0)
-            .map_err(|error| bpf_programs::join_first_error_lines(&error))?;
-        let dispatcher_slot = DispatcherSlot::attach_to_new_tap(bpf_programs::load_xdp_program(
+            .map_err(|error| vnetbench_bpf::join_first_error_lines(&error))?;
+        let dispatcher_slot = DispatcherSlot::attach_to_new_tap(vnetbench_bpf::load_xdp_program(
             &mut object,
             "generate",
         )?)?;
-        bpf_programs::attach_to_tracepoint(&mut object, "count_transmit", "xdp_devmap_xmit")?;
+        vnetbench_bpf::attach_to_tracepoint(&mut object, "count_transmit", "xdp_devmap_xmit")?;
         let source = Self {
             state: Shared::mmap_bpf_array(&object, "generator_state")?,
             lateness: Shared::mmap_bpf_array(&object, "lateness")?,
@@ -170,7 +170,7 @@ impl XdpSource {
     }
 
     fn run_program(&self, runs: u32, batch: u32) -> io::Result<()> {
-        match bpf_programs::run_on_live_frames(self.program(), &self.frame, runs, batch) {
+        match vnetbench_bpf::run_on_live_frames(self.program(), &self.frame, runs, batch) {
             // The caller checks the current command next.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             other => other,
@@ -197,13 +197,16 @@ impl XdpSource {
         } else {
             TARGET_CALL_DURATION
         };
-        while commands.may_send(Instant::now()) && self.remaining_frames() > 0 {
+        while self.remaining_frames() > 0 {
+            let started = Instant::now();
+            if !commands.may_send(started) {
+                break;
+            }
             let max_runs = if self.pacing.is_none() {
                 self.remaining_frames()
             } else {
                 u64::MAX
             };
-            let started = Instant::now();
             turns.advance(started);
             let run = u64::from(runs).min(max_runs) as u32;
             self.run_program(run, batch_runs)?;
@@ -221,9 +224,12 @@ impl XdpSource {
     ) -> io::Result<()> {
         // With the default timer slack, the kernel may wake this thread 50 µs late.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        while commands.may_send(Instant::now()) && self.remaining_frames() > 0 {
-            let generated = self.state.generated.load(Ordering::Relaxed);
+        while self.remaining_frames() > 0 {
             let now = Instant::now();
+            if !commands.may_send(now) {
+                break;
+            }
+            let generated = self.state.generated.load(Ordering::Relaxed);
             turns.advance(now);
             let due = schedule
                 .count_due_until(now)

@@ -4,11 +4,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use aya::Pod;
 
-use crate::bpf_programs::SharedWithPrograms;
 use crate::parameters::{FrameParameters, MAX_MIX_SEQUENCE_FRAMES};
 use crate::template::{FrameTemplate, SizeFields};
+use vnetbench_bpf::SharedWithPrograms;
 use vnetbench_streams::frame_pacing::{BURST_CLASSES, FrameGap};
 use vnetbench_system::histogram::BUCKET_COUNT;
+
+/// The object that build.rs compiles from bpf/generate.bpf.c.
+pub static GENERATE: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/generate.bpf.o"));
 
 const MAX_HEADER_WORDS: usize = 10;
 

@@ -18,10 +18,10 @@
 //! | `frame_class`, `foreign` | frames at the port that belong to no stream: their classes, their counts |
 //! | [`template`] | the headers of a frame, built with `etherparse` |
 //! | `mutated_frames` (tests) | the properties of the parsers of frames, with mutated frames |
-//! | `bpf_programs` | loading BPF programs and sharing memory with them |
 //! | `port` | the interface that frames leave and arrive by |
 //!
-//! `build.rs` compiles the BPF programs with clang, and `bpf_programs` and `sink_program` embed them.
+//! `build.rs` compiles the BPF programs with clang, and `generator_state` and `sink_program` embed them.
+//! Crate `vnetbench-bpf` loads them.
 //!
 //! # What does not belong here
 //!
@@ -29,7 +29,6 @@
 //! agent checks the limits of the parameters (`trial`).
 
 mod arrivals;
-mod bpf_programs;
 pub mod capabilities;
 mod dispatcher;
 mod filter;

@@ -7,9 +7,9 @@ use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfLoader};
 
 use crate::arrivals::{BITMAP_WORDS, SinkProgramMaps};
-use crate::bpf_programs::{self, ProbeResult};
 use crate::filter::TrialFrameFilter;
 use crate::port::Port;
+use vnetbench_bpf::ProbeResult;
 
 /// The object that build.rs compiles from bpf/sink.bpf.c.
 static SINK: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
@@ -54,7 +54,7 @@ impl SinkProgram {
         // A map needs at least one element.
         let elements = |count: usize| count.max(1) as u32;
         let cpu_count = cpus as u32;
-        let mut object = bpf_programs::load_object(SINK, |loader: &mut EbpfLoader<'_>| {
+        let mut object = vnetbench_bpf::load_object(SINK, |loader: &mut EbpfLoader<'_>| {
             loader
                 .override_global("secret", &filter.secret, true)
                 .override_global("cpus", &cpu_count, true)
@@ -65,7 +65,7 @@ impl SinkProgram {
                 .map_max_entries("cpu_counters", elements(cpus));
         })?;
         let arrivals = SinkProgramMaps::open(&object, sinks, cpus)?;
-        let program = bpf_programs::load_xdp_program(&mut object, "sink")?;
+        let program = vnetbench_bpf::load_xdp_program(&mut object, "sink")?;
         let (mode, fallback_reason) = match attach_in_native_mode(program, port) {
             Ok(()) => (AttachMode::Native, String::new()),
             Err(reason) => {
@@ -128,6 +128,6 @@ fn attach_error(error: &ProgramError, port: &Port) -> String {
             "{name} has fewer receive queues than its veth peer has transmit queues (ethtool -L)"
         ),
         Some(errno) => io::Error::from_raw_os_error(errno).to_string(),
-        None => bpf_programs::join_first_error_lines(error),
+        None => vnetbench_bpf::join_first_error_lines(error),
     }
 }

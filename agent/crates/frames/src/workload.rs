@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use socket2::Socket;
 
-use crate::bpf_programs::ProbeResult;
 use crate::filter::{STREAM_ID_LIMIT, TrialFrameFilter};
 use crate::packet::source::PacketSource;
 use crate::parameters::{ChosenBackends, FrameBackend, FrameParameters};
 use crate::port::Port;
 use crate::sink::{self, OpenSinks, OtherFrameObserver};
 use crate::{generate, template};
+use vnetbench_bpf::ProbeResult;
 use vnetbench_streams::frames::FrameEndpoint;
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
 use vnetbench_streams::{

@@ -40,6 +40,9 @@ pub fn derive_parameters(load: &Load) -> Result<TestParameters, String> {
             "an iperf3 server supports at most {MAX_STREAMS_PER_DIRECTION} streams in each direction"
         ));
     }
+    if transfer.timed_messages_per_s.is_some() {
+        return Err("an iperf3 server does not record arrival_gaps".into());
+    }
     if transfer.message_bytes > MAX_BLOCK_BYTES {
         return Err(format!(
             "an iperf3 server supports messages of at most {MAX_BLOCK_BYTES} bytes"

@@ -1,7 +1,5 @@
 //! The header of each datagram of `udp_stream`: 18 bytes, which fit the smallest Ethernet frame.
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::secret::Secret;
 
 /// Length of the header: key of the stream (4 bytes), sequence number (8), time of sending (6), all big endian.
@@ -69,12 +67,6 @@ impl DatagramHeader {
 pub fn derive_stream_key(secret: &Secret, id: u32) -> u32 {
     let [a, b, c, d, ..] = *secret;
     u32::from_be_bytes([a, b, c, d]) ^ id
-}
-
-/// Returns CLOCK_REALTIME in nanoseconds.
-pub fn realtime_nanos() -> u64 {
-    let now = clock_gettime(ClockId::Realtime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
-use crate::arrival_gaps::ArrivalReport;
 use crate::timing::Pacing;
 use vnetbench_system::histogram::Histogram;
 
@@ -25,8 +24,6 @@ pub struct DatagramFlow {
     pub pacing: Option<Pacing>,
     /// How far the gaps between datagrams deviate from the requested gap, known at the end of a source with a rate.
     pub pacing_deviation: OnceLock<PacingDeviation>,
-    /// When datagrams arrived, known at the end of a sink that records it.
-    pub arrivals: OnceLock<ArrivalReport>,
 }
 
 /// The counters of a datagram stream.

@@ -110,6 +110,8 @@ pub struct Stream {
     pub failed_at: OnceLock<Instant>,
     /// Zero-copy counts of a source, known at its end.
     pub zero_copy: OnceLock<ZeroCopyCounts>,
+    /// When datagrams or messages arrived, known at the end of a sink that records it.
+    pub arrivals: OnceLock<ArrivalReport>,
 }
 
 impl Stream {
@@ -134,6 +136,7 @@ impl Stream {
             end: OnceLock::new(),
             failed_at: OnceLock::new(),
             zero_copy: OnceLock::new(),
+            arrivals: OnceLock::new(),
         }
     }
 
@@ -164,11 +167,6 @@ impl Stream {
     /// Returns whether its own connection carries the data.
     pub fn is_tcp(&self) -> bool {
         self.datagrams.is_none() && self.frames.is_none()
-    }
-
-    /// Returns when datagrams arrived, once a sink that records it has ended.
-    pub fn arrival_report(&self) -> Option<ArrivalReport> {
-        self.datagrams.as_ref()?.arrivals.get().cloned()
     }
 
     /// Returns whether the stream's thread closes the connection itself.

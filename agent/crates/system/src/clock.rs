@@ -44,7 +44,16 @@ pub fn identity_hash() -> Option<ClockIdHash> {
 
 /// Returns CLOCK_MONOTONIC in nanoseconds, the clock of bpf_ktime_get_ns.
 pub fn monotonic_nanos() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
+    read_nanos(ClockId::Monotonic)
+}
+
+/// Returns CLOCK_REALTIME in nanoseconds, the clock of the kernel's receive timestamps.
+pub fn realtime_nanos() -> u64 {
+    read_nanos(ClockId::Realtime)
+}
+
+fn read_nanos(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
@@ -69,9 +78,8 @@ pub fn read_realtime_offset() -> RealtimeOffset {
     const READINGS: usize = 9;
     let read = |_| {
         let before = monotonic_nanos();
-        let realtime = clock_gettime(ClockId::Realtime);
+        let realtime = realtime_nanos();
         let after = monotonic_nanos();
-        let realtime = realtime.tv_sec as u64 * 1_000_000_000 + realtime.tv_nsec as u64;
         RealtimeOffset {
             nanos: realtime.wrapping_sub(before.midpoint(after)) as i64,
             error_nanos: (after - before).div_ceil(2),

@@ -5,8 +5,8 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::error::{RequestError, Result};
 
-/// The lowest port that every user may listen on.
-const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
+/// The lowest port that every user may bind.
+pub const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 /// The ports that may be used; `None` for any.
 pub type AllowedPorts = Option<RangeInclusive<u16>>;
@@ -32,9 +32,14 @@ pub fn parse_allowed_ports(text: &str) -> Option<AllowedPorts> {
     if text.is_empty() {
         return Some(None);
     }
+    parse_port_range(text).map(Some)
+}
+
+/// Parses `first-last`, which starts at [`FIRST_UNPRIVILEGED_PORT`] or above. Returns `None` for other text.
+pub fn parse_port_range(text: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = text.split_once('-')?;
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-    (FIRST_UNPRIVILEGED_PORT <= first && first <= last).then_some(Some(first..=last))
+    (FIRST_UNPRIVILEGED_PORT <= first && first <= last).then_some(first..=last)
 }
 
 /// Opens a socket on port 0 (any port), or on the first free port of the configured range.

@@ -12,7 +12,7 @@ use crate::handshake::{self, HandshakeReader, ReadState};
 use crate::load::Load;
 use crate::route::{Route, format_address, require_ip_address};
 use crate::sockets::{SocketOptions, enable_reset_on_close, open_socket};
-use crate::source_ports::{SourcePorts, name_port_in_time_wait};
+use crate::source_ports::{SourcePorts, explain_port_in_time_wait};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
@@ -197,7 +197,7 @@ fn start_connecting(socket: &Socket, route: &Route, options: &SocketOptions) -> 
     let error = RequestError::system(format!("connect to {destination}"), error);
     match require_ip_address(socket.local_addr()) {
         Ok(local) if options.source_ports != SourcePorts::Any => {
-            Err(name_port_in_time_wait(error, local.port(), &destination))
+            Err(explain_port_in_time_wait(error, local.port(), &destination))
         }
         _ => Err(error),
     }

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-use crate::tcp_driver::{RunningStream, StepOutcome, Transfer};
+use crate::tcp_driver::{RunningStream, StepOutcome};
+use crate::transfers::Transfer;
 use vnetbench_streams::Commands;
 
 /// Maximum number of calls of one stream before the turn of the next.

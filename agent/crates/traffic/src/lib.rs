@@ -12,11 +12,12 @@
 //! | [`connector`], [`listener`], `handshake` | connecting and listening, and the 64 bytes that identify a stream's connection |
 //! | [`udp_handshake`], `udp_socket` | opening the sockets of a datagram flow, negotiating the flow and probing its path |
 //! | [`source_ports`] | the source ports of the streams |
-//! | [`tcp_stream`], `tcp_driver`, `event_loop` | bulk transfers: one stream per thread, or several with epoll |
+//! | [`tcp_stream`], [`transfers`], `tcp_driver`, `event_loop` | bulk transfers: one stream per thread, or several with epoll |
 //! | [`tcp_rr`], `request_response`, [`tcp_crr`] | requests and responses, on one connection or with one connection each |
 //! | `udp_stream`, [`flow_options`], `udp_calls` | datagrams, in batches of many per system call |
 //! | [`send`], [`senders`], `send_pages`, `send_uring`, `send_zerocopy` | the send modes |
 //! | [`receive`] | the receive modes |
+//! | [`timed_messages`] | messages at a rate whose arrivals the sink of a TCP stream records |
 //! | [`effective_options`] | the effective options of a connected socket |
 //!
 //! # What does not belong here
@@ -47,6 +48,8 @@ pub mod tcp_crr;
 mod tcp_driver;
 pub mod tcp_rr;
 pub mod tcp_stream;
+pub mod timed_messages;
+pub mod transfers;
 mod udp_calls;
 pub mod udp_handshake;
 mod udp_socket;

@@ -10,8 +10,10 @@ use rustix::net::RecvFlags;
 use rustix::net::sockopt::socket_recv_buffer_size;
 use serde::Deserialize;
 
+use vnetbench_streams::arrival_gaps::ArrivalReport;
+
 /// Maximum bytes that one call receives.
-const MAX_RECEIVE_BYTES: usize = 1 << 20;
+pub(crate) const MAX_RECEIVE_BYTES: usize = 1 << 20;
 /// A call that receives this many bytes belongs to a fast stream, whose next call can wait for more data.
 const MIN_CALL_BYTES_FOR_DELAY: usize = 16 << 10;
 /// Delay before the next call of a fast stream.
@@ -47,6 +49,11 @@ pub trait Receiver: Send {
     ///
     /// The call fails, with `EAGAIN` if the socket does not block and has no data.
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize>;
+
+    /// Returns when messages arrived, at the end of the stream; `None` if this receiver does not record it.
+    fn take_arrivals(&mut self) -> Option<ArrivalReport> {
+        None
+    }
 }
 
 /// Lets the kernel discard the data (MSG_TRUNC, tcp(7)).

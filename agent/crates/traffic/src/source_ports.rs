@@ -6,9 +6,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Deserialize;
 
 use vnetbench_system::error::{ErrorKind, RequestError, Result};
+use vnetbench_system::ports::{FIRST_UNPRIVILEGED_PORT, parse_port_range};
 
-/// The lowest port that every user may bind.
-const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 const EPHEMERAL_RANGE_FILE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// The port of `bind` that leaves the choice to the kernel.
 const PORT_OF_KERNELS_CHOICE: u16 = 0;
@@ -37,24 +36,17 @@ impl TryFrom<String> for SourcePorts {
     type Error = String;
 
     fn try_from(text: String) -> std::result::Result<Self, String> {
-        let wrong = || {
-            format!(
-                "source_ports must be any, consecutive, spread, or a range from {FIRST_UNPRIVILEGED_PORT} to 65535 \
-                 such as 50000-50015"
-            )
-        };
         match text.as_str() {
-            "any" => return Ok(Self::Any),
-            "consecutive" => return Ok(Self::Consecutive),
-            "spread" => return Ok(Self::Spread),
-            _ => {}
-        }
-        let (first, last) = text.split_once('-').ok_or_else(wrong)?;
-        match (first.parse(), last.parse()) {
-            (Ok(first), Ok(last)) if (FIRST_UNPRIVILEGED_PORT..=last).contains(&first) => {
-                Ok(Self::Range { first, last })
-            }
-            _ => Err(wrong()),
+            "any" => Ok(Self::Any),
+            "consecutive" => Ok(Self::Consecutive),
+            "spread" => Ok(Self::Spread),
+            _ => match parse_port_range(&text).map(RangeInclusive::into_inner) {
+                Some((first, last)) => Ok(Self::Range { first, last }),
+                None => Err(format!(
+                    "source_ports must be any, consecutive, spread, or a range from {FIRST_UNPRIVILEGED_PORT} to \
+                     65535 such as 50000-50015"
+                )),
+            },
         }
     }
 }
@@ -102,7 +94,7 @@ impl SourcePorts {
             Self::Range { first, last } => {
                 self.check_stream_count(stream_count)?;
                 bind_at_ports((first..=last).take(stream_count), bind)
-                    .map_err(|(index, error)| name_used_port(error, first + index as u16))
+                    .map_err(|(index, error)| explain_used_port(error, first + index as u16))
             }
             Self::Consecutive => {
                 bind_consecutively(&read_ephemeral_range()?, stream_count, draw_number, bind)
@@ -183,8 +175,8 @@ fn is_in_use(error: &RequestError) -> bool {
     matches!(error, RequestError::System { errno, .. } if *errno == libc::EADDRINUSE)
 }
 
-/// Names the port in the error of a port that is in use.
-fn name_used_port(error: RequestError, port: u16) -> RequestError {
+/// Explains the error of a port that is in use, with the port.
+fn explain_used_port(error: RequestError, port: u16) -> RequestError {
     match error {
         RequestError::System { errno, .. } if errno == libc::EADDRINUSE => RequestError::System {
             operation: format!("use the source port {port}"),
@@ -196,8 +188,8 @@ fn name_used_port(error: RequestError, port: u16) -> RequestError {
     }
 }
 
-/// Names the port in the error of a connection whose addresses and ports an earlier one had, up to a minute ago.
-pub(crate) fn name_port_in_time_wait(
+/// Explains the error of a connection, with its port, whose addresses and ports an earlier one had, up to a minute ago.
+pub(crate) fn explain_port_in_time_wait(
     error: RequestError,
     port: u16,
     destination: &str,

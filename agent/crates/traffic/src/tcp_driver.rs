@@ -6,23 +6,8 @@ use std::sync::Arc;
 
 use rustix::net::{RecvFlags, Shutdown, shutdown};
 
-use crate::receive::{CopyReceiver, DelayedCallReceiver, DiscardReceiver, ReceiveMode, Receiver};
-use crate::send::Sender;
-use crate::senders::SenderFactory;
+use crate::transfers::{Transfer, TransferFactory};
 use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
-
-/// The direction and state of a transfer.
-pub(crate) enum Transfer {
-    /// A source.
-    Sending {
-        /// Sends the data.
-        sender: Box<dyn Sender>,
-        /// Whether it only waits for the sink to close its half.
-        has_stopped: bool,
-    },
-    /// A sink.
-    Receiving(Box<dyn Receiver>),
-}
 
 /// The outcome of one step.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,26 +33,14 @@ impl RunningStream {
     /// Prepares a stream; `has_own_thread` if its thread drives no other stream.
     pub fn new(
         stream: &Arc<Stream>,
-        receive: ReceiveMode,
-        make_sender: &SenderFactory,
+        transfers: &TransferFactory,
         has_own_thread: bool,
         on_end: &OnEnd,
     ) -> io::Result<Self> {
         // Created before anything can fail, so that a stream that never runs ends too.
         let guard = EndGuard::new(stream, on_end);
         Ok(Self {
-            transfer: match (stream.role, receive) {
-                (Role::Source, _) => Transfer::Sending {
-                    sender: make_sender(&stream.socket)?,
-                    has_stopped: false,
-                },
-                (Role::Sink, ReceiveMode::Discard) => {
-                    Transfer::Receiving(make_receiver(DiscardReceiver, has_own_thread))
-                }
-                (Role::Sink, ReceiveMode::Copy) => {
-                    Transfer::Receiving(make_receiver(CopyReceiver::new(), has_own_thread))
-                }
-            },
+            transfer: transfers.make_transfer(stream, has_own_thread)?,
             stream: Arc::clone(stream),
             _guard: guard,
         })
@@ -155,22 +128,21 @@ impl RunningStream {
 
     /// Records the end of the stream.
     fn record_end(&mut self, end: StreamEnd) -> StepOutcome {
-        if let Transfer::Sending { sender, .. } = &mut self.transfer
-            && let Some(counts) = sender.reap_zero_copy_completions(self.stream.socket.as_fd())
-        {
-            // Set before the end, so that readers of the end see the counts.
-            let _ = self.stream.zero_copy.set(counts);
+        // Set before the end, so that readers of the end see the counts and the arrivals.
+        match &mut self.transfer {
+            Transfer::Sending { sender, .. } => {
+                if let Some(counts) = sender.reap_zero_copy_completions(self.stream.socket.as_fd())
+                {
+                    let _ = self.stream.zero_copy.set(counts);
+                }
+            }
+            Transfer::Receiving(receiver) => {
+                if let Some(report) = receiver.take_arrivals() {
+                    let _ = self.stream.arrivals.set(report);
+                }
+            }
         }
         self.stream.record_end(end);
         StepOutcome::Ended
-    }
-}
-
-/// Delays calls only if the thread drives no other stream; otherwise, data accumulates during the calls of the others.
-fn make_receiver(receiver: impl Receiver + 'static, has_own_thread: bool) -> Box<dyn Receiver> {
-    if has_own_thread {
-        Box::new(DelayedCallReceiver::new(receiver))
-    } else {
-        Box::new(receiver)
     }
 }

@@ -1,4 +1,4 @@
-//! The workload `tcp_stream`: each stream sends data in one direction, as fast as TCP accepts it.
+//! The workload `tcp_stream`: each stream sends data in one direction, as fast as TCP accepts it, or messages at a rate.
 //!
 //! At the end, a source closes its sending half and waits for the sink to close the other half. A sink reads to the end
 //! of the data before it closes its half. When the source sees that, the sink has read every byte, and both endpoints
@@ -8,23 +8,10 @@ use std::io;
 use std::sync::Arc;
 
 use crate::event_loop::run_streams;
-use crate::receive::ReceiveMode;
-use crate::send::SendOptions;
-use crate::senders::make_sender_factory;
 use crate::tcp_driver::{RunningStream, StepOutcome};
+use crate::transfers::{TransferFactory, TransferOptions};
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
 use vnetbench_streams::{Commands, OnEnd, Stream};
-
-/// The options of bulk transfers.
-#[derive(Debug)]
-pub struct TransferOptions {
-    /// Size of a message.
-    pub message_bytes: usize,
-    /// How sources send.
-    pub send_options: SendOptions,
-    /// How sinks receive.
-    pub receive_mode: ReceiveMode,
-}
 
 /// Starts the threads, which wait for `Command::Go`. Each stream calls `on_end` once, at its end.
 ///
@@ -38,19 +25,13 @@ pub(crate) fn start(
     commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
-    let make_sender = make_sender_factory(options.message_bytes, options.send_options)?;
+    let transfers = TransferFactory::new(options)?;
     threads::start_threads(streams, threads, commands, |thread_streams| {
         let mut running = Vec::with_capacity(thread_streams.len());
         let is_alone = thread_streams.len() == 1;
         for stream in thread_streams {
             stream.socket.set_nonblocking(!is_alone)?;
-            running.push(RunningStream::new(
-                stream,
-                options.receive_mode,
-                &make_sender,
-                is_alone,
-                on_end,
-            )?);
+            running.push(RunningStream::new(stream, &transfers, is_alone, on_end)?);
         }
         Ok(
             move |commands: &Commands| match <[RunningStream; 1]>::try_from(running) {

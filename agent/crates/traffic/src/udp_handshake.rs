@@ -19,7 +19,6 @@ use crate::route::require_ip_address;
 use crate::udp_socket::open_flow_socket;
 use vnetbench_streams::datagram_header::{
     DatagramHeader, FULL_PROBE_NUMBER, HEADER_BYTES, SMALL_PROBE_NUMBER, derive_stream_key,
-    realtime_nanos,
 };
 use vnetbench_streams::datagrams::{DatagramCounters, DatagramFlow};
 use vnetbench_streams::{Role, StreamRole};
@@ -283,7 +282,7 @@ impl<'a> FlowHandshake<'a> {
         let header = DatagramHeader {
             key: self.key,
             number,
-            sent_nanos: realtime_nanos(),
+            sent_nanos: clock::realtime_nanos(),
         };
         header.write(&mut datagram);
         let Err(error) = self.socket.send(&datagram) else {
@@ -383,7 +382,6 @@ impl<'a> FlowHandshake<'a> {
                 options.make_staggered_pacing(index, stream_count)
             },
             pacing_deviation: Default::default(),
-            arrivals: Default::default(),
         }
     }
 }

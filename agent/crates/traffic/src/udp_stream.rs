@@ -16,13 +16,14 @@ use crate::flow_options::{FlowOptions, PacingWait};
 use crate::receive::COALESCING_DELAY;
 use crate::udp_calls::{ReceiveBatch, ReceivedMessage, SendBatch};
 use vnetbench_streams::arrival_gaps::{Arrival, ArrivalRecorder};
-use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, realtime_nanos};
+use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER};
 use vnetbench_streams::datagrams::{DatagramCounts, DatagramFlow, PacingDeviation};
 use vnetbench_streams::jitter::JitterEstimator;
 use vnetbench_streams::reception::SequenceTracker;
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
 use vnetbench_streams::timing::Pacing;
 use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
+use vnetbench_system::clock::realtime_nanos;
 
 /// Time limit of blocking calls, after which the thread checks its command.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -280,7 +281,7 @@ fn run_sink(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::R
     let end = receive_until_end(stream, &mut batch, &mut counters, commands);
     if let Some(report) = counters.arrivals.and_then(ArrivalRecorder::into_report) {
         // The only place that sets it, so it cannot fail.
-        let _ = datagrams.arrivals.set(report);
+        let _ = stream.arrivals.set(report);
     }
     end
 }

@@ -23,7 +23,7 @@ from vnetbench.estimate.evidence.kernels import (
     ObservedKernel,
     max_softirq_percent,
 )
-from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.metric import ENDPOINT_ROLES_WITH_ADJECTIVES, EvidenceMetric
 from vnetbench.estimate.evidence.other_work import PROCESS_CPU_TIME_COUNTERS, other_work_cpus
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_owner_and_thread_kind, sum_values_by_name
@@ -38,12 +38,11 @@ _THREAD_KINDS_BY_METRIC_PREFIX = {
 }
 """Prefix of the metrics' names to the kinds of observed threads."""
 
-_ENDPOINTS_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
 
 CPU_EVIDENCE_METRICS = (
     *(
         metric
-        for endpoint, role in _ENDPOINTS_WITH_ADJECTIVES
+        for endpoint, role in ENDPOINT_ROLES_WITH_ADJECTIVES
         for metric in (
             EvidenceMetric(
                 f"{endpoint}_thread_busy_percent",
@@ -221,7 +220,9 @@ def cpu_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of CPU_EVIDENCE_METRICS."""
     part, kernels = data.steady_part, {kernel.endpoint_or_host: kernel for kernel in data.kernels}
     values: EvidenceValues = {}
-    for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
+    for (name, _), endpoints in zip(
+        ENDPOINT_ROLES_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True
+    ):
         values |= _endpoint_cpu_values(name, endpoints, part, kernels)
     return {
         **values,

@@ -15,21 +15,20 @@ from vnetbench.estimate.evidence.aggregation import (
     to_number,
 )
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, ObservedKernel, has_own_kernel
-from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.metric import ENDPOINT_ROLES_WITH_ADJECTIVES, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
-_ENDPOINTS_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
 _USER_TIME_COUNTERS = ("user_s", "nice_s")
 """The load itself uses little user time: most of its CPU time is in the kernel."""
 
 CPU_SET_EVIDENCE_METRICS = (
     *(
         metric
-        for endpoint, role in _ENDPOINTS_WITH_ADJECTIVES
+        for endpoint, role in ENDPOINT_ROLES_WITH_ADJECTIVES
         for metric in (
             EvidenceMetric(
                 f"{endpoint}_cpus_softirq_percent",
@@ -72,7 +71,9 @@ def cpu_set_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of CPU_SET_EVIDENCE_METRICS."""
     part, kernels = data.steady_part, {kernel.endpoint_or_host: kernel for kernel in data.kernels}
     values: EvidenceValues = {"threads_per_cpu": _max_threads_per_allowed_cpu(part)}
-    for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
+    for (name, _), endpoints in zip(
+        ENDPOINT_ROLES_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True
+    ):
         values |= _endpoint_cpu_set_values(name, endpoints, part, kernels)
     return values
 

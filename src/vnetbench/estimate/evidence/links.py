@@ -20,10 +20,9 @@ from vnetbench.estimate.evidence.ports import Port
 from vnetbench.estimate.evidence.shapers import LARGEST_PACKET_BYTES, unsampled_queue_drops_per_s
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import coefficient_of_variation
+from vnetbench.estimate.frame_losses import UPLINK_ROLE
 from vnetbench.results.records import Sample
 
-_UPLINK_ROLE = "uplink"
-"""The role of such an interface in a testbed's description (`lab/netns/topology.py`)."""
 _SENT_PACKET_COUNTERS = ("segments_out", "datagrams", "frames_sent")
 _INTERFACE_BYTE_COUNTERS = ("rx_bytes", "tx_bytes")
 _MIN_UNSEGMENTED_PACKET_SEGMENTS = 1.5
@@ -183,7 +182,7 @@ def _busier_direction_uplink_values(ports: Sequence[Port]) -> EvidenceValues:
     """Return the values of the uplinks in the direction with more traffic."""
     by_direction: dict[str, list[float]] = {}
     for port in ports:
-        if port.role == _UPLINK_ROLE:
+        if port.role == UPLINK_ROLE:
             by_direction.setdefault(port.leads_to, []).append(port.mean_rate("tx_bytes") or 0.0)
     rates = max(by_direction.values(), key=sum, default=[])
     return {

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 YES_OR_NO_UNIT = "0 or 1"
 """The unit of a metric that describes a setting: 1 if it applies."""
 
+ENDPOINT_ROLES_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
+"""The two endpoints of a load, as names of metrics and their texts call them."""
+
 
 @dataclass(frozen=True)
 class EvidenceMetric:

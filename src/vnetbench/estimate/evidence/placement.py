@@ -19,13 +19,12 @@ from vnetbench.estimate.evidence.aggregation import (
     total_duration_s,
 )
 from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, has_own_kernel
-from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.metric import ENDPOINT_ROLES_WITH_ADJECTIVES, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
 _BUSIEST_THREAD_CPU_NUMBER_COUNTER = "busiest_thread_cpu"
-_ENDPOINTS_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
 _BIDIRECTIONAL_NOTE = "With bidirectional streams, the thread is the endpoint's busiest one"
 CPU_NUMBER_UNIT = "CPU number"
 """The unit of metrics that identify a CPU instead of measuring a quantity."""
@@ -42,7 +41,7 @@ PLACEMENT_EVIDENCE_METRICS = (
     ),
     *(
         metric
-        for endpoint, role in _ENDPOINTS_WITH_ADJECTIVES
+        for endpoint, role in ENDPOINT_ROLES_WITH_ADJECTIVES
         for metric in (
             EvidenceMetric(
                 f"{endpoint}_on_softirq_cpu_percent",
@@ -84,7 +83,9 @@ def placement_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of PLACEMENT_EVIDENCE_METRICS."""
     part = data.steady_part
     values: EvidenceValues = {"threads_on_one_cpu_percent": mean(_same_cpu_percents_of_pairs(data))}
-    for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
+    for (name, _), endpoints in zip(
+        ENDPOINT_ROLES_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True
+    ):
         by_endpoint = [samples for _, samples in endpoints]
         values |= {
             f"{name}_on_softirq_cpu_percent": mean(

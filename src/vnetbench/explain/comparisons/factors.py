@@ -78,7 +78,7 @@ def factor_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
 def _effect_sentences(
     summary: CampaignSummary, analysis: FactorAnalysis, tested: Sequence[Effect]
 ) -> Iterator[str]:
-    significant = [effect for effect in tested if _is_adjusted_p_value_significant(effect.ratio)]
+    significant = [effect for effect in tested if effect.ratio.has_significant_p_value]
     strongest = {
         name: max(
             (e for e in significant if e.factor == name), key=lambda e: abs(_log_ratio_or_infinity(e.ratio))
@@ -138,7 +138,7 @@ def _pair_ratio_range_clause(effect: Effect) -> str:
 
 def _interaction_sentences(analysis: FactorAnalysis) -> Iterator[str]:
     """Describe the strongest significant interaction of each two factors."""
-    significant = [each for each in analysis.interactions if _is_adjusted_p_value_significant(each.ratio)]
+    significant = [each for each in analysis.interactions if each.ratio.has_significant_p_value]
     for factors in dict.fromkeys(each.factors for each in significant):
         share = analysis.variance_shares.terms.get(factors) if analysis.variance_shares else None
         if share is not None and share.value < _MIN_INTERACTION_SHARE_TO_MENTION:
@@ -189,7 +189,7 @@ def _effect_ratio_chart(summary: CampaignSummary, analysis: FactorAnalysis) -> E
             "interaction",
         )
         for i in analysis.interactions
-        if _is_adjusted_p_value_significant(i.ratio)
+        if i.ratio.has_significant_p_value
     ]
     rows.sort(key=lambda row: -abs(_log_ratio_or_infinity(row[1])))
     return EvidenceChart(
@@ -238,10 +238,6 @@ def _finding_details(summary: CampaignSummary, analysis: FactorAnalysis) -> dict
 
 def _ratio_fields(ratio: Ratio) -> dict[str, object]:
     return {"ratio": finite_or_none(ratio.value), "low": ratio.low, "high": ratio.high, "p": ratio.p_value}
-
-
-def _is_adjusted_p_value_significant(ratio: Ratio) -> bool:
-    return ratio.p_value is not None and ratio.p_value <= 1 - ratio.confidence + 1e-12
 
 
 def _log_ratio_or_infinity(ratio: Ratio) -> float:

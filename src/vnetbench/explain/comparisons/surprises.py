@@ -121,8 +121,7 @@ def find_contradictions(summary: CampaignSummary) -> tuple[ResourceContradiction
     return tuple(
         each
         for each in adjusted
-        if each.higher_to_lower_level_ratio.p_value is not None
-        and each.higher_to_lower_level_ratio.p_value <= 1 - each.higher_to_lower_level_ratio.confidence
+        if each.higher_to_lower_level_ratio.has_significant_p_value
         and each.higher_to_lower_level_ratio.value < 1 - summary.required_precision.half_width
     )
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
 from vnetbench.explain.interventions.resources import RESOURCES, time_share_of
-from vnetbench.explain.interventions.treatment_state import FORWARD, REVERSE, TreatmentState
+from vnetbench.explain.interventions.treatment_state import TreatmentState
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.factors.registry import FACTORS, backend_has_factor, format_level, parse_level
 from vnetbench.study.model import Level
 

@@ -25,7 +25,7 @@ class Resource:
     label: str
     """A noun phrase inside a sentence: "CPU time of the sender"."""
     time_uses: tuple[str, ...] = ()
-    """Uses of time (`time_accounting.TIME_USES`) that shrink if there is more of the resource."""
+    """Uses of time (`time_accounting.TIME_USE_BY_NAME`) that shrink if there is more of the resource."""
     causes: tuple[str, ...] = ()
     """Causes for which this resource limits, or another one with the same cause; the general one first."""
 

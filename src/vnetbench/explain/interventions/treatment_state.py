@@ -11,10 +11,10 @@ from vnetbench.estimate.evidence.time_accounting.metrics import time_shares
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.factors.stream_counts import count_load_threads_per_vm, count_streams_per_direction
 from vnetbench.study.model import Level
 
-FORWARD, REVERSE = "forward", "reverse"
 _ASSUMED_NOISE = 0.05
 """Noise of a treatment with fewer than three trials."""
 _ROLES_BY_DIRECTION = {FORWARD: ("sender", "receiver"), REVERSE: ("receiver", "sender")}

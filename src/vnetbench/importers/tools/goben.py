@@ -21,9 +21,10 @@ from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.row_columns import SPACE, RowColumns, RowPattern
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.units import DECIMAL_PATTERN, SECONDS_BY_UNIT, parse_rounded
 from vnetbench.importers.value_columns import Floats, ValueColumn, parse_floats, parse_rounded_column
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 

@@ -21,16 +21,10 @@ from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.row_columns import RowPattern
-from vnetbench.importers.runs import (
-    CUT_OFF_FAILURE,
-    FORWARD,
-    REVERSE,
-    RoundedValue,
-    Run,
-    SenderOrReceiver,
-)
+from vnetbench.importers.runs import CUT_OFF_FAILURE, RoundedValue, Run, SenderOrReceiver
 from vnetbench.importers.units import parse_rounded
 from vnetbench.importers.value_columns import ValueColumn, parse_floats
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.factors.registry import require_factor_or_label
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS

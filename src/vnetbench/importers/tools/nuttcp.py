@@ -19,7 +19,7 @@ from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.row_columns import SPACE, RowPattern
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
 from vnetbench.importers.value_columns import (
     CachedNumbers,
@@ -30,6 +30,7 @@ from vnetbench.importers.value_columns import (
     divide_columns,
     parse_rounded_column,
 )
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 

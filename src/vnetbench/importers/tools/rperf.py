@@ -17,9 +17,10 @@ from vnetbench.importers.command_line import CommandLine, OptionSyntax
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import DocumentReader
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import DECIMAL_PATTERN, parse_rounded
 from vnetbench.importers.validation import drop_invalid_levels_and_intervals
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 

@@ -20,9 +20,10 @@ from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.row_columns import RowPattern
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
+from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import NUMBER_PATTERN, parse_exact_count, parse_rounded
 from vnetbench.importers.value_columns import ValueColumn, parse_floats
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM
 

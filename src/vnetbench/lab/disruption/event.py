@@ -54,6 +54,21 @@ class NetworkEvent(Protocol):
         """
 
 
+@runtime_checkable
+class SelfEndingEvent(NetworkEvent, Protocol):
+    """An event that ends when it is done. `event_duration` is its time limit."""
+
+    def has_ended(self) -> bool:
+        """Return whether the event is done.
+
+        Raises:
+            TrialFailed: The event failed.
+        """
+
+    def describe_progress(self) -> str:
+        """Return how far the event is, for the message about one that does not end in time."""
+
+
 class NoEvent:
     """The control: nothing happens, at the times at which an event would."""
 
@@ -87,7 +102,7 @@ class NoEvent:
 
 @runtime_checkable
 class DisruptableTestbed(Protocol):
-    """A testbed that can make events; its agents and the bench share the kernel's CLOCK_MONOTONIC."""
+    """A testbed that can make events; its sinks and the bench share the kernel's CLOCK_MONOTONIC."""
 
     def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
         """Return the event of a treatment, which has not begun."""

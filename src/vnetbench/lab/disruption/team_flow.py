@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from vnetbench import cleanup
 from vnetbench.lab.disruption.link_end import LinkEnd
 from vnetbench.lab.netns.team_load import HostEndpoints, list_load_flows
 from vnetbench.lab.netns.testbed_team import TestbedTeam
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.registry import find_policy
 from vnetbench.teaming.predict import predict_flows
+
+MIN_LOAD_PACKETS = 20
+"""Fewer packets may be LACP's own: a source that gets no CPU meanwhile contradicts nothing."""
+
+
+class TeamEnds:
+    """Both ends of each link of a team."""
+
+    def __init__(self, team: TestbedTeam) -> None:
+        self.near = tuple(map(LinkEnd, team.links.near))
+        self.far = tuple(map(LinkEnd, team.links.far))
+
+    def open(self) -> None:
+        """Open the sockets; raises BenchError if an interface does not exist."""
+        for end in (*self.near, *self.far):
+            end.open()
+
+    def close(self) -> None:
+        """Close the sockets."""
+        cleanup.run_all_despite_errors([end.close for end in (*self.near, *self.far)])
 
 
 @dataclass(frozen=True)
@@ -30,6 +52,11 @@ class TeamReading:
         """The link that sent more than half of the packets; None without one."""
         most = max(self.sent_packets)
         return self.sent_packets.index(most) if 2 * most > sum(self.sent_packets) else None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the packets show which link carries the load."""
+        return sum(self.sent_packets) >= MIN_LOAD_PACKETS
 
     @property
     def link(self) -> int | None:
@@ -58,6 +85,14 @@ class TeamFlowReader:
             tuple(last - first for first, last in zip(before, after, strict=True)),
             frozenset(number for number, uplink in enumerate(team.uplinks) if uplink.is_up),
         )
+
+    def find_bucket(self) -> int | None:
+        """Return the bucket of the first flow, once `read` has found it; None without buckets."""
+        team = replace(self._team.read_near_state().team, uplink_by_bucket={})
+        # Without a table, the prediction names what it depends on.
+        group = find_policy(self._team.spec.policy).predict(self._flows[0], team).group
+        found = re.fullmatch(r"bucket (\d+)", group or "")
+        return int(found[1]) if found else None
 
     def _count_sent(self) -> list[int]:
         return [end.count_sent_packets() for end in self._near_ends]

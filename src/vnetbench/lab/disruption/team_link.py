@@ -1,4 +1,4 @@
-"""The events `team-link-down` and `team-link-silent`: the link of a team that carries the flow fails."""
+"""The events `team-link-down`, `team-link-flap` and `team-link-silent`: the link with the flow fails."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from vnetbench import cleanup
 from vnetbench.lab.disruption.event import NOTE, NetworkEvent
 from vnetbench.lab.disruption.link_end import LinkEnd
 from vnetbench.lab.disruption.link_flap import LinkFlap
+from vnetbench.lab.disruption.repeated_link_flap import RepeatedLinkFlap
 from vnetbench.lab.disruption.silent_drop import SilentDrop
 from vnetbench.lab.disruption.team_flow import TeamFlowReader, TeamReading
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.netns.team_load import HostEndpoints
 from vnetbench.lab.netns.testbed_team import TestbedTeam
-from vnetbench.study.factors.disruption_factors import TEAM_LINK_DOWN, TEAM_LINK_SILENT
+from vnetbench.study.factors.disruption_factors import TEAM_LINK_DOWN, TEAM_LINK_FLAP, TEAM_LINK_SILENT
 from vnetbench.study.teams import LACP_TIMEOUT_BY_TIMER_S, TeamSpec
 
 LinkEventMaker = Callable[[LinkEnd, LinkEnd], NetworkEvent]
 """Makes the event of one link from its near and its far end."""
-MIN_LOAD_PACKETS = 20
-"""Fewer packets may be LACP's own: a source that gets no CPU meanwhile contradicts nothing."""
 
 
 class TeamLinkEvent:
@@ -86,8 +85,7 @@ class TeamLinkEvent:
         if self._link is None or self._before is None or self._during is None:
             raise TrialFailed(f"event {self._name}: the trial ended before the end of the event")
         proof = dict(self._chosen_event.prove())
-        is_loaded = sum(self._before.sent_packets) >= MIN_LOAD_PACKETS
-        if is_loaded and self._before.link_by_packets not in (None, self._link):
+        if self._before.is_loaded and self._before.link_by_packets not in (None, self._link):
             raise TrialFailed(
                 f"event {self._name}: link{self._before.link_by_packets} carried the flow before the event, "
                 f"and not link{self._link}, which the state of the bond names"
@@ -98,8 +96,11 @@ class TeamLinkEvent:
             "packets_before": list(self._before.sent_packets),
             "link_during": self._during.link,
             "packets_during": list(self._during.sent_packets),
-            "team_noticed": is_noticed,
         }
+        if self._name == TEAM_LINK_FLAP:
+            # Whether the link is up near the end is chance.
+            return proof
+        proof["team_noticed"] = is_noticed
         return proof if is_noticed else {**proof, NOTE: explain_unnoticed(self._name, self._link, self._spec)}
 
     def restore(self) -> None:
@@ -134,6 +135,13 @@ def make_team_link_down(topology: HostEndpoints, team: TestbedTeam) -> NetworkEv
     """Return the event that sets the far end down: both ends then have no carrier, as at a pulled cable."""
     return TeamLinkEvent(
         TEAM_LINK_DOWN, topology, team, lambda near, far: LinkFlap(far, near, TEAM_LINK_DOWN)
+    )
+
+
+def make_team_link_flap(topology: HostEndpoints, team: TestbedTeam) -> NetworkEvent:
+    """Return the event that sets the far end down and up again and again."""
+    return TeamLinkEvent(
+        TEAM_LINK_FLAP, topology, team, lambda near, far: RepeatedLinkFlap(far, near, TEAM_LINK_FLAP)
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import parse_cpu_set
-from vnetbench.lab.endpoint import SideOrEmpty
+from vnetbench.lab.endpoint import PairSideOrEmpty
 from vnetbench.lab.threads import pin_thread_and_read_cpu_list, thread_names_by_id
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.guest_factors import EMULATOR_PIN, VCPU_PIN
@@ -25,7 +25,7 @@ class GuestThreads:
     """The threads of one guest on the host."""
 
     guest_name: str
-    side: SideOrEmpty
+    side: PairSideOrEmpty
     vcpu_tids: tuple[int, ...]
     main_tid: int
     """QEMU's main loop."""
@@ -56,7 +56,7 @@ def pinning_levels(factors: Mapping[str, Level]) -> PinningLevels:
 
 
 def find_guest_threads(
-    guest_name: str, side: SideOrEmpty, pid: int, vcpu_tids: Sequence[int]
+    guest_name: str, side: PairSideOrEmpty, pid: int, vcpu_tids: Sequence[int]
 ) -> GuestThreads:
     """Return all threads of a guest's QEMU process, given the thread ids of its vCPUs."""
     names = thread_names_by_id(pid)
@@ -137,7 +137,7 @@ def assign_emulator_cpus(
 def check_pinning(
     vcpu_level: str,
     emulator_level: str,
-    guests: Iterable[tuple[str, SideOrEmpty]],
+    guests: Iterable[tuple[str, PairSideOrEmpty]],
     vcpu_count: int,
     online_cpus: frozenset[int],
 ) -> None:

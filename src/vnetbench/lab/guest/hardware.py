@@ -25,6 +25,11 @@ QEMU_OVERHEAD_MIB = 96
 """Memory of a QEMU besides its guest's: its code, and the translated code under TCG."""
 ADAPTERS_RESTORING_COMMAND_LINE_MAC = ("vmxnet3",)
 """Adapters that take the command line's MAC address again when their driver resets them, as for an MTU."""
+ADAPTERS_WITH_SERIAL_NUMBER = ("e1000e", "igb")
+"""PCIe adapters whose configuration space holds the command line's MAC address as a serial number. QEMU
+resumes or migrates a guest only to an adapter with the same one."""
+NEW_GENERATION = "auto"
+"""Generation id of a guest that starts: QEMU makes a new one (vmgenid)."""
 DEFAULT_VIRTIO_RING_SIZE = 256
 """Default descriptors of a virtio ring; larger rings are part of the hardware."""
 
@@ -114,6 +119,11 @@ class QemuRuntimeFiles:
         return self.folder / f"{self.file_stem}.monitor"
 
     @property
+    def migration_socket(self) -> Path:
+        """Socket at which this QEMU waits for a guest that migrates to it."""
+        return self.folder / f"{self.file_stem}.migration"
+
+    @property
     def console_log(self) -> Path:
         """Console output of the guest's kernel."""
         return self.folder / f"{self.file_stem}.console"
@@ -133,12 +143,15 @@ def qemu_command(
     *,
     awaits_snapshot: bool,
     is_sandboxed: bool = True,
+    generation_id: str = NEW_GENERATION,
 ) -> list[str]:
     """Return QEMU's command line.
 
     With `awaits_snapshot`, the guest waits until its monitor names the state to resume from. A sandboxed QEMU
-    cannot start a program, change its user or its priority: a guest that takes it over gains less.
+    cannot start a program, change its user or its priority: a guest that takes it over gains less. A guest
+    that migrates keeps its `generation_id`.
     """
+    has_migrated = generation_id != NEW_GENERATION
     accelerator = "kvm" if hardware.accelerator == KVM else "tcg,thread=multi"
     line = [
         program, *(("-sandbox", SANDBOX_OPTIONS) if is_sandboxed else ()),
@@ -152,13 +165,13 @@ def qemu_command(
         "-chardev", f"socket,id=monitor,path={files.monitor_socket},server=on,wait=off",
         "-mon", "monitor,mode=control",
         # Notifies a resumed guest, so that its random numbers differ from other guests of the snapshot.
-        "-device", "vmgenid,guid=auto",
+        "-device", f"vmgenid,guid={generation_id}",
         "-device", "virtio-serial-pci",
         "-chardev", f"socket,id=agent,path={files.agent_socket},server=on,wait=off",
         "-device", f"virtserialport,chardev=agent,name={AGENT_PORT_NAME}",
     ]  # fmt: skip
     for number, (adapter, backend) in enumerate(zip(hardware.adapters, backends, strict=True)):
-        line += _adapter_arguments(number, adapter, backend)
+        line += _adapter_arguments(number, adapter, backend, has_migrated)
     if hardware.vsock:
         # All guests of the host share these addresses, including those of other benches.
         cid = FIRST_CID + secrets.randbelow(CID_COUNT)
@@ -192,14 +205,19 @@ def _available_host_memory_mib() -> int:
     return 0
 
 
-def _adapter_arguments(number: int, adapter: Adapter, backend: AdapterBackend) -> list[str]:
+def _adapter_arguments(
+    number: int, adapter: Adapter, backend: AdapterBackend, has_migrated: bool
+) -> list[str]:
     device = [QEMU_DEVICE_BY_ADAPTER[adapter.factor_level]]
     if backend.netdev:
         # No option ROM, because guests do not boot from the network.
         device += [f"netdev=net{number}", "romfile="]
-        # A snapshot holds a guest that has no MAC address of its own yet.
-        resets_mac = adapter.factor_level in ADAPTERS_RESTORING_COMMAND_LINE_MAC
-        device.append(f"mac={backend.mac if resets_mac else guest_mac(0, 0, number)}")
+        # A snapshot holds a guest that has no MAC address of its own yet. After a migration, QEMU announces
+        # the command line's address to the switch.
+        has_own_mac = adapter.factor_level in ADAPTERS_RESTORING_COMMAND_LINE_MAC or (
+            has_migrated and adapter.factor_level not in ADAPTERS_WITH_SERIAL_NUMBER
+        )
+        device.append(f"mac={backend.mac if has_own_mac else guest_mac(0, 0, number)}")
     if adapter.factor_level in ADAPTERS_RESTORING_COMMAND_LINE_MAC:
         device.append("x-disable-pcie=on")  # As PCIe, its configuration space would hold the MAC address too.
     if adapter.factor_level in VIRTIO_ADAPTERS:

@@ -12,17 +12,18 @@ from vnetbench.lab import registry
 from vnetbench.lab.guest import cpu_pinning, network
 from vnetbench.lab.guest.hardware import (
     DEFAULT_VIRTIO_RING_SIZE,
+    Hardware,
     check_memory,
     count_guests_fitting_free_memory,
 )
-from vnetbench.lab.guest.launcher import GuestLauncher, GuestSoftware
+from vnetbench.lab.guest.launcher import GuestLauncher, GuestSoftware, RunningGuest
 from vnetbench.lab.guest.prerequisites import GuestPrerequisites
 from vnetbench.lab.guest.qemu import VIRTIO_ADAPTERS
-from vnetbench.lab.guest.qemu_process import QemuEnded
+from vnetbench.lab.guest.qemu_process import QemuEnded, QemuProcess
 from vnetbench.lab.guest.team_network import build_team_network
 from vnetbench.lab.guest.team_topology import GuestTeamTopology, make_guest_topology
 from vnetbench.lab.guest.testbed import GuestTestbed
-from vnetbench.lab.guest.topology import BRIDGE, PORTS, ROUTER, TAPS, GuestShape
+from vnetbench.lab.guest.topology import BRIDGE, PORTS, ROUTER, TAPS, Guest, GuestShape, GuestTopology
 from vnetbench.lab.links.impaired_link import needs_delay_line
 from vnetbench.study.factors.frame_factors import FRAME_SIZE
 from vnetbench.study.factors.guest_factors import (
@@ -40,6 +41,8 @@ from vnetbench.study.factors.testbed_factors import QUEUES
 from vnetbench.study.model import Level, TestbedSpec
 
 MAX_TESTBEDS = 4
+MIGRATED_SUFFIX = ".2"
+"""End of the name of a guest's other QEMU, to which it migrates and from which it comes back."""
 
 
 def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
@@ -136,6 +139,7 @@ class QemuLab:
             topology,
             {**self._prerequisites.describe(), "memory_mib": hardware.memory_mib},
             self._pause_others_and_resume,
+            lambda moving, guest: self._start_migration_target(topology, hardware, moving, guest),
         )
         try:
             self._pause_others(testbed)
@@ -156,6 +160,16 @@ class QemuLab:
         for left in registry.list_registered_and_leftover_testbeds():
             if left.name.startswith(name_prefix):
                 registry.remove_testbed_and_list_remaining_groups(left.name)
+
+    def _start_migration_target(
+        self, topology: GuestTopology, hardware: Hardware, moving: RunningGuest, guest: Guest
+    ) -> QemuProcess:
+        check_memory(1, hardware)
+        # The two processes of a guest take turns with two names, because each has files.
+        old_stem = moving.process.files.file_stem
+        file_stem = f"{guest.name}{MIGRATED_SUFFIX}" if old_stem == guest.name else guest.name
+        generation_id = str(moving.process.query("query-vm-generation-id")["guid"])
+        return self._launcher.start_migration_target(topology, hardware, guest, file_stem, generation_id)
 
     def _pause_others_and_resume(self, testbed: GuestTestbed) -> None:
         self._pause_others(testbed)

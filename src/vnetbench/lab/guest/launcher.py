@@ -17,7 +17,13 @@ from vnetbench.agents.transport import SocketTransport
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.endpoint import SIDES
 from vnetbench.lab.guest import network, snapshot
-from vnetbench.lab.guest.hardware import BootImages, Hardware, QemuRuntimeFiles, qemu_command
+from vnetbench.lab.guest.hardware import (
+    NEW_GENERATION,
+    BootImages,
+    Hardware,
+    QemuRuntimeFiles,
+    qemu_command,
+)
 from vnetbench.lab.guest.qemu import Qemu
 from vnetbench.lab.guest.qemu_process import QemuEnded, QemuProcess
 from vnetbench.lab.guest.qmp import MonitorError
@@ -85,6 +91,24 @@ class GuestLauncher:
             close_guests(running)
             raise
         return running
+
+    def start_migration_target(
+        self, topology: GuestTopology, hardware: Hardware, guest: Guest, file_stem: str, generation_id: str
+    ) -> QemuProcess:
+        """Start a QEMU that waits for a running guest.
+
+        Args:
+            topology: The testbed.
+            hardware: The guest's hardware.
+            guest: The guest, with the ports of the new QEMU.
+            file_stem: Name of the new QEMU and its files.
+            generation_id: The generation id of the guest.
+
+        Raises:
+            QemuEnded: QEMU does not start.
+            BenchError: The system refuses.
+        """
+        return self._start_qemu(topology, guest, hardware, file_stem, True, generation_id)
 
     def _launch_all(self, topology: GuestTopology, hardware: Hardware) -> list[RunningGuest]:
         if not (self._uses_snapshots and hardware.can_snapshot) or hardware in self._without_snapshot:
@@ -161,21 +185,8 @@ class GuestLauncher:
         started: list[QemuProcess],
     ) -> RunningGuest:
         """Resume one guest from `path` or boot it; its process is in `started` as soon as it runs."""
-        files = QemuRuntimeFiles(registry.ensure_testbed_folder(topology.testbed_name), guest.name)
         began = time.monotonic()
-        with network.open_backends(topology, guest) as backends:
-            command = qemu_command(
-                self._software.qemu.path,
-                hardware,
-                self._software.boot_images,
-                backends,
-                files,
-                awaits_snapshot=snapshot_path is not None,
-                is_sandboxed=self._software.qemu.has_sandbox,
-            )
-            command = ["ip", "netns", "exec", topology.switch_namespace, *command]
-            opened = [descriptor for plug in backends for descriptor in plug.file_descriptors]
-            process = QemuProcess(command, files, topology.testbed_name, opened)
+        process = self._start_qemu(topology, guest, hardware, guest.name, snapshot_path is not None)
         started.append(process)
         try:
             if snapshot_path is not None:
@@ -189,6 +200,31 @@ class GuestLauncher:
             raise
         method, duration_s = RESUME if snapshot_path else BOOT, time.monotonic() - began
         return RunningGuest(guest, process, transport, AgentClient(guest.name, transport), method, duration_s)
+
+    def _start_qemu(
+        self,
+        topology: GuestTopology,
+        guest: Guest,
+        hardware: Hardware,
+        file_stem: str,
+        awaits_snapshot: bool,
+        generation_id: str = NEW_GENERATION,
+    ) -> QemuProcess:
+        files = QemuRuntimeFiles(registry.ensure_testbed_folder(topology.testbed_name), file_stem)
+        with network.open_backends(topology, guest) as backends:
+            command = qemu_command(
+                self._software.qemu.path,
+                hardware,
+                self._software.boot_images,
+                backends,
+                files,
+                awaits_snapshot=awaits_snapshot,
+                is_sandboxed=self._software.qemu.has_sandbox,
+                generation_id=generation_id,
+            )
+            command = ["ip", "netns", "exec", topology.switch_namespace, *command]
+            opened = [descriptor for plug in backends for descriptor in plug.file_descriptors]
+            return QemuProcess(command, files, topology.testbed_name, opened)
 
 
 def connect_agent(process: QemuProcess, timeout_s: float) -> SocketTransport:

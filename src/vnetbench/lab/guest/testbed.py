@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -12,12 +13,16 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.failure_kinds import TESTBED_CHANGED
 from vnetbench.lab import knobs, netlink, path_probe, registry
+from vnetbench.lab.disruption import guest_catalog
 from vnetbench.lab.disruption.event import NetworkEvent
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.guest import cpu_pinning
 from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.launcher import RunningGuest, close_guests
+from vnetbench.lab.guest.migration import GuestMigration
+from vnetbench.lab.guest.migration_ports import MigrationPorts
+from vnetbench.lab.guest.qemu_process import QemuProcess
 from vnetbench.lab.guest.team_events import make_guest_team_event
 from vnetbench.lab.guest.team_flows import list_stream_flows
 from vnetbench.lab.guest.team_topology import GuestTeamTopology
@@ -41,6 +46,8 @@ MAX_PATH_PROOF_ROUNDS = 8
 
 An e1000 loses its link when its MTU or rings are set, and its driver checks the link every two seconds.
 """
+StartMigrationTarget = Callable[[RunningGuest, Guest], QemuProcess]
+"""Starts a QEMU that waits for a running guest, which gets the ports of the second argument."""
 FACTORS_FOR_HOST_ENDPOINTS = (MTU.name,)
 """Factors that also apply to the host's own endpoints; all others apply to the guests' adapters only."""
 
@@ -53,6 +60,7 @@ class GuestTestbed:
         topology: GuestTopology,
         facts: Mapping[str, object],
         before_use: Callable[[GuestTestbed], None],
+        start_migration_target: StartMigrationTarget,
     ) -> None:
         """Wrap a topology whose guests do not run yet.
 
@@ -60,6 +68,7 @@ class GuestTestbed:
             topology: What the testbed consists of.
             facts: Facts about the guests for the results file.
             before_use: Called before each treatment is applied.
+            start_migration_target: Starts a QEMU that waits for a guest.
         """
         self.topology = topology
         self.agents: dict[str, AgentClient] = {}
@@ -71,6 +80,7 @@ class GuestTestbed:
         self.is_closed = False
         self._facts = facts
         self._before_use = before_use
+        self._start_migration_target = start_migration_target
         self._watchdog: HungGuestKiller | None = None
         self._is_paused = False
         self._ip_version = "4"
@@ -182,10 +192,6 @@ class GuestTestbed:
         """See Testbed."""
         return self.link.read_counters()
 
-    def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
-        """See DisruptableTestbed."""
-        return make_guest_team_event(factors, self.team, self.running)
-
     def read_teams(self, *, has_lasting_flows: bool, streams: StreamSettings) -> list[dict[str, Any]]:
         """See Testbed."""
         if self.team is None:
@@ -204,6 +210,37 @@ class GuestTestbed:
         states = team.read_states()
         team.prove(states)
         return states
+
+    def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
+        """See DisruptableTestbed. The endpoints are on the host."""
+        if self.team is not None:
+            return make_guest_team_event(factors, self.team, self.running)
+        return guest_catalog.make_guest_event(self.topology, factors, self.make_migration)
+
+    def make_migration(self, factors: Mapping[str, Level]) -> GuestMigration:
+        """Return the migration of the first guest in a treatment, which is not prepared."""
+        source = self.running[0]
+
+        def start_target(running: RunningGuest, ports: MigrationPorts) -> QemuProcess:
+            process = self._start_migration_target(running, ports.guest)
+            self._pin_threads_after_migration(factors, running, process)
+            return process
+
+        ports = MigrationPorts(self.topology, source.guest)
+        return GuestMigration(source, ports, start_target, self._adopt_process)
+
+    def _pin_threads_after_migration(
+        self, factors: Mapping[str, Level], moving: RunningGuest, process: QemuProcess
+    ) -> None:
+        """Pin the threads of a guest's new QEMU to the CPUs of its old one; raises TreatmentRefused."""
+        threads = self._find_threads([process if each is moving else each.process for each in self.running])
+        cpu_pinning.pin_threads(*cpu_pinning.pinning_levels(factors), threads, self.online_cpus)
+
+    def _adopt_process(self, moved: RunningGuest, process: QemuProcess) -> None:
+        """Continue with the QEMU to which a guest has migrated."""
+        self.running = [replace(each, process=process) if each is moved else each for each in self.running]
+        if self._watchdog is not None:
+            self._watchdog.replace(moved.process, process)
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed. A guest reports the addresses of its own adapters."""
@@ -272,12 +309,14 @@ class GuestTestbed:
             self._watchdog.close()
             self._watchdog = None
 
-    def _find_threads(self) -> list[cpu_pinning.GuestThreads]:
+    def _find_threads(self, processes: Sequence[QemuProcess] | None = None) -> list[cpu_pinning.GuestThreads]:
+        """Return the threads of the guests, in these processes or else their own."""
+        processes = processes or [each.process for each in self.running]
         return [
             cpu_pinning.find_guest_threads(
-                each.guest.name, each.guest.side, each.process.pid, each.process.vcpu_threads()
+                each.guest.name, each.guest.side, process.pid, process.vcpu_threads()
             )
-            for each in self.running
+            for each, process in zip(self.running, processes, strict=True)
         ]
 
     def _knob_endpoints(self) -> list[Endpoint]:

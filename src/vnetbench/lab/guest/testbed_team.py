@@ -23,7 +23,6 @@ from vnetbench.printable import make_printable
 from vnetbench.study.bonding_policies import (
     LACP_MODE,
     bonding_options,
-    has_bundled_far_end,
     mode_of_policy,
 )
 from vnetbench.study.teams import (
@@ -66,7 +65,7 @@ class GuestTestbedTeam(TestbedTeam):
 
     def bundle_links(self) -> None:
         """See TestbedTeam. The bonds are in the guests."""
-        is_bundled = has_bundled_far_end(self.spec.policy)
+        is_bundled = self.spec.far_policy is not None
         ends = self.topology.team_ends
         self._call_each({end: {"name": TEAM_INTERFACE} for end in ends})
         connect_far_end(self.topology, is_bundled=is_bundled)
@@ -136,7 +135,7 @@ class GuestTestbedTeam(TestbedTeam):
         return endpoints
 
     def _has_team(self, end: TeamEnd) -> bool:
-        return end == self.topology.team_ends[0] or has_bundled_far_end(self.spec.policy)
+        return end == self.topology.team_ends[0] or self.spec.far_policy is not None
 
     def read_near_state(self) -> TeamState:
         """See TestbedTeam."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.endpoint import NO_SIDE, SIDES, Endpoint, SideOrEmpty
+from vnetbench.lab.endpoint import NO_SIDE, SIDES, Endpoint, PairSide, PairSideOrEmpty
 from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING_SIZE, Adapter, Hardware, guest_mac
 from vnetbench.lab.guest.qemu import VIRTIO_ADAPTERS
 from vnetbench.lab.netns.topology import (
@@ -120,7 +120,7 @@ class Guest:
     """A guest and its adapters."""
 
     name: str
-    side: SideOrEmpty
+    side: PairSideOrEmpty
     """Side of the endpoint that the guest is; empty if it forwards between two endpoints."""
     pair: int
     nics: tuple[Nic, ...]
@@ -187,7 +187,7 @@ class GuestTopology:
         first, last = self.uplink_ends
         return (DelayLineEnds((first, last), (first.interface, last.interface)),)
 
-    def endpoints_on_side(self, side: SideOrEmpty) -> tuple[Vm, ...]:
+    def endpoints_on_side(self, side: PairSide) -> tuple[Vm, ...]:
         """Return the endpoints on the host on one side, by pair."""
         return tuple(vm for vm in self.vms if vm.side == side)
 

@@ -37,6 +37,13 @@ class HungGuestKiller:
         with self._lock:
             self._guests.append(_WatchedGuest(process, transport))
 
+    def replace(self, old: QemuProcess, new: QemuProcess) -> None:
+        """Watch the guest of a QEMU that has migrated to another one."""
+        with self._lock:
+            for guest in self._guests:
+                if guest.process is old:
+                    guest.process = new
+
     def set_paused(self, is_paused: bool) -> None:
         """Suspend or resume the checks, because paused guests send nothing."""
         with self._lock:

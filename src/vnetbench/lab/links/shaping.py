@@ -26,7 +26,8 @@ DEFAULT_QUEUE_S = 0.005
 """Queue length at full rate: 6 MB at 10 Gbit/s, as a vNIC's ring and a switch's buffer hold together."""
 MAX_PACKET_BYTES = 64 * 1024
 MIN_QUEUE_PACKETS = 64
-MAX_RATE_BPS = 8.0 * (2**32 - 1)
+BITS_PER_BYTE = 8
+MAX_RATE_BPS = float(BITS_PER_BYTE * (2**32 - 1))
 """Limit of tc's 32-bit rate field, 34 Gbit/s."""
 
 
@@ -37,6 +38,16 @@ class ShapedLink:
     rate_bps: float
     fifo_bytes_or_qdisc: str | int | None
     """The queue before the link: a FIFO's length in bytes or a discipline's name; None for htb's own FIFO."""
+
+
+def is_requested_rate(found_bps: float | None, requested_bps: float | None) -> bool:
+    """Return whether a rate that was read back is the requested one; None is no limit.
+
+    The kernel keeps whole bytes per second.
+    """
+    if found_bps is None or requested_bps is None:
+        return found_bps is requested_bps
+    return abs(found_bps - requested_bps) <= BITS_PER_BYTE
 
 
 def limit_transmit_rate(

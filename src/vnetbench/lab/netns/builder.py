@@ -24,6 +24,7 @@ from vnetbench.lab.netns.topology import (
     SwitchNetwork,
     TeamLinks,
     Vm,
+    team_port,
 )
 from vnetbench.study.factors.testbed_factors import MIN_IPV6_MTU
 
@@ -185,6 +186,10 @@ def _connect_with_bridges(topology: NetnsTopology, switch: IPRoute) -> None:
     bridges = add_bridges(switch, topology.vswitches)
     if topology.uplink_ends:
         add_uplink_between_bridges(switch, topology, bridges)
+    if topology.team is not None:
+        add_team_links(switch, topology.team)
+        for name, bridge in bridges.items():
+            add_team_port(switch, name, bridge)
     for vm in topology.endpoints:
         add_vm_port(switch, vm, bridges[_vswitch_for(topology, vm)])
 
@@ -226,6 +231,13 @@ def add_team_links(switch: IPRoute, team: TeamLinks) -> None:
     """Add the links of a team, and set both ends of each up."""
     for near, far in zip(team.near, team.far, strict=True):
         add_veth(switch, near.interface, far.interface)
+
+
+def add_team_port(switch: IPRoute, vswitch: str, bridge: int) -> None:
+    """Add the port of a bridge at which the agent runs a team. Its peer only gives it a link."""
+    port = team_port(vswitch)
+    add_veth(switch, port, f"{port}-peer")
+    attach_port(switch, port, bridge)
 
 
 def add_vm_port(switch: IPRoute, vm: Vm, bridge: int) -> None:

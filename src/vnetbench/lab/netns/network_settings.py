@@ -9,7 +9,7 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.lab import knobs
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.links.shaping import AUTO_QUEUE, ShapedLink, limit_transmit_rate
+from vnetbench.lab.links.shaping import AUTO_QUEUE, ShapedLink, is_requested_rate, limit_transmit_rate
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import NetDevice, SwitchNetwork
 from vnetbench.study.factors.testbed_factors import LINK_QUEUE, LINK_RATE, MTU
@@ -99,9 +99,7 @@ def shape_and_prove(
     """
     shaped = limit_transmit_rate(device, rate_bps, shaper, queue)
     value = shaped.rate_bps if shaped else None
-    # The kernel keeps whole bytes per second.
-    is_requested = value is None if rate_bps is None else value is not None and abs(value - rate_bps) <= 8
-    if not is_requested:
+    if not is_requested_rate(value, rate_bps):
         level = "none" if rate_bps is None else rate_bps
         raise TreatmentRefused(
             f"{key} = {LINK_RATE.value_type.format(level)} did not take effect: {value} was read back",

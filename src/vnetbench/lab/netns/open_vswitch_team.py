@@ -110,3 +110,12 @@ class OpenVswitchTestbedTeam(TestbedTeam):
 def find_open_vswitch_team(testbed_name: str, links: TeamLinks, spec: TeamSpec) -> OpenVswitchTestbedTeam:
     """Return the team of a running testbed; raises BenchError if Open vSwitch is not installed."""
     return OpenVswitchTestbedTeam(spec, links, find_open_vswitch(testbed_name))
+
+
+def require_open_vswitch(team: TestbedTeam) -> OpenVswitchTestbedTeam:
+    """Return a team of Open vSwitch; raises TreatmentRefused for another one."""
+    if not isinstance(team, OpenVswitchTestbedTeam):
+        raise TreatmentRefused(
+            "the event needs a bond of Open vSwitch", fix='write vswitch = "openvswitch" under [factors]'
+        )
+    return team

@@ -10,16 +10,15 @@ from typing import Any, Protocol
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
-from vnetbench.lab.endpoint import Side
+from vnetbench.lab.endpoint import PairSide
+from vnetbench.lab.netns.bpf_policies import find_predicted_policy
 from vnetbench.lab.netns.testbed_team import TeamStates, TestbedTeam
 from vnetbench.lab.netns.topology import Vm
 from vnetbench.teaming.advice import advise
 from vnetbench.teaming.flow_sources.socket_list import parse_socket_list
 from vnetbench.teaming.flows import UDP, Flow, parse_mac
-from vnetbench.teaming.policies.policy import Policy
-from vnetbench.teaming.policies.registry import find_policy
-from vnetbench.teaming.predict import predict_flows
-from vnetbench.teaming.prediction import Prediction
+from vnetbench.teaming.predict import MAC_LEARNING, predict_flows
+from vnetbench.teaming.prediction import Prediction, certain, undecided
 
 MAX_ADVISED_FLOWS = 64
 """Advice for more flows would delay the load, whose connections wait meanwhile."""
@@ -31,7 +30,11 @@ _SOCKET_LIST_COMMAND = ("ss", "--tcp", "--udp", "--numeric")
 class HostEndpoints(Protocol):
     """A topology with endpoints on the host."""
 
-    def endpoints_on_side(self, side: Side) -> tuple[Vm, ...]:
+    @property
+    def switch_namespace(self) -> str:
+        """The namespace of the virtual switches, whose ports to the endpoints have their names."""
+
+    def endpoints_on_side(self, side: PairSide) -> tuple[Vm, ...]:
         """Return the endpoints on the host on one side, by pair."""
 
 
@@ -45,12 +48,12 @@ def list_load_flows(topology: HostEndpoints) -> tuple[Flow, ...]:
         BenchError: if the sockets of a VM cannot be listed.
     """
     sides = zip(topology.endpoints_on_side("a"), topology.endpoints_on_side("b"), strict=True)
-    flows = [flow for a, b in sides for flow in _list_pair_flows(a, b)]
+    flows = [flow for a, b in sides for flow in _list_pair_flows(topology, a, b)]
     datagrams = tuple(flow for flow in flows if flow.protocol == UDP)
     return datagrams or tuple(flows)
 
 
-def _list_pair_flows(a: Vm, b: Vm) -> Iterable[Flow]:
+def _list_pair_flows(topology: HostEndpoints, a: Vm, b: Vm) -> Iterable[Flow]:
     command = ["ip", "netns", "exec", a.namespace, *_SOCKET_LIST_COMMAND]
     try:
         process = subprocess.run(
@@ -67,10 +70,19 @@ def _list_pair_flows(a: Vm, b: Vm) -> Iterable[Flow]:
             fix="install iproute2, which contains ss",
         )
     macs = [parse_mac(netlink.interface_mac(*vm.device.location)) for vm in (a, b)]
+    with netlink.open_in_namespace(topology.switch_namespace) as ipr:
+        # The port of a VM has its name.
+        ports = [netlink.interface_index(ipr, vm.name) for vm in (a, b)]
     sources, destinations = ({ip_address(vm.address), ip_address(vm.ipv6_address)} for vm in (a, b))
     for flow in parse_socket_list(process.stdout).flows:
         if flow.source in sources and flow.destination in destinations:
-            yield replace(flow, source_mac=macs[0], destination_mac=macs[1])
+            yield replace(
+                flow,
+                source_mac=macs[0],
+                destination_mac=macs[1],
+                source_port_id=ports[0],
+                destination_port_id=ports[1],
+            )
 
 
 def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -> dict[str, Any]:
@@ -85,21 +97,37 @@ def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -
         `flows`; for each direction the number of flows on each link, and of those whose link the state does
         not show; and `advice`, sentences about what would spread the flows better.
     """
-    policy = find_policy(team.spec.policy)
-    prediction = predict_flows(flows, policy, states.near.team)
-    reverse: Sequence[Prediction] = [each.reverse for each in prediction.flows]
-    far_policy: Policy | None = None
-    if states.far is not None:
-        far_policy, far_team = policy, states.far.team
-        reverse = [far_policy.predict(flow.reverse(), far_team) for flow in flows]
-    forward = [each.forward for each in prediction.flows]
+    policy = find_predicted_policy(team.spec.policy)
+    if states.far is not None and states.far.policy_name is not None:
+        far_policy = find_predicted_policy(states.far.policy_name)
+        prediction = predict_flows(flows, policy, states.near.team, far_policy, states.far.team)
+        reverse = [each.reverse for each in prediction.flows]
+    else:
+        prediction = predict_flows(flows, policy, states.near.team, MAC_LEARNING)
+        reverse = _predict_learned(flows, [each.forward for each in prediction.flows])
     has_advice = 0 < len(flows) <= MAX_ADVISED_FLOWS
     return {
         "flows": len(flows),
-        **_count_by_link("forward", forward, team.spec.links),
+        **_count_by_link("forward", [each.forward for each in prediction.flows], team.spec.links),
         **_count_by_link("reverse", reverse, team.spec.links),
-        "advice": list(advise(prediction, far_policy).sentences) if has_advice else [],
+        "advice": list(advise(prediction).sentences) if has_advice else [],
     }
+
+
+def _predict_learned(flows: Sequence[Flow], forward: Sequence[Prediction]) -> list[Prediction]:
+    """Return the links of answers from a switch that learns addresses.
+
+    An address whose flows take several links moves with each frame, so nothing shows the link of an answer.
+    """
+    links_by_mac: dict[bytes | None, set[int]] = {}
+    for flow, each in zip(flows, forward, strict=True):
+        links_by_mac.setdefault(flow.source_mac, set()).update(each.candidates)
+    return [
+        certain(min(links))
+        if len(links := links_by_mac[flow.source_mac]) == 1
+        else undecided(links, "the link on which the switch last saw the address")
+        for flow in flows
+    ]
 
 
 def _count_by_link(direction: str, predictions: Sequence[Prediction], links: int) -> dict[str, object]:

@@ -17,10 +17,12 @@ from vnetbench.lab import control_groups, knobs, netlink, path_probe, registry
 from vnetbench.lab.cpus import TesterAndDeviceCpus, assign_vm_cpus
 from vnetbench.lab.disruption import catalog
 from vnetbench.lab.disruption.event import NetworkEvent
+from vnetbench.lab.disruption.team_link_up import TeamLinkUp, check_rest_of_team
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
 from vnetbench.lab.netns import builder, device_under_test, network_settings, open_vswitch, router
+from vnetbench.lab.netns.bpf_team import BpfTestbedTeam
 from vnetbench.lab.netns.open_vswitch_team import find_open_vswitch_team
 from vnetbench.lab.netns.team_load import list_load_flows, predict_load
 from vnetbench.lab.netns.testbed_team import TestbedTeam
@@ -60,6 +62,7 @@ class NetnsTestbed:
         self.online_cpus = frozenset(os.sched_getaffinity(0))
         self.link = ImpairedLink(topology.testbed_name, topology)
         self.team: TestbedTeam | None = None
+        self._network_event: NetworkEvent | None = None
         """The team as the last treatment configured it; None without a team."""
         self._sends_frames = False
         self._device_cpus_problem = ""
@@ -127,7 +130,12 @@ class NetnsTestbed:
         """Bundle the links of the testbed's team, if it has one, as the treatment requests."""
         if self.topology.team is not None:
             (team,) = teams_of_treatment(spec, factors)
-            self.team = find_open_vswitch_team(self.topology.testbed_name, self.topology.team, team)
+            if self.topology.shape.vswitch == OPEN_VSWITCH:
+                self.team = find_open_vswitch_team(self.topology.testbed_name, self.topology.team, team)
+            else:
+                self.team = BpfTestbedTeam(
+                    team, self.topology.team, self._start_switch_agent(), self.topology.switch_namespace
+                )
             self.team.bundle_links()
 
     def prove_paths(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
@@ -182,7 +190,8 @@ class NetnsTestbed:
 
     def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
         """See DisruptableTestbed."""
-        return catalog.make_network_event(self.topology, factors, self.team)
+        self._network_event = catalog.make_network_event(self.topology, factors, self.team)
+        return self._network_event
 
     def read_teams(self, *, has_lasting_flows: bool, streams: StreamSettings) -> list[dict[str, Any]]:
         """See Testbed."""
@@ -190,7 +199,8 @@ class NetnsTestbed:
             return []
         try:
             states = self.team.read_states()
-            self.team.prove(states)
+            is_link_down = isinstance(self._network_event, TeamLinkUp)
+            self.team.prove(check_rest_of_team(states) if is_link_down else states)
         except BenchError as error:
             raise TrialFailed(f"the team changed before the load: {error}", kind=TESTBED_CHANGED) from error
         described = self.team.effective_values(states)
@@ -220,11 +230,15 @@ class NetnsTestbed:
     def _switch_agent_by_port(self) -> dict[str, AgentClient]:
         """Return the agent of the switch namespace for each of the device's ports, and start it if needed."""
         ports = device_under_test.device_ports(self.topology)
-        if ports and SWITCH_AGENT not in self.agents:
+        return {port.name: self._start_switch_agent() for port in ports}
+
+    def _start_switch_agent(self) -> AgentClient:
+        """Return the agent of the switch namespace, and start it if needed."""
+        if SWITCH_AGENT not in self.agents:
             start_agents_in_namespaces(
                 {SWITCH_AGENT: self.topology.switch_namespace}, self.topology.testbed_name, self.agents
             )
-        return {port.name: self.agents[SWITCH_AGENT] for port in ports}
+        return self.agents[SWITCH_AGENT]
 
     def describe(self) -> Mapping[str, object]:
         """See Testbed."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.links.shaping import read_rate_limit_bps
+from vnetbench.lab.links.shaping import is_requested_rate, read_rate_limit_bps
 from vnetbench.lab.netns.network_settings import shape_and_prove
 from vnetbench.lab.netns.topology import NetDevice, TeamLinks
 from vnetbench.study.teams import TeamSpec
@@ -86,23 +86,23 @@ class TestbedTeam(ABC):
         Raises:
             TreatmentRefused: if the policy, the members or the speeds are not as requested.
         """
-        for bridge, state in ((NEAR, states.near), (FAR, states.far)):
+        ends = ((NEAR, states.near, self.spec.policy), (FAR, states.far, self.spec.far_policy))
+        for bridge, state, policy in ends:
             if state is None:
                 continue
             down = [each.name for each in state.team.uplinks if not each.is_up]
-            if state.policy_name != self.spec.policy or down:
+            if state.policy_name != policy or down:
                 reason = f"these members may not send: {', '.join(down)}" if down else state.policy_name
                 raise TreatmentRefused(
-                    f"the team's policy {self.spec.policy} did not take effect: {reason}",
+                    f"the team's policy {policy} did not take effect: {reason}",
                     where=self.end_location(bridge),
                     fix=TEAM_FIX,
                 )
         if self.spec.listed_speeds_bps:
-            for ends in (self.links.near, self.links.far):
-                for device, speed_bps in zip(ends, self.spec.speeds_bps, strict=True):
+            for devices in (self.links.near, self.links.far):
+                for device, speed_bps in zip(devices, self.spec.speeds_bps, strict=True):
                     found = _read_speed_bps(device)
-                    # The kernel keeps whole bytes per second.
-                    if speed_bps is not None and (found is None or abs(found - speed_bps) > 8):
+                    if not is_requested_rate(found, speed_bps):
                         raise TreatmentRefused(
                             f"the link's speed is {found} bit/s instead of {speed_bps}",
                             where=device.display_name,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple, Protocol
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.endpoint import SIDES, Endpoint, Side
+from vnetbench.lab.endpoint import SIDES, Endpoint, PairSide
 
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
 IPV4_ADDRESS_FORMAT = "10.77.{side}.{pair}"  # sides 1 and 2, in one /16
@@ -107,6 +107,11 @@ class TeamLinks:
     def devices(self) -> tuple[NetDevice, ...]:
         """Both ends of all links."""
         return (*self.near, *self.far)
+
+
+def team_port(vswitch: str) -> str:
+    """Return the interface by which a bridge uses its team of BPF programs."""
+    return f"{vswitch}-team"
 
 
 class SwitchNetwork(Protocol):
@@ -211,7 +216,7 @@ class NetnsTopology:
             for a, b in pairs
         )
 
-    def endpoints_on_side(self, side: Side) -> tuple[Vm, ...]:
+    def endpoints_on_side(self, side: PairSide) -> tuple[Vm, ...]:
         """Return the endpoints of one side, by pair."""
         return tuple(e for e in self.endpoints if e.side == side)
 
@@ -334,7 +339,7 @@ def team_links(switch_namespace: str, count: int) -> TeamLinks:
     return TeamLinks(near, far)
 
 
-def _make_vm(testbed_name: str, shape: NetnsShape, side_number: int, side: Side, pair: int) -> Vm:
+def _make_vm(testbed_name: str, shape: NetnsShape, side_number: int, side: PairSide, pair: int) -> Vm:
     own_name = f"{side}{pair}"
     is_routed = shape.vswitch == ROUTER
     return Vm(

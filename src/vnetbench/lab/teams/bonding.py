@@ -19,13 +19,12 @@ from vnetbench.lab.teams.members import MAX_FRAMES_IN_FLIGHT
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.linux_bonding import XMIT_HASH_POLICIES
 from vnetbench.teaming.policies.registry import find_policy
-from vnetbench.teaming.state.linux_bonding import read_bonding_dump
+from vnetbench.teaming.state.linux_bonding import NO_PARTNER, read_bonding_dump
 
 _LINK_MONITOR = {"miimon": "100"}
 LACP_OPTIONS = {"mode": "802.3ad", "lacp_rate": "fast", **_LINK_MONITOR}
 
 LINK_TIMEOUT_S = 15.0
-NO_PARTNER = "00:00:00:00:00:00"
 
 
 @dataclass(frozen=True)

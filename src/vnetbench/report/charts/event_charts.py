@@ -1,4 +1,4 @@
-"""The timeline of the workload `disruption`: the arrivals around the event, with the gap."""
+"""The timeline of a trial with an event: the arrivals around the event, with the gap."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import ChartRow
 from vnetbench.report.charts.chart_specs import DATASET, VegaSpec, facet_by_treatment, to_spec
 from vnetbench.report.charts.factor_layout import FactorLayout
-from vnetbench.study.workloads import EVENT_METRIC_NAMES
+from vnetbench.study.workloads import OUTAGE_METRIC, STALL_METRIC
 from vnetbench.wording.treatment_names import treatment_name
 
-_OUTAGE = EVENT_METRIC_NAMES[0]
+_GAP_METRICS = (OUTAGE_METRIC, STALL_METRIC)
+"""A trial has one of them."""
 _DIGITS = 6
 _ROW_GAP_PX = 76
 """Space for the time axis, which each panel has."""
@@ -26,7 +27,9 @@ def event_timeline_charts(summary: CampaignSummary, layout: FactorLayout) -> Ite
     if rows:
         caption = (
             "Arrivals per second around the event of the trial with the median outage of each treatment. The "
-            "lines mark when the event began and ended; the gap between the arrivals is the outage."
+            "lines mark when the event began and ended; the gap between the arrivals is the outage. A TCP "
+            "stream then delivers at once what it held back, which may exceed the axis: it ends at twice the "
+            "highest rate before the events."
         )
         yield Chart("event-timeline", "Arrivals around the event", caption, event_timeline_spec(rows), rows)
 
@@ -51,9 +54,22 @@ def event_timeline_rows(summary: CampaignSummary) -> list[ChartRow]:
 
 
 def _find_median_trial(treatment: TreatmentSummary) -> TrialPoint | None:
-    points = [each for each in treatment.points if each.arrivals_around_event and _OUTAGE in each.values]
-    ordered = sorted(points, key=lambda each: each.values[_OUTAGE])
-    return ordered[(len(ordered) - 1) // 2] if ordered else None
+    gaps = [
+        (each.values[metric], each.trial_id, each)
+        for each in treatment.points
+        for metric in _GAP_METRICS
+        if each.arrivals_around_event and metric in each.values
+    ]
+    ordered = sorted(gaps, key=lambda gap: gap[:2])
+    return ordered[(len(ordered) - 1) // 2][-1] if ordered else None
+
+
+def _highest_shown_rate(chart_rows: Sequence[ChartRow]) -> float:
+    """Return the end of the axis: the highest rate, but not more than twice that before the events."""
+    arrivals = [row for row in chart_rows if row["kind"] == "arrivals"]
+    before = [float(row["rate"] or 0) for row in arrivals if float(row["time_s"] or 0) < 0]
+    highest = max(float(row["rate"] or 0) for row in arrivals)
+    return min(highest, 2 * max(before, default=highest)) or highest
 
 
 def event_timeline_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
@@ -63,14 +79,17 @@ def event_timeline_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
     data = alt.Chart(DATASET).encode(x=x)
     arrivals = (
         data.transform_filter("datum.kind == 'arrivals'")
-        .mark_line(interpolate="step-after", strokeWidth=1.4)
+        .mark_line(interpolate="step-after", strokeWidth=1.4, clip=True)
         .encode(
             y=alt.Y(
-                "rate:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, minExtent=34)
+                "rate:Q",
+                title=None,
+                scale=alt.Scale(zero=True, domainMax=_highest_shown_rate(chart_rows)),
+                axis=alt.Axis(tickCount=4, minExtent=34),
             ),
             tooltip=[
                 alt.Tooltip("time_s:Q", title="Seconds"),
-                alt.Tooltip("rate:Q", title="Datagrams/s"),
+                alt.Tooltip("rate:Q", title="Arrivals/s"),
             ],
         )
     )

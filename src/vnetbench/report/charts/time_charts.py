@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
-from vnetbench.estimate.evidence.time_accounting.time_uses import TIME_USES
+from vnetbench.estimate.evidence.time_accounting.time_uses import TIME_USE_BY_NAME
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.estimate.treatment_time import (
     TreatmentTimeShares,
@@ -162,7 +162,7 @@ def _stacked_time_bars(
 
 def _time_use_colours(rows: Sequence[ChartRow], columns: int = _LEGEND_COLUMNS) -> alt.Color:
     """Return the colour encoding of the uses of time in these rows, in the order of the bars."""
-    colour_by_label = {TIME_USES[name].label: colour for name, colour in COLOUR_BY_TIME_USE.items()}
+    colour_by_label = {TIME_USE_BY_NAME[name].label: colour for name, colour in COLOUR_BY_TIME_USE.items()}
     colour_by_label[OTHER_USES_LABEL] = OTHER_USES_COLOUR
     used = {str(row["use"]) for row in rows}
     domain = [label for label in colour_by_label if label in used]

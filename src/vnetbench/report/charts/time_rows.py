@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.evidence.time_accounting.account import TimeShares
-from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, SENDER, TIME_USES
+from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, SENDER, TIME_USE_BY_NAME
 from vnetbench.estimate.treatment_time import MIN_NAMED_SHARE, TreatmentTimeShares, named_time_uses
 from vnetbench.report.charts.chart_rows import ChartRow, round_for_chart
 from vnetbench.report.charts.factor_layout import FactorLayout, is_numeric_except_one_word
@@ -34,7 +34,7 @@ def _colours_by_use() -> dict[str, str]:
     colours_by_part = {**_THREAD_COLOURS, "network": _NETWORK_COLOURS, "load": _LOAD_COLOURS}
     by_use: dict[str, str] = {}
     for part, colours in colours_by_part.items():
-        names = [use.name for use in TIME_USES.values() if use.part == part]
+        names = [use.name for use in TIME_USE_BY_NAME.values() if use.part == part]
         by_use |= dict(zip(names, colours, strict=True))
     return by_use
 
@@ -98,7 +98,9 @@ def time_rows(
 def _bar_segment_rows(shares: TimeShares, names: Sequence[str]) -> Iterator[ChartRow]:
     """Yield the segments of one bar; the last one ends at exactly 100 %."""
     other = sum(share for name, share in shares.items() if name not in names)
-    parts = [(TIME_USES[name].label, COLOUR_BY_TIME_USE[name], shares.get(name, 0.0)) for name in names]
+    parts = [
+        (TIME_USE_BY_NAME[name].label, COLOUR_BY_TIME_USE[name], shares.get(name, 0.0)) for name in names
+    ]
     total = 0.0
     for label, colour, share in (*parts, (OTHER_USES_LABEL, OTHER_USES_COLOUR, other)):
         start, total = total, total + share

@@ -28,7 +28,8 @@ from vnetbench.wording.treatment_names import varying_factors
 
 STATES_WITHOUT_MEASUREMENT = ("refused", "failed")
 _METRICS_IN_COLUMN_ORDER = (
-    "outage_s", "event_s", "background_gap_s", "recovery_s", "outage_by_numbers_s", "outage_lost_datagrams",
+    "outage_s", "outage_shortest_s", "stall_s", "stall_shortest_s", "event_s", "background_gap_s",
+    "recovery_s", "outage_by_numbers_s", "outage_lost_datagrams", "stall_timeouts", "stall_retransmits",
     *THROUGHPUT_METRIC_NAMES, "throughput_bps", "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s",
     "frame_loss_percent",
     "datagrams_received_per_s", "loss_percent", "delay_p50_us", "delay_p99_us", "delay_p99_9_us",

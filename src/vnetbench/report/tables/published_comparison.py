@@ -10,13 +10,14 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.published.tables import PublishedRow, PublishedTable, ValueWithRange, load_table
 from vnetbench.quantity import Scale, choose_scale, format_interval, format_value
 from vnetbench.report.tables.columns import Column
+from vnetbench.study.factors.directions import BOTH, FORWARD
 from vnetbench.study.model import Level
 from vnetbench.wording.estimate_text import find_metric
 from vnetbench.wording.factor_text import factor_names, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
-_DIRECTION, _FORWARD, _BOTH = "direction", "forward", "both"
-_DIRECTION_LABELS = {_FORWARD: "unidirectional", _BOTH: "bidirectional"}
+_DIRECTION = "direction"
+_DIRECTION_LABELS = {FORWARD: "unidirectional", BOTH: "bidirectional"}
 
 ValuesByDirection = Mapping[str, ValueWithRange]
 """Values by direction: `forward` is unidirectional, `both` is the sum of the two directions."""
@@ -72,9 +73,9 @@ def direction_label(direction: str) -> str:
 
 def bidirectional_ratio(values_by_direction: ValuesByDirection) -> float | None:
     """Return the bidirectional mean over the unidirectional mean; None if one of them is missing."""
-    if len(values_by_direction) < len(_DIRECTION_LABELS) or not values_by_direction[_FORWARD].value:
+    if len(values_by_direction) < len(_DIRECTION_LABELS) or not values_by_direction[FORWARD].value:
         return None
-    return values_by_direction[_BOTH].value / values_by_direction[_FORWARD].value
+    return values_by_direction[BOTH].value / values_by_direction[FORWARD].value
 
 
 def measured_and_published_scale(comparison: PublishedComparison) -> Scale:
@@ -99,7 +100,7 @@ def measured_and_published_columns(comparison: PublishedComparison) -> list[Colu
     settings: list[tuple[str, ...]] = []
     for each in comparison.treatments:
         for direction, label in _DIRECTION_LABELS.items():
-            names.append(each.treatment_name if direction == _FORWARD else "")
+            names.append(each.treatment_name if direction == FORWARD else "")
             directions.append(label)
             measured.append(_value_with_range_text(each.measured_by_direction.get(direction), scale))
             texts = (

@@ -23,7 +23,6 @@ from vnetbench.wording.factor_text import (
 )
 
 _NO_DIFFERENCE_TEXT = "no significant difference"
-_RATIO_ROUNDING_TOLERANCE = 1e-12
 
 
 def choose_headline_effect(summary: CampaignSummary) -> Effect | None:
@@ -120,7 +119,7 @@ def _higher_or_lower_verdict(ratio: Ratio) -> str:
     """Return the verdict from the adjusted p value."""
     if ratio.p_value is None:
         return "too few trials to decide"
-    if ratio.p_value > 1 - ratio.confidence + _RATIO_ROUNDING_TOLERANCE:
+    if not ratio.has_significant_p_value:
         return _NO_DIFFERENCE_TEXT
     return "higher" if ratio.value > 1 else "lower"
 

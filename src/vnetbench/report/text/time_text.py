@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from vnetbench.estimate.evidence.time_accounting.account import TimeShares
-from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, SENDER, TIME_USES
+from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, SENDER, TIME_USE_BY_NAME
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.estimate.treatment_time import MIN_NAMED_SHARE, TreatmentTimeShares, campaign_time_shares
 from vnetbench.quantity import format_count_with_noun
@@ -40,7 +40,7 @@ def group_by_main_use(treatments: Sequence[TreatmentTimeShares]) -> list[Treatme
     groups = [
         TreatmentsWithSameMainUse(
             tuple(members),
-            {name: fmean(item.shares[name] for item in members) for name in TIME_USES},
+            {name: fmean(item.shares[name] for item in members) for name in TIME_USE_BY_NAME},
         )
         for members in by_use.values()
     ]
@@ -112,4 +112,4 @@ def _time_use_phrase(name: str) -> str:
     """Return a use of time inside a sentence: `sender waits for a CPU that the load itself uses`."""
     part, _, reason = name.partition("_")
     is_wait = part in (SENDER, RECEIVER) and reason in _PHRASE_BY_WAIT
-    return f"{part} {_PHRASE_BY_WAIT[reason]}" if is_wait else TIME_USES[name].label
+    return f"{part} {_PHRASE_BY_WAIT[reason]}" if is_wait else TIME_USE_BY_NAME[name].label

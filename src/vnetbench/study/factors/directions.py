@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from vnetbench.study.problems import WrongValue
 
+FORWARD, REVERSE, BOTH = "forward", "reverse", "both"
+"""Directions of the load: from the first VM of each pair to the second, back, or both."""
+
 
 class StreamsPerDirection(NamedTuple):
     """Numbers of streams in each direction of a pair."""
@@ -16,9 +19,9 @@ class StreamsPerDirection(NamedTuple):
 
 
 STREAM_MULTIPLIERS_BY_DIRECTION = {
-    "forward": StreamsPerDirection(1, 0),
-    "reverse": StreamsPerDirection(0, 1),
-    "both": StreamsPerDirection(1, 1),
+    FORWARD: StreamsPerDirection(1, 0),
+    REVERSE: StreamsPerDirection(0, 1),
+    BOTH: StreamsPerDirection(1, 1),
 }
 """Forward and reverse streams for each of `streams`, by the keyword of the level."""
 MAX_STREAM_MULTIPLIER = 64

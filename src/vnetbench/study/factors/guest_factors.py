@@ -5,7 +5,7 @@ from __future__ import annotations
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.labs import HOSTS, QEMU
-from vnetbench.study.workloads import FRAME_WORKLOAD_NAMES
+from vnetbench.study.workloads import DISRUPTION, FRAME_WORKLOAD_NAMES
 
 ADAPTERS = (
     "virtio-net", "virtio-net-vhost", "vmxnet3", "e1000e", "e1000", "rtl8139", "igb", "vf", "macvtap",
@@ -50,7 +50,8 @@ GUEST_ROLE = Factor(
     "workloads need `router` or `bridge`; their endpoints are the guest's taps, so that only the guest "
     "is under test.",
     examples=('["guest-to-guest", "guest-to-host"]', '"router"'),
-    workload_defaults=dict.fromkeys(FRAME_WORKLOAD_NAMES, "router"),
+    # Sources and sinks of both have to be on the host.
+    workload_defaults=dict.fromkeys((*FRAME_WORKLOAD_NAMES, DISRUPTION), "router"),
     labs=(QEMU,),
     phrase_template="{}",
 )

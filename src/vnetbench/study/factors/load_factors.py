@@ -11,6 +11,7 @@ from vnetbench.study.workloads import (
     MIXED,
     SOCKET_WORKLOAD_NAMES,
     TCP_CRR,
+    TCP_DISRUPTION,
     TCP_RR,
     TCP_STREAM,
     UDP_STREAM,
@@ -32,7 +33,7 @@ STREAMS = Factor(
     "`direction = both` this number applies to each direction. An endpoint takes 1024 streams at most, "
     "both directions together.",
     examples=('"1, 2, 4 .. 16"', "[1, 4]", "4"),
-    workloads=(TCP_STREAM, UDP_STREAM, MIXED, DISRUPTION),
+    workloads=(TCP_STREAM, UDP_STREAM, MIXED, DISRUPTION, TCP_DISRUPTION),
     counted_noun="stream",
     should_not_lower_rate=True,
     works_with_iperf3_server_as_peer=True,
@@ -88,10 +89,11 @@ REQUEST_OR_DATAGRAM_RATE = Factor(
     "the response to the one before. A frequency is an open loop: requests leave at fixed times, with or "
     "without responses. Latency then counts from the scheduled time, so the wait behind a slow response "
     "is included. With `udp_stream`: datagrams per second of each stream; `none` sends at full speed. With "
-    "`disruption`: the time between two datagrams is the resolution of an outage.",
+    "`disruption`: the time between two datagrams is the resolution of an outage. With `tcp_disruption`: "
+    "messages per second of each stream, each sent when it is due; those that TCP holds back follow at once.",
     examples=('["1 k/s", "10 k/s"]', '"10000 /s"', '"none"'),
-    workloads=(TCP_RR, UDP_STREAM, MIXED, DISRUPTION),
-    workload_defaults={MIXED: 1000.0, DISRUPTION: 10_000.0},
+    workloads=(TCP_RR, UDP_STREAM, MIXED, DISRUPTION, TCP_DISRUPTION),
+    workload_defaults={MIXED: 1000.0, DISRUPTION: 10_000.0, TCP_DISRUPTION: 10_000.0},
     phrase_template="rate {}",
     agent_parameter="rate_per_s",
 )
@@ -211,9 +213,11 @@ MESSAGE_SIZE = Factor(
     value_types.sizes(1, 64 * 2**20),
     unit="B",
     default=2**20,
-    description="Bytes that one `send` call passes to the kernel.",
+    description="Bytes that one `send` call passes to the kernel. With `tcp_disruption` at least 8 B: "
+    "a message carries its time of sending.",
     examples=('"64 B, 256 B, 1 KiB .. 64 KiB"', '"1 MiB"'),
-    workloads=(TCP_STREAM, MIXED),
+    workloads=(TCP_STREAM, MIXED, TCP_DISRUPTION),
+    workload_defaults={TCP_DISRUPTION: 64},
     phrase_template="{} messages",
     should_not_lower_rate=True,
     agent_parameter="message_bytes",
@@ -372,7 +376,7 @@ CONGESTION_CONTROL = Factor(
     description="TCP congestion control, by the kernel's name. The bench sets it in every trial, because "
     "the default differs between systems.",
     examples=('["cubic", "bbr"]', '"reno"'),
-    workloads=(TCP_STREAM, TCP_RR, TCP_CRR, MIXED),
+    workloads=(TCP_STREAM, TCP_RR, TCP_CRR, MIXED, TCP_DISRUPTION),
     phrase_template="{}",
     agent_parameter="congestion_control",
     works_with_iperf3_server_as_peer=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vnetbench.study.bonding_policies import BONDING_POLICIES
@@ -12,45 +12,63 @@ from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import WrongValue, format_raw_value
 from vnetbench.study.teams import (
+    ACTIVE_BACKUP,
     ACTIVE_BOTH,
     ACTIVE_FAR,
     ACTIVE_NEAR,
+    FAR_AUTO,
+    FAR_SAME,
+    FAR_SWITCH,
     LACP_FAST,
     LACP_OFF,
     LACP_SLOW,
     MAX_TEAM_LINKS,
     MIN_TEAM_LINKS,
-    OPEN_VSWITCH_POLICIES,
+    VSWITCH_POLICIES,
     TeamSpec,
 )
 
 
-def team_policies() -> value_types.ValueType:
-    """Make the type of policies that a team of some location runs."""
-    known = value_types.keywords(*dict.fromkeys((*OPEN_VSWITCH_POLICIES, *BONDING_POLICIES)))
+def team_policies(policies: Sequence[str], *others: str) -> value_types.ValueType:
+    """Make the type of a team's policies, and of other keywords.
+
+    `vnetbench team policies` explains all of them, so an error does not list them.
+    """
+    known = value_types.keywords(*others, *policies)
+    some = ", ".join(f'"{name}"' for name in (*others, *_COMMON_POLICIES))
 
     def parse(raw: object) -> Level:
         try:
             return known.parse(raw)
         except WrongValue as wrong:
-            what = f"no team of a testbed has a policy {format_raw_value(raw)}"
-            raise WrongValue(what, fix=wrong.fix) from wrong
+            known_fix = wrong.fix or ""
+            suggestion = known_fix.split("? ")[0] + "? " if "? " in known_fix else ""
+            what = f"no team runs the policy {format_raw_value(raw)}"
+            fix = f"{suggestion}write one of {some}, or another one of docs/study-reference.md"
+            raise WrongValue(what, fix=fix) from wrong
 
     return replace(known, parse=parse)
 
 
+_COMMON_POLICIES = (ACTIVE_BACKUP, "balance-slb", "balance-tcp", "layer3+4", "ip-hash", "port-id")
+TEAM_POLICIES = tuple(dict.fromkeys((*VSWITCH_POLICIES, *BONDING_POLICIES)))
+"""Policies that a team of some location runs."""
+
 TEAM_POLICY = Factor(
     "team_policy",
-    team_policies(),
+    team_policies(TEAM_POLICIES),
     unit="",
     default=None,
     description="Policy by which the team of `[[testbed.team]]` chooses the link of a packet. "
-    "`active-backup`: one link carries everything. `balance-slb`: the source MAC address and VLAN decide. "
-    "`balance-tcp`: addresses and ports decide; it needs LACP. Teams in guests have the policies of Linux "
-    "bonding instead ([policies](team-predict.md#policies)): a hash policy alone is the mode balance-xor, "
-    "and `802.3ad/layer3+4` is LACP with this hash policy. Without the factor, the team's own `policy` "
-    "applies.",
-    examples=('["active-backup", "balance-slb", "balance-tcp"]', '"balance-tcp"'),
+    '`vswitch = "openvswitch"` runs `active-backup` (one link carries everything), `balance-slb` (the source '
+    "MAC address and VLAN decide) and `balance-tcp` (addresses and ports decide; it needs LACP). "
+    '`vswitch = "bridge"` runs the deterministic policies of [`vnetbench team policies`](team-predict.md): '
+    "those of ESXi, Linux bonding, the team driver and physical switches. `ip-hash` XORs the last octets and "
+    "`ip-hash-whole` the whole addresses, as the two published descriptions of ESXi say. Teams in guests run "
+    "the policies of Linux bonding ([policies](team-predict.md#policies)): a hash policy alone is the mode "
+    "balance-xor, and `802.3ad/layer3+4` is LACP with this hash policy. Without the factor, the team's own "
+    "`policy` applies.",
+    examples=('["active-backup", "port-id", "ip-hash", "layer3+4"]', '"layer3+4"'),
     labs=(NETNS, QEMU),
     label="Team policy",
     phrase_template="{}",
@@ -99,18 +117,35 @@ TEAM_LACP_ACTIVE = Factor(
     phrase_template="LACP active: {}",
 )
 
-TEAM_FACTORS = (TEAM_POLICY, TEAM_LINKS, TEAM_LACP, TEAM_LACP_ACTIVE)
+TEAM_FAR_END = Factor(
+    "team_far_end",
+    team_policies(VSWITCH_POLICIES, FAR_AUTO, FAR_SAME, FAR_SWITCH),
+    unit="",
+    default=None,
+    description='What is at the far end of the links of `[[testbed.team]]`, with `vswitch = "bridge"`. '
+    "`same`: a channel with the same policy. `switch`: an ordinary switch without a channel, which sends "
+    "answers over the link where it last saw the address. Another policy: a channel with that policy. "
+    "`auto`: `switch` for `active-backup`, `port-id` and `source-mac`, else `same`. Without the factor, the "
+    "team's own `far_end` applies.",
+    examples=('["same", "switch"]', '"layer2"'),
+    labs=(NETNS,),
+    label="Team far end",
+    phrase_template="far end {}",
+)
+
+FACTOR_BY_TEAM_KEY = {
+    "policy": TEAM_POLICY,
+    "links": TEAM_LINKS,
+    "lacp": TEAM_LACP,
+    "lacp_active": TEAM_LACP_ACTIVE,
+    "far_end": TEAM_FAR_END,
+}
+"""The factor that varies a key of `[[testbed.team]]`, which is also a field of `TeamSpec`."""
 
 
 def teams_of_treatment(spec: TestbedSpec, levels: Mapping[str, Level]) -> tuple[TeamSpec, ...]:
     """Return the teams of a testbed with the levels of a treatment."""
-    changes: dict[str, Level] = {}
-    if TEAM_POLICY.is_present_in(levels):
-        changes["policy"] = levels[TEAM_POLICY.name]
-    if TEAM_LINKS.is_present_in(levels):
-        changes["links"] = levels[TEAM_LINKS.name]
-    if TEAM_LACP.is_present_in(levels):
-        changes["lacp"] = levels[TEAM_LACP.name]
-    if TEAM_LACP_ACTIVE.is_present_in(levels):
-        changes["lacp_active"] = levels[TEAM_LACP_ACTIVE.name]
+    changes: dict[str, Level] = {
+        key: levels[factor.name] for key, factor in FACTOR_BY_TEAM_KEY.items() if factor.is_present_in(levels)
+    }
     return tuple(replace(team, **changes) for team in spec.teams)  # type: ignore[arg-type]

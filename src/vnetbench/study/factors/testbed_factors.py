@@ -13,6 +13,9 @@ AUTO = "auto"
 MIN_IPV6_MTU = 1280
 """Smallest MTU of a link that carries IPv6 (RFC 8200, section 5)."""
 
+MIN_LINK_RATE_BPS, MAX_LINK_RATE_BPS = 1000, 34 * 10**9
+"""Rates of a shaper; the maximum is a little below what tc's 32-bit field of bytes per second can hold."""
+
 NO_IMPAIRMENT = "none"
 _IMPAIRED_LINK_DESCRIPTION = (
     " The impaired link is the uplink. Without `testbed.uplink`, the bench gives each VM of a pair its own "
@@ -221,8 +224,7 @@ QUEUES = Factor(
 
 LINK_RATE = Factor(
     "link_rate",
-    # The limit is a little below what tc's 32-bit field of bytes per second can hold.
-    value_types.bit_rates(1000, 34 * 10**9, "none"),
+    value_types.bit_rates(MIN_LINK_RATE_BPS, MAX_LINK_RATE_BPS, "none"),
     unit="bit/s",
     default=None,
     description="Rate to which `testbed.shaper` shapes the uplink (`testbed.uplink = true`) or else "

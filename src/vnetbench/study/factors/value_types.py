@@ -196,24 +196,6 @@ def frame_rates_or_throughput_shares(low_fps: float, high_fps: float, *extra_key
     )
 
 
-def loss_goals(max_goals: int) -> ValueType:
-    """Make the type of ascending accepted loss ratios, as a text or a list; canonical is "0 %, 0.5 %"."""
-    share = percentages(0, 0.5)
-    expected = f'up to {max_goals} ascending shares from "0 %" to "50 %", such as ["0 %", "0.5 %"]'
-
-    def parse(raw: object) -> Level:
-        parts = raw if isinstance(raw, list) else raw.split(",") if isinstance(raw, str) else [raw]
-        goals = [float(share.parse(part)) for part in parts]
-        if not 1 <= len(goals) <= max_goals or goals != sorted(set(goals)):
-            raise WrongValue(f"expected 1 to {max_goals} goals in ascending order", fix=f"write {expected}")
-        return ", ".join(map(share.format, goals))
-
-    as_list: Json = {"type": "array", "items": {"type": "string", "pattern": rf"^\s*({share.pattern})\s*$"}}
-    as_list |= {"minItems": 1, "maxItems": max_goals}
-    pattern = rf"{share.pattern}(\s*,\s*{share.pattern})*"
-    return ValueType(expected, parse, str, pattern, (as_list,), has_commas=True)
-
-
 def keywords(*known: str) -> ValueType:
     """Make the type of a few keywords."""
     listed = ", ".join(f'"{word}"' for word in known)

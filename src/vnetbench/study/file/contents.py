@@ -16,10 +16,10 @@ from vnetbench.study.factors.registry import FACTORS, require_factor_or_label
 from vnetbench.study.file.document import TomlDocument
 from vnetbench.study.file.keys import StudySection, get_key_format
 from vnetbench.study.file.sections import (
+    HEAD_OF_FILE,
     LEVEL_TABLES,
     SECTIONS,
     TESTBED_TABLES,
-    TOP_LEVEL,
     describe_section_location,
     suggest_right_location,
 )
@@ -39,7 +39,7 @@ MAX_TABLES_PER_HEADING = 200
 MAX_TABLES_BY_NAME = {"host": 64, "team": 8}
 """Maximum number of each `[[testbed.NAME]]`."""
 
-HEADINGS = [name for name in SECTIONS if name != TOP_LEVEL]
+HEADINGS = [name for name in SECTIONS if name != HEAD_OF_FILE]
 
 LevelTable = dict[str, tuple[Level, ...]]
 
@@ -69,7 +69,7 @@ class StudyContents:
 
     def add_section(self, section: str, raw: Mapping[str, object], locate: KeyLocator) -> None:
         """Parse the keys of a section."""
-        path = () if section == TOP_LEVEL else (section,)
+        path = () if section == HEAD_OF_FILE else (section,)
         self.field_values_by_section[section] |= self._parse_keys(SECTIONS[section], raw, locate, *path)
 
     def _parse_keys(
@@ -175,9 +175,9 @@ def parse_file(document: TomlDocument) -> StudyContents:
     """Return the contents of a study file."""
     contents = StudyContents(has_no_skipped_lines=not document.problems)
     top_level = {
-        name: raw for name, raw in document.values.items() if name in SECTIONS[TOP_LEVEL].fields_by_key()
+        name: raw for name, raw in document.values.items() if name in SECTIONS[HEAD_OF_FILE].fields_by_key()
     }
-    contents.add_section(TOP_LEVEL, top_level, document.locate)
+    contents.add_section(HEAD_OF_FILE, top_level, document.locate)
     for name, raw in document.values.items():
         location = document.locate(name)
         if name in HEADINGS or name == "factors":
@@ -199,7 +199,7 @@ def parse_file(document: TomlDocument) -> StudyContents:
         elif name in LEVEL_TABLES:
             contents.add_level_tables(name, raw, document.locate)
         elif name not in top_level:
-            contents.problems.append(location.wrap_error(_explain_unknown_key(name, SECTIONS[TOP_LEVEL])))
+            contents.problems.append(location.wrap_error(_explain_unknown_key(name, SECTIONS[HEAD_OF_FILE])))
     return contents
 
 
@@ -220,7 +220,7 @@ def _explain_unknown_key(key_name: str, section: type[StudySection]) -> WrongVal
     what = f"{format_raw_value(key_name)} is not a key {describe_section_location(section.heading)}"
     if fix := suggest_right_location(key_name):
         return WrongValue(what, fix=fix)
-    headings = [*HEADINGS, "factors", *LEVEL_TABLES] if section.heading == TOP_LEVEL else []
+    headings = [*HEADINGS, "factors", *LEVEL_TABLES] if section.heading == HEAD_OF_FILE else []
     choices = [*section.fields_by_key(), *headings]
     if not find_nearest(key_name, choices):
         other_words = [*FACTORS, *(key for each in SECTIONS.values() for key in each.fields_by_key())]

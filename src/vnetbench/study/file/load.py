@@ -11,7 +11,7 @@ from vnetbench.printable import make_printable
 from vnetbench.study.file.contents import parse_file
 from vnetbench.study.file.document import MAX_CHARACTERS, read_document
 from vnetbench.study.file.overrides import parse_overrides
-from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL, HeadSection
+from vnetbench.study.file.sections import HEAD_OF_FILE, SECTIONS, HeadSection
 from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import (
     ExistingEndpointSpec,
@@ -76,7 +76,7 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
         for name in SECTIONS
     }
     defaults = {key: field.default for key, field in HeadSection.fields_by_key().items()}
-    top_level = defaults | values[TOP_LEVEL]
+    top_level = defaults | values[HEAD_OF_FILE]
     has_search_keys = "search" in document.values or bool(changes.field_values_by_section["search"])
     needs_search = has_search_keys or WORKLOADS[top_level["workload"]].search_use is SearchUse.ALWAYS
     study = Study(

@@ -9,7 +9,7 @@ from vnetbench.printable import make_printable
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.file.contents import HEADINGS, StudyContents
 from vnetbench.study.file.keys import get_key_format
-from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL
+from vnetbench.study.file.sections import HEAD_OF_FILE, SECTIONS
 from vnetbench.study.problems import StudyLocation, WrongValue, format_raw_value, suggest_fix
 
 _OVERRIDABLE_HEAD_KEYS = ("combine",)
@@ -34,9 +34,9 @@ def _parse_override(contents: StudyContents, override: str, location: StudyLocat
     path = (section, key) if dot else ("factors", name)
     sections = [each for each in HEADINGS if name in SECTIONS[each].fields_by_key()]
     if equals and name in _OVERRIDABLE_HEAD_KEYS:
-        value_type = get_key_format(SECTIONS[TOP_LEVEL].model_fields[name]).value_type
+        value_type = get_key_format(SECTIONS[HEAD_OF_FILE].model_fields[name]).value_type
         contents.override_locations[(name,)] = location
-        contents.field_values_by_section[TOP_LEVEL][name] = value_type.parse(text)
+        contents.field_values_by_section[HEAD_OF_FILE][name] = value_type.parse(text)
         return
     if equals and sections:
         raise WrongValue(

@@ -17,10 +17,10 @@ from vnetbench.study.file.schema import make_json_schema, make_section_schema
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
+    HEAD_OF_FILE,
     SECTIONS,
     TESTBED_TABLES,
     TOGETHER_DESCRIPTION,
-    TOP_LEVEL,
 )
 from vnetbench.study.labs import IPERF3_BACKEND, LABS
 from vnetbench.study.rules.study_checks import MAX_TREATMENTS
@@ -147,7 +147,7 @@ def format_schema() -> str:
 def _format_section(section: type[StudySection]) -> str:
     is_table = section in TESTBED_TABLES.values()
     heading = f"[[{section.heading}]]" if is_table else f"[{section.heading}]"
-    title = "The head of the file" if section.heading == TOP_LEVEL else f"`{heading}`"
+    title = "The head of the file" if section.heading == HEAD_OF_FILE else f"`{heading}`"
     schema = make_section_schema(section)
     rows = [
         _format_key_row(

@@ -18,10 +18,10 @@ from vnetbench.study.file.keys import StudySection, make_value_type_schema
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
+    HEAD_OF_FILE,
     SECTIONS,
     TESTBED_TABLES,
     TOGETHER_DESCRIPTION,
-    TOP_LEVEL,
 )
 
 
@@ -32,7 +32,7 @@ def make_json_schema() -> dict[str, Any]:
     not hold: the schema checks the form of each value, but no range ends and no contradictions.
     """
     levels = {name: _make_factor_schema(factor) for name, factor in FACTORS.items()}
-    top = make_section_schema(SECTIONS[TOP_LEVEL])
+    top = make_section_schema(SECTIONS[HEAD_OF_FILE])
     testbed = make_section_schema(SECTIONS["testbed"])
     for name, section in TESTBED_TABLES.items():
         table = make_section_schema(section)
@@ -44,7 +44,7 @@ def make_json_schema() -> dict[str, Any]:
         }
     properties: dict[str, Any] = {
         **top["properties"],
-        **{name: make_section_schema(section) for name, section in SECTIONS.items() if name != TOP_LEVEL},
+        **{name: make_section_schema(section) for name, section in SECTIONS.items() if name != HEAD_OF_FILE},
         "testbed": testbed,
         "factors": {
             "type": "object",

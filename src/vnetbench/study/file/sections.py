@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from vnetbench.published.catalog import TABLE_NAMES
-from vnetbench.study.factors import value_types
+from vnetbench.study.factors import list_types, value_types
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.file import host_value_types
 from vnetbench.study.file.keys import KeyFormat, StudySection
@@ -27,7 +27,7 @@ from vnetbench.study.model import (
 )
 from vnetbench.study.workloads import MAX_LOSS_GOALS, TCP_STREAM, WORKLOADS
 
-TOP_LEVEL = ""
+HEAD_OF_FILE = ""
 """Name of the section without a heading, at the head of the file."""
 
 _TESTBED, _HOST = TestbedSpec(), ExistingEndpointSpec("")
@@ -37,7 +37,7 @@ _TIMING, _SEARCH, _PRECISION = Timing(), SearchSpec(), Precision()
 class HeadSection(StudySection):
     """Keys at the head of the file, before the first heading."""
 
-    heading = TOP_LEVEL
+    heading = HEAD_OF_FILE
 
     title: Annotated[str, KeyFormat(value_types.texts(120), '"Jumbo frames"')] = Field(
         description="Title of the study, one line."
@@ -219,7 +219,7 @@ class SearchSection(StudySection):
     )
     loss_goals: Annotated[
         str,
-        KeyFormat(value_types.loss_goals(MAX_LOSS_GOALS), '["0 %", "0.01 %", "0.5 %"]'),
+        KeyFormat(list_types.loss_goals(MAX_LOSS_GOALS), '["0 %", "0.01 %", "0.5 %"]'),
         Field(alias="loss"),
     ] = Field(
         _SEARCH.loss_goals,
@@ -349,7 +349,7 @@ TOGETHER_DESCRIPTION = (
 
 def describe_section_location(section: str) -> str:
     """Return where the keys of a section belong, as a phrase."""
-    if section == TOP_LEVEL:
+    if section == HEAD_OF_FILE:
         return "at the head of the file"
     is_table = section in (each.heading for each in TESTBED_TABLES.values())
     return f"under [[{section}]]" if is_table else f"under [{section}]"

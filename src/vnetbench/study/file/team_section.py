@@ -6,19 +6,21 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vnetbench.errors import BenchError
 from vnetbench.study.factors import value_types
-from vnetbench.study.factors.team_factors import team_policies
-from vnetbench.study.factors.value_types import Json, ValueType
+from vnetbench.study.factors.list_types import lists_of
+from vnetbench.study.factors.team_factors import TEAM_POLICIES, team_policies
+from vnetbench.study.factors.testbed_factors import MAX_LINK_RATE_BPS, MIN_LINK_RATE_BPS
+from vnetbench.study.factors.value_types import ValueType
 from vnetbench.study.file import host_value_types
 from vnetbench.study.file.keys import KeyFormat, StudySection
-from vnetbench.study.model import Level
-from vnetbench.study.problems import WrongValue
 from vnetbench.study.teams import (
     ACTIVE_BOTH,
     ACTIVE_FAR,
     ACTIVE_NEAR,
     BETWEEN_VSWITCHES,
+    FAR_AUTO,
+    FAR_SAME,
+    FAR_SWITCH,
     GUEST_LOCATIONS,
     IN_GUESTS,
     LACP_AUTO,
@@ -27,49 +29,35 @@ from vnetbench.study.teams import (
     LACP_SLOW,
     MAX_TEAM_LINKS,
     MIN_TEAM_LINKS,
+    VSWITCH_POLICIES,
     TeamSpec,
 )
 
 _TEAM = TeamSpec()
-MIN_SPEED_BPS, MAX_SPEED_BPS = 1000, 34 * 10**9
-"""As for `link_rate`: the limit is a little below what tc's 32-bit field of bytes per second can hold."""
 
 
 def link_speeds() -> ValueType:
     """Make the type of the rates of links, as a text or a list; canonical is "10 Gbit/s, 1 Gbit/s"."""
-    rate = value_types.bit_rates(MIN_SPEED_BPS, MAX_SPEED_BPS)
+    rate = value_types.bit_rates(MIN_LINK_RATE_BPS, MAX_LINK_RATE_BPS)
     expected = 'a rate for all links, such as "1 Gbit/s", or a list with one for each link'
-
-    def parse(raw: object) -> Level:
-        parts = raw if isinstance(raw, list) else raw.split(",") if isinstance(raw, str) else [raw]
-        if not 1 <= len(parts) <= MAX_TEAM_LINKS:
-            raise WrongValue(f"{len(parts)} rates are too few or too many", fix=f"write {expected}")
-        try:
-            return ", ".join(rate.format(rate.parse(part)) for part in parts)
-        except BenchError as error:
-            raise WrongValue(error.what, fix=f"write {expected}") from error
-
-    as_list: Json = {"type": "array", "items": {"type": "string", "pattern": rf"^\s*({rate.pattern})\s*$"}}
-    as_list |= {"minItems": 1, "maxItems": MAX_TEAM_LINKS}
-    pattern = rf"({rate.pattern})(\s*,\s*({rate.pattern}))*"
-    return ValueType(expected, parse, str, pattern, (as_list,), has_commas=True)
+    return lists_of(rate, MAX_TEAM_LINKS, expected)
 
 
 class TeamSection(StudySection):
     """A team: links that act as one (a bond or port channel); a policy chooses one for each packet.
 
-    Location `vswitches`, in the lab `netns` with `vswitch = "openvswitch"`: two virtual switches, with one VM
-    of each pair on each, joined by the links. With LACP, both switches bundle the links with the same policy
-    (a bond of Open vSwitch). Without LACP, the second one is an ordinary switch: it sends answers over the
-    link where it learned the address.
+    Location `vswitches`, in the lab `netns`: two virtual switches, with one VM of each pair on each, joined
+    by the links. With `vswitch = "bridge"`, a BPF program of the agent runs the policy, and `far_end` decides
+    whether the second switch bundles the links too. With `vswitch = "openvswitch"`, the team is a bond of
+    Open vSwitch: with LACP both switches bundle the links, without it the second one is an ordinary switch.
 
     Locations `guests` and `gateways`, in the lab `qemu`: Linux bonding bundles adapters of two guests, and
     link i joins member i of one guest with member i of the other. Modes that need a channel or LACP at the
     other end have a bond of the same mode there. `active-backup`, `balance-tlb` and `balance-alb` have a
     switch there that does not bundle the links.
 
-    The bench creates the bonds anew for each trial and reads their state back. Each trial counts
-    the bytes and packets of every link.
+    The bench creates the team anew for each trial and reads its state back. Each trial counts the bytes and
+    packets of every link.
     """
 
     heading = "testbed.team"
@@ -85,11 +73,19 @@ class TeamSection(StudySection):
         "in both guests of the pair, which use it as their interface. `gateways`: in two guests that forward "
         'frames for the VMs behind them, which are on the host (`role = "bridge"`).',
     )
-    policy: Annotated[str, KeyFormat(team_policies(), '"balance-tcp"')] = Field(
+    policy: Annotated[str, KeyFormat(team_policies(TEAM_POLICIES), '"balance-tcp"')] = Field(
         _TEAM.policy,
-        description="Policy of both ends with LACP, and of the first end without, unless the factor "
-        "`team_policy` varies it. Open vSwitch runs `active-backup`, `balance-slb` and `balance-tcp`; guests "
-        "run the policies of Linux bonding.",
+        description="Policy of the first end, unless the factor `team_policy` varies it. The location and "
+        "`vswitch` decide which policies can run; `team_policy` names them.",
+    )
+    far_end: Annotated[
+        str, KeyFormat(team_policies(VSWITCH_POLICIES, FAR_AUTO, FAR_SAME, FAR_SWITCH), f'"{FAR_SWITCH}"')
+    ] = Field(
+        _TEAM.far_end,
+        description='The second switch, with `vswitch = "bridge"`, unless the factor `team_far_end` '
+        "varies it. `same`: a channel with the same policy. `switch`: an ordinary switch without a "
+        "channel. Another policy: a channel with that one. `auto`: `switch` for `active-backup`, "
+        "`port-id` and `source-mac`, else `same`.",
     )
     links: Annotated[int, KeyFormat(value_types.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS), "4")] = Field(
         _TEAM.links,

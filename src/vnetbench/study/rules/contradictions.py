@@ -15,6 +15,7 @@ from vnetbench.study.rules.disruption_rules import (
     format_shortest_trial,
 )
 from vnetbench.study.rules.frame_rules import FRAME_RULES, format_frame_sizes
+from vnetbench.study.rules.guest_event_rules import GUEST_EVENT_RULES
 from vnetbench.study.rules.load_rules import (
     LOAD_RULES,
     count_needed_source_ports,
@@ -23,7 +24,14 @@ from vnetbench.study.rules.load_rules import (
 from vnetbench.study.rules.rule import TreatmentLevels
 from vnetbench.study.rules.testbed_rules import TESTBED_RULES
 
-_RULES = (*FRAME_RULES, *ADAPTER_RULES, *TESTBED_RULES, *LOAD_RULES, *DISRUPTION_RULES)
+_RULES = (
+    *FRAME_RULES,
+    *ADAPTER_RULES,
+    *TESTBED_RULES,
+    *LOAD_RULES,
+    *DISRUPTION_RULES,
+    *GUEST_EVENT_RULES,
+)
 
 
 def find_contradictions(

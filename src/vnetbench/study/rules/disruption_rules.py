@@ -1,33 +1,42 @@
-"""Level rules of the workload `disruption`: events that a testbed or a trial's duration cannot show."""
+"""Level rules of the workloads with an event: events that a testbed or a trial's duration cannot show."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from vnetbench.quantity import format_exact_duration
 from vnetbench.study.factors.disruption_factors import (
     BRIDGE_PORT_STP,
     EVENT,
     EVENT_DURATION,
+    FLAP_PERIOD_S,
     MIN_DATAGRAMS,
     NO_EVENT,
     SILENT_DROP,
     TEAM_EVENTS,
+    TEAM_LACP_STOP,
+    TEAM_LINK_FLAP,
     TEAM_LINK_SILENT,
+    TEAM_REBALANCE,
     expected_outage_s,
     shortest_trial_s,
 )
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.factors.load_factors import REQUEST_OR_DATAGRAM_RATE, STREAMS
+from vnetbench.study.factors.load_factors import MESSAGE_SIZE, REQUEST_OR_DATAGRAM_RATE, STREAMS
 from vnetbench.study.factors.stream_counts import count_streams_per_direction
+from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENT_FACTORS, LINK_RATE, VM_PAIRS, VSWITCH
-from vnetbench.study.labs import NETNS, QEMU
+from vnetbench.study.labs import NETNS
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelPredicate, LevelRule, TreatmentLevels
+from vnetbench.study.teams import BALANCE_SLB, TeamSpec
 from vnetbench.study.workloads import WORKLOADS
 
 MAX_RECORDING_STREAMS = 16
 """Streams whose arrivals an agent records (docs/protocol.md, `arrival_gaps`)."""
+MIN_TIMED_MESSAGE_BYTES = 8
+"""A message carries its time of sending (docs/protocol.md, `tcp_stream` with `arrival_gaps`)."""
 _VSWITCHES_WITH_PORTS = ("bridge", "openvswitch")
 
 
@@ -46,9 +55,15 @@ def format_lowest_rate(levels: TreatmentLevels) -> dict[str, str]:
 
 
 def _has_event(levels: TreatmentLevels) -> bool:
-    # A factor of another lab is an error of its own; its treatment has no vswitch.
-    has_factors = all(factor.is_present_in(levels) for factor in (EVENT, EVENT_DURATION, VSWITCH))
+    # A factor of another lab is an error of its own.
+    has_factors = all(factor.is_present_in(levels) for factor in (EVENT, EVENT_DURATION))
     return has_factors and not EVENT.is_at(levels, NO_EVENT)
+
+
+def _has_event_without_port(levels: TreatmentLevels, _: Study) -> bool:
+    # The lab `qemu` has a bridge, and no factor of it.
+    is_without_port = VSWITCH.is_present_in(levels) and not VSWITCH.is_at(levels, *_VSWITCHES_WITH_PORTS)
+    return _has_event(levels) and is_without_port
 
 
 def _ends_before_recovery(levels: TreatmentLevels, study: Study) -> bool:
@@ -72,6 +87,13 @@ def _has_event_on_impaired_link(impairment: Factor) -> LevelPredicate:
     return lambda levels, _: _has_event(levels) and impairment.has_non_default_level(levels)
 
 
+def _has_team_that(event: str, has_property: Callable[[TeamSpec], bool]) -> LevelPredicate:
+    """Return whether a treatment has this event and a team with a property."""
+    return lambda levels, study: (
+        EVENT.is_at(levels, event) and any(map(has_property, teams_of_treatment(study.testbed, levels)))
+    )
+
+
 DISRUPTION_RULES = (
     LevelRule(
         EVENT,
@@ -82,7 +104,7 @@ DISRUPTION_RULES = (
     ),
     LevelRule(
         EVENT,
-        lambda levels, _: _has_event(levels) and not VSWITCH.is_at(levels, *_VSWITCHES_WITH_PORTS),
+        _has_event_without_port,
         "event = {event} is not possible with vswitch = {vswitch}, which has no port before the second VM",
         f'write vswitch = "bridge", or {EXCLUDE_FIX}',
     ),
@@ -91,6 +113,7 @@ DISRUPTION_RULES = (
         lambda levels, _: (
             _has_event(levels)
             and EVENT.is_at(levels, BRIDGE_PORT_STP)
+            and VSWITCH.is_present_in(levels)
             and not VSWITCH.is_at(levels, "bridge")
         ),
         "event = {event} is not possible with vswitch = {vswitch}: only a bridge runs the spanning tree",
@@ -120,19 +143,32 @@ DISRUPTION_RULES = (
         lambda levels, study: (
             EVENT.is_at(levels, *TEAM_EVENTS) and study.testbed.lab == NETNS and not study.testbed.teams
         ),
-        "event = {event} happens to a link of a team, and the study has no team",
+        "event = {event} happens to a team of links, and the study has no team",
         'write [[testbed.team]], and vswitch = "openvswitch" under [factors]',
     ),
     LevelRule(
         EVENT,
-        lambda levels, study: (
-            study.testbed.lab == QEMU
-            and bool(study.testbed.teams)
-            and EVENT.is_present_in(levels)
-            and not EVENT.is_at(levels, NO_EVENT, *TEAM_EVENTS)
+        _has_team_that(TEAM_LACP_STOP, lambda team: not team.has_lacp),
+        "event = {event} needs a team with LACP",
+        f'write lacp = "fast" under [[testbed.team]], or {EXCLUDE_FIX}',
+    ),
+    LevelRule(
+        EVENT,
+        _has_team_that(TEAM_REBALANCE, lambda team: team.policy != BALANCE_SLB),
+        "event = {event} needs the team policy balance-slb, the only one whose buckets Open vSwitch moves on "
+        "request",
+        f"use the policy balance-slb, or {EXCLUDE_FIX}",
+    ),
+    LevelRule(
+        EVENT_DURATION,
+        lambda levels, _: (
+            _has_event(levels)
+            and EVENT.is_at(levels, TEAM_LINK_FLAP)
+            and float(EVENT_DURATION.read_level(levels)) < 2 * FLAP_PERIOD_S
         ),
-        "event = {event} is not possible in the lab qemu, whose only events are those of a team",
-        f"use event = team-link-down or team-link-silent, or {EXCLUDE_FIX}",
+        "event_duration = {event_duration} is too short for event = {event}: the link flaps once in "
+        f"{FLAP_PERIOD_S:g} s",
+        f'write event_duration = "{2 * FLAP_PERIOD_S:g} s" or more',
     ),
     LevelRule(
         EVENT,
@@ -156,7 +192,7 @@ DISRUPTION_RULES = (
         REQUEST_OR_DATAGRAM_RATE,
         _has_too_few_datagrams,
         "rate = {rate} is too low to show event = {event} with event_duration = {event_duration}: fewer than "
-        f"{MIN_DATAGRAMS} datagrams fall into its outage",
+        f"{MIN_DATAGRAMS} datagrams or messages fall into its outage",
         'write rate = "{lowest_rate}" or more, or a longer event_duration',
     ),
     LevelRule(
@@ -171,7 +207,19 @@ DISRUPTION_RULES = (
         lambda levels, study: (
             WORKLOADS[study.workload].has_network_event and REQUEST_OR_DATAGRAM_RATE.is_at(levels, "none")
         ),
-        "the workload {workload} needs a rate: the time between two datagrams is the resolution of an outage",
+        "the workload {workload} needs a rate: the time between two datagrams or messages is the resolution "
+        "of an outage",
         'write rate = "10 k/s"',
+    ),
+    LevelRule(
+        MESSAGE_SIZE,
+        lambda levels, study: (
+            WORKLOADS[study.workload].has_network_event
+            and MESSAGE_SIZE.is_present_in(levels)
+            and int(levels[MESSAGE_SIZE.name]) < MIN_TIMED_MESSAGE_BYTES
+        ),
+        "message_size = {message_size} is too small for the workload {workload}: a message carries its time "
+        "of sending",
+        f'write message_size = "{MIN_TIMED_MESSAGE_BYTES} B" or more',
     ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from vnetbench.published.catalog import workload_of_table
 from vnetbench.quantity import format_exact_duration, format_exact_frame_rate
+from vnetbench.study.factors.disruption_factors import EVENTS_BY_LAB
 from vnetbench.study.factors.registry import check_factor_workload, format_level
 from vnetbench.study.labs import IMPORTED_LAB, NETNS
 from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
@@ -15,7 +16,6 @@ from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest_fi
 from vnetbench.study.rules.contradictions import find_contradictions
 from vnetbench.study.rules.lab_checks import check_lab
 from vnetbench.study.rules.team_checks import check_teams
-from vnetbench.study.teams import IN_GATEWAYS
 from vnetbench.study.workloads import FRAMES, MIXED, SEARCH_METRIC_NAMES, WORKLOADS, SearchUse
 
 MAX_TREATMENTS = 10_000
@@ -137,11 +137,10 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             f"the workload {workload.name} has no search",
             fix=f'remove the section, or write workload = "{FRAMES}"',
         )
-    has_gateways = any(team.location == IN_GATEWAYS for team in study.testbed.teams)
-    if workload.has_network_event and study.testbed.lab != NETNS and not has_gateways:
+    if workload.has_network_event and study.testbed.lab not in EVENTS_BY_LAB:
         yield locate("testbed", "lab").make_problem(
-            f"the workload {workload.name} makes its events in the lab {NETNS}, or on a team of gateways",
-            fix=f'write lab = "{NETNS}", or location = "{IN_GATEWAYS}" under [[testbed.team]]',
+            f"the workload {workload.name} makes its events only in the labs {' and '.join(EVENTS_BY_LAB)}",
+            fix=f'write lab = "{NETNS}"',
         )
     if workload.needs_duration_in_study and study.timing.duration_s is None:
         yield locate("timing", "duration").make_problem(

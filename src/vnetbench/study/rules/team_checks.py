@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vnetbench.study.bonding_policies import BONDING_POLICIES
+from vnetbench.study.factors.disruption_factors import EVENT, TEAM_EVENTS
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.team_factors import (
-    TEAM_FACTORS,
+    FACTOR_BY_TEAM_KEY,
     TEAM_LACP,
-    TEAM_LACP_ACTIVE,
-    TEAM_LINKS,
-    TEAM_POLICY,
     teams_of_treatment,
 )
 from vnetbench.study.factors.testbed_factors import (
@@ -26,23 +24,34 @@ from vnetbench.study.problems import KeyLocator, Problem, StudyLocation
 from vnetbench.study.rules.guest_team_checks import guest_team_problems
 from vnetbench.study.rules.rule import EXCLUDE_FIX, TreatmentLevels
 from vnetbench.study.teams import (
+    ACTIVE_BACKUP,
     ACTIVE_BOTH,
     BETWEEN_VSWITCHES,
+    BPF_POLICIES,
+    CISCO_PREFIX,
+    FAR_AUTO,
+    FAR_SAME,
+    FAR_SWITCH,
     IN_GATEWAYS,
     IN_GUESTS,
     LACP_OFF,
-    OPEN_VSWITCH_POLICIES,
+    MAX_CISCO_LINKS,
+    POLICIES_BY_VSWITCH,
     TeamSpec,
 )
 
 _TEAM = ("testbed", "team", 0)
-_OPEN_VSWITCH = "openvswitch"
+_OPEN_VSWITCH, _BRIDGE = "openvswitch", "bridge"
 
 
 def check_teams(study: Study, treatments: Iterable[TreatmentLevels], locate: KeyLocator) -> Iterator[Problem]:
     """Yield the problems of a study's team, each once."""
     testbed = study.testbed
-    varied = [factor for factor in TEAM_FACTORS if any(each.name == factor.name for each in study.factors)]
+    varied = [
+        factor
+        for factor in FACTOR_BY_TEAM_KEY.values()
+        if any(each.name == factor.name for each in study.factors)
+    ]
     if not testbed.teams:
         for factor in varied:
             yield locate("factors", factor.name).make_problem(
@@ -105,21 +114,15 @@ def _check_treatments(
 
 def _treatment_problems(study: Study, levels: TreatmentLevels, locate: KeyLocator) -> Iterator[Problem]:
     (team,) = teams_of_treatment(study.testbed, levels)[:1]
-    policies = BONDING_POLICIES if team.is_in_guests else OPEN_VSWITCH_POLICIES
-    if team.policy not in policies:
-        runner = "Linux bonding" if team.is_in_guests else "Open vSwitch"
-        yield _locate_setting(levels, locate, "policy").make_problem(
-            f"{runner}, which runs the team, has no policy {team.policy}",
-            fix=f"write one of {', '.join(policies)}",
-        )
-        return
     if team.is_in_guests:
-        yield from guest_team_problems(study, team, levels, locate)
-    elif not VSWITCH.is_at(levels, _OPEN_VSWITCH):
+        yield from _guest_policy_problems(study, team, levels, locate)
+    elif (vswitch := str(levels[VSWITCH.name])) not in POLICIES_BY_VSWITCH:
         yield locate("factors", VSWITCH.name).make_problem(
-            f"{VSWITCH.format_as_assignment(levels[VSWITCH.name])} runs no team of links",
-            fix=f'write {VSWITCH.name} = "{_OPEN_VSWITCH}" under [factors]',
+            f"{VSWITCH.format_as_assignment(vswitch)} runs no team of links",
+            fix=f'write {VSWITCH.name} = "{_BRIDGE}" or "{_OPEN_VSWITCH}" under [factors]',
         )
+    else:
+        yield from _policy_problems(team, vswitch, levels, locate)
     if team.needs_lacp and team.lacp == LACP_OFF:
         is_lacp_varied = TEAM_LACP.is_present_in(levels)
         setting = TEAM_LACP.name if is_lacp_varied else "lacp"
@@ -129,9 +132,7 @@ def _treatment_problems(study: Study, levels: TreatmentLevels, locate: KeyLocato
             fix=f"{better}, or {EXCLUDE_FIX}",
         )
     if team.lacp_active != ACTIVE_BOTH and not (team.is_in_guests and team.has_lacp):
-        is_varied = TEAM_LACP_ACTIVE.is_present_in(levels)
-        key = locate("factors", TEAM_LACP_ACTIVE.name) if is_varied else locate(*_TEAM, "lacp_active")
-        yield key.make_problem(
+        yield _locate_setting(levels, locate, "lacp_active").make_problem(
             f"the {team.lacp_active} end cannot be the only active one: only LACP of teams in guests has a "
             "passive end",
             fix=f'write "{ACTIVE_BOTH}", or {EXCLUDE_FIX}',
@@ -142,6 +143,75 @@ def _treatment_problems(study: Study, levels: TreatmentLevels, locate: KeyLocato
             yield locate("factors", impairment.name).make_problem(
                 f"{impairment.name} impairs a single link, and a team has {team.links}",
                 fix=f"{EXCLUDE_FIX}, or remove the team",
+            )
+
+
+def _guest_policy_problems(
+    study: Study, team: TeamSpec, levels: TreatmentLevels, locate: KeyLocator
+) -> Iterator[Problem]:
+    """Yield what a team in guests cannot run."""
+    if team.policy not in BONDING_POLICIES:
+        yield _locate_setting(levels, locate, "policy").make_problem(
+            f"Linux bonding, which runs the team, has no policy {team.policy}",
+            fix=f"write one of {', '.join(BONDING_POLICIES)}",
+        )
+        return
+    if team.far_end != FAR_AUTO:
+        yield _locate_setting(levels, locate, "far_end").make_problem(
+            f"far end {team.far_end}: the policy decides what is at the far end of a team in guests",
+            fix=f'remove it, or write location = "{BETWEEN_VSWITCHES}" and lab = "{NETNS}"',
+        )
+    yield from guest_team_problems(study, team, levels, locate)
+
+
+def _policy_problems(
+    team: TeamSpec, vswitch: str, levels: TreatmentLevels, locate: KeyLocator
+) -> Iterator[Problem]:
+    """Yield what the teams of a virtual switch cannot run."""
+    if team.policy not in POLICIES_BY_VSWITCH[vswitch]:
+        other = _OPEN_VSWITCH if vswitch == _BRIDGE else _BRIDGE
+        yield _locate_setting(levels, locate, "policy").make_problem(
+            f"{VSWITCH.format_as_assignment(vswitch)} has no team policy {team.policy}",
+            fix=f'write {VSWITCH.name} = "{other}", or {EXCLUDE_FIX}',
+        )
+        return
+    if vswitch == _OPEN_VSWITCH:
+        if team.far_end != FAR_AUTO:
+            yield _locate_setting(levels, locate, "far_end").make_problem(
+                f"far end {team.far_end}: LACP decides what is at the far end of a bond of Open vSwitch",
+                fix=f'remove it and use lacp, write {VSWITCH.name} = "{_BRIDGE}", or {EXCLUDE_FIX}',
+            )
+        return
+    if team.has_lacp:
+        yield _locate_setting(levels, locate, "lacp").make_problem(
+            f"the team of {VSWITCH.format_as_assignment(vswitch)} runs no LACP",
+            fix=f'write lacp = "{LACP_OFF}", write {VSWITCH.name} = "{_OPEN_VSWITCH}", or {EXCLUDE_FIX}',
+        )
+    yield from _far_end_problems(team, levels, locate)
+    if EVENT.is_at(levels, *TEAM_EVENTS):
+        yield locate("factors", EVENT.name).make_problem(
+            f"{EVENT.format_as_assignment(levels[EVENT.name])} needs a team that notices a lost link",
+            fix=f'write {VSWITCH.name} = "{_OPEN_VSWITCH}" under [factors]',
+        )
+
+
+def _far_end_problems(team: TeamSpec, levels: TreatmentLevels, locate: KeyLocator) -> Iterator[Problem]:
+    far = team.far_policy
+    if far is not None and far not in BPF_POLICIES:
+        yield _locate_setting(levels, locate, "far_end").make_problem(
+            f"the far end cannot run {far}, which only Open vSwitch has",
+            fix=f'write "{FAR_SAME}", "{FAR_SWITCH}" or another policy',
+        )
+    elif far not in (None, team.policy) and ACTIVE_BACKUP in (far, team.policy):
+        yield _locate_setting(levels, locate, "far_end").make_problem(
+            f"{team.policy} opposite {far} loses frames: {ACTIVE_BACKUP} takes frames of one link only",
+            fix=f'write "{FAR_SAME}" or "{FAR_SWITCH}" as the far end, or {EXCLUDE_FIX}',
+        )
+    for name in dict.fromkeys((team.policy, far)):
+        if name is not None and name.startswith(CISCO_PREFIX) and team.links > MAX_CISCO_LINKS:
+            yield _locate_setting(levels, locate, "links").make_problem(
+                f"{name} has at most {MAX_CISCO_LINKS} links, not {team.links}",
+                fix=f"use at most {MAX_CISCO_LINKS} links, or {EXCLUDE_FIX}",
             )
 
 
@@ -171,5 +241,5 @@ def _speed_problems(team: TeamSpec, levels: TreatmentLevels, locate: KeyLocator)
 
 def _locate_setting(levels: TreatmentLevels, locate: KeyLocator, key: str) -> StudyLocation:
     """Return the location of the factor that varies a key of the team, or else of the key."""
-    factor = {"policy": TEAM_POLICY, "links": TEAM_LINKS}[key]
+    factor = FACTOR_BY_TEAM_KEY[key]
     return locate("factors", factor.name) if factor.is_present_in(levels) else locate(*_TEAM, key)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from vnetbench.deferred_module import DeferredModule
 from vnetbench.errors import BenchError
+from vnetbench.regular_file import open_regular_file
 from vnetbench.teaming.flow_syntax import MAX_FLOWS
 from vnetbench.teaming.flows import (
     AH,
@@ -21,7 +22,6 @@ from vnetbench.teaming.flows import (
     PROTOCOLS_WITH_PORT_FIELDS,
     Flow,
 )
-from vnetbench.teaming.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     import dpkt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from vnetbench.teaming.policies.linux_bonding import XMIT_HASH_POLICIES
+from vnetbench.teaming.policies.linux_bonding import MODES_WITH_HASH, XMIT_HASH_POLICIES
 from vnetbench.teaming.state.team_state import (
     TeamState,
     make_state_error,
@@ -29,7 +29,8 @@ _POLICY_BY_MODE = {
 """bond_mode_name() in bond_main.c. active-backup may be followed by its fail_over_mac."""
 _DISTRIBUTING = 0x20
 """LACP_STATE_DISTRIBUTING of the port state, IEEE 802.1AX-2008, 5.4.2.2."""
-_NO_PARTNER = "00:00:00:00:00:00"
+NO_PARTNER = "00:00:00:00:00:00"
+"""The partner's MAC address before LACP has found one."""
 
 
 @dataclass
@@ -73,7 +74,7 @@ def read_bonding_dump(text: str, team_name: str | None = None) -> TeamState:
     active_name = bond.fields.get("Currently Active Slave", "None")
     names = list(members)
     hash_policy = _read_hash_policy(bond)
-    policy = hash_policy if mode in ("balance-xor", "802.3ad") else mode
+    policy = hash_policy if mode in MODES_WITH_HASH else mode
     if mode == "802.3ad":
         notes += _lacp_notes(bond, members)
     return TeamState(
@@ -145,7 +146,7 @@ def _lacp_notes(bond: _Section, members: dict[str, _Section]) -> list[str]:
         if len(aggregators) > 1:
             return [f"The dump names no active aggregator of {len(aggregators)}: read it with {_COMMAND}."]
         return []
-    if info.get("Partner Mac Address") == _NO_PARTNER:
+    if info.get("Partner Mac Address") == NO_PARTNER:
         return ["LACP is not negotiated: the partner's MAC address is zero."]
     return []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.printable import make_printable
-from vnetbench.teaming.regular_file import read_bounded
+from vnetbench.regular_file import read_bounded
 from vnetbench.teaming.state import esxi, linux_bonding, open_vswitch, teamd, vsphere
 from vnetbench.teaming.state.team_state import TeamState
 

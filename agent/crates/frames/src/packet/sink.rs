@@ -16,10 +16,10 @@ use crate::packet::ring::{BLOCK_COUNT, CapturedFrame, ReceiveRing};
 use crate::parameters::FCS_BYTES;
 use crate::port::Port;
 use vnetbench_counters::load_thread::LoadThread;
-use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, realtime_nanos};
+use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER};
 use vnetbench_streams::jitter::JitterEstimator;
 use vnetbench_streams::reception::SequenceTracker;
-use vnetbench_system::clock::monotonic_nanos;
+use vnetbench_system::clock::{monotonic_nanos, realtime_nanos};
 use vnetbench_system::error::{RequestError, Result};
 use vnetbench_system::histogram::{Histogram, HistogramCounts, MAX_RECORDED_DURATION};
 

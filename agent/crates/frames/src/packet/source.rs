@@ -96,8 +96,12 @@ impl PacketSource {
     fn run_unpaced(&self, batch: &mut SendBatch, commands: &Commands) -> io::Result<()> {
         let mut number = 0;
         let mut turns = PriorityTurns::new(RealTimeRank::Generator, self.shares_cpu);
-        while number < self.max_frames && commands.may_send(Instant::now()) {
-            turns.advance(Instant::now());
+        while number < self.max_frames {
+            let now = Instant::now();
+            if !commands.may_send(now) {
+                break;
+            }
+            turns.advance(now);
             number += self.send_or_reject_batch(batch, number, self.max_frames - number)?;
         }
         Ok(())
@@ -121,9 +125,12 @@ impl PacketSource {
         let mut earliest = pacing.schedule.due_at(0);
         let mut number = 0;
         let mut turns = PriorityTurns::new(RealTimeRank::Generator, self.shares_cpu);
-        while number < self.max_frames && commands.may_send(Instant::now()) {
-            let next_departure = pacing.schedule.due_at(number).max(earliest);
+        while number < self.max_frames {
             let now = Instant::now();
+            if !commands.may_send(now) {
+                break;
+            }
+            let next_departure = pacing.schedule.due_at(number).max(earliest);
             turns.advance(now);
             let time_left = next_departure.saturating_duration_since(now);
             if time_left > SPIN_TIME_BEFORE_DUE {

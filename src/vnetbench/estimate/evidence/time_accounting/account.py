@@ -19,13 +19,13 @@ from vnetbench.estimate.evidence.time_accounting.thread_time import (
     ThreadTime,
     mean_thread_time,
 )
-from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, RUNNING, SENDER, TIME_USES
+from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, RUNNING, SENDER, TIME_USE_BY_NAME
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_owner_and_thread_kind
 from vnetbench.results.records import mapping_or_empty
 
 TimeShares = Mapping[str, float]
-"""Name of a use of time (`TIME_USES`) to its share, 0 to 1. The shares add up to 1."""
+"""Name of a use of time (`TIME_USE_BY_NAME`) to its share, 0 to 1. The shares add up to 1."""
 
 
 def account_for_time(data: TrialData) -> TimeShares:
@@ -42,7 +42,7 @@ def account_for_time(data: TrialData) -> TimeShares:
         if _sends_one_request_per_thread(data, sender)
         else _sender_and_receiver_shares_of_stream(sender, receiver)
     )
-    shares = dict.fromkeys(TIME_USES, 0.0)
+    shares = dict.fromkeys(TIME_USE_BY_NAME, 0.0)
     for name, time, share in ((SENDER, sender, by_part[0]), (RECEIVER, receiver, by_part[1])):
         shares |= {
             f"{name}_{use}": share * value for use, value in _shares_of_active_time_by_use(time).items()

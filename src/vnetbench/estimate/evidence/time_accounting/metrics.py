@@ -17,7 +17,7 @@ from vnetbench.estimate.evidence.time_accounting.time_uses import (
     RECEIVER,
     RUNNING,
     SENDER,
-    TIME_USES,
+    TIME_USE_BY_NAME,
     WAIT_REASONS,
 )
 from vnetbench.estimate.evidence.trial_data import TrialData
@@ -38,7 +38,7 @@ TIME_EVIDENCE_METRICS = (
             "are 100 %",
             _THREAD_COUNTERS,
         )
-        for use in TIME_USES.values()
+        for use in TIME_USE_BY_NAME.values()
     ),
     *(
         EvidenceMetric(
@@ -194,7 +194,7 @@ def _sum_uses_over_endpoints_and_network(shares: TimeShares, share_of_messages: 
 
 def time_shares(evidence: Mapping[str, float]) -> TimeShares:
     """Return the time shares that a trial's evidence contains; empty without them."""
-    shares = {name: evidence.get(f"time_{name}_percent") for name in TIME_USES}
+    shares = {name: evidence.get(f"time_{name}_percent") for name in TIME_USE_BY_NAME}
     return {name: percent / 100 for name, percent in shares.items() if percent is not None}
 
 

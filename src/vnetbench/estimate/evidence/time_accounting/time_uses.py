@@ -57,7 +57,7 @@ def _thread_time_uses(part: str) -> tuple[TimeUse, ...]:
     return (running, *waiting, stopped)
 
 
-TIME_USES: dict[str, TimeUse] = {
+TIME_USE_BY_NAME: dict[str, TimeUse] = {
     use.name: use
     for use in (
         *_thread_time_uses(SENDER),

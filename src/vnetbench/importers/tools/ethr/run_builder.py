@@ -10,9 +10,10 @@ import numpy as np
 
 from vnetbench.importers.arithmetic import has_observation_beyond, mean_value, sum_values
 from vnetbench.importers.packed_intervals import PackedIntervals
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.tools.ethr.amounts import parse_amount
 from vnetbench.importers.value_columns import ValueColumn
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 

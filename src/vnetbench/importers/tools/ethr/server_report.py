@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vnetbench.importers.arithmetic import mean_value, scale_value, sum_values
-from vnetbench.importers.runs import FORWARD, ReportInterval, RoundedValue, Run
+from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
+from vnetbench.study.factors.directions import FORWARD
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
 

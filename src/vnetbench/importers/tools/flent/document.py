@@ -12,7 +12,7 @@ from math import gcd
 from typing import Any
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.runs import FORWARD, REVERSE, Run
+from vnetbench.importers.runs import Run
 from vnetbench.importers.tools.flent.json_values import (
     list_or_empty,
     object_or_empty,
@@ -27,6 +27,7 @@ from vnetbench.importers.tools.flent.transfers import (
     goodput_metrics,
     parse_transfer,
 )
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import MIXED, TCP_RR, TCP_STREAM

@@ -15,12 +15,13 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from vnetbench.importers.arithmetic import sum_values
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue
+from vnetbench.importers.runs import ReportInterval, RoundedValue
 from vnetbench.importers.tools.flent.json_values import (
     object_or_empty,
     parse_finite_number_or_none,
     scalar_text_or_empty,
 )
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 
 _TEST_IN_COMMAND_PATTERN = re.compile(r"\s-t\s*(TCP_STREAM|TCP_MAERTS|UDP_RR)\b")
 """In a series' command: `/usr/bin/netperf -P 0 -v 0 -D -0.20 -4 -H host -t TCP_MAERTS -l 60 -f m …`."""

@@ -6,18 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from vnetbench.importers.arithmetic import divide_values, mean_value, scale_value, sum_values
-from vnetbench.importers.runs import (
-    CUT_OFF_FAILURE,
-    FORWARD,
-    REVERSE,
-    ReportInterval,
-    RoundedValue,
-    Run,
-    SenderOrReceiver,
-)
+from vnetbench.importers.runs import CUT_OFF_FAILURE, ReportInterval, RoundedValue, Run, SenderOrReceiver
 from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader, StreamRows
 from vnetbench.importers.tools.iperf2.options import factors_from_options
 from vnetbench.importers.tools.iperf2.report_rows import ReportRow
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vnetbench.importers.arithmetic import divide_values, mean_value, scale_value, sum_values
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, SenderOrReceiver
+from vnetbench.importers.runs import RoundedValue, SenderOrReceiver
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 

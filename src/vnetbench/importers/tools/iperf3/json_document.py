@@ -12,7 +12,7 @@ from vnetbench.importers.json_documents import take_json_document_and_rest
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.reader import StartsRun
-from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, REVERSE, RoundedValue, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, RoundedValue, Run
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     DIRECTIONS_BY_LEVEL,
     RECEIVER,
@@ -48,6 +48,7 @@ from vnetbench.importers.tools.iperf3.text_report import (
     SERVER_INTERVALS_REMARK,
     read_server_text_intervals,
 )
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 

@@ -7,8 +7,8 @@ from math import isfinite
 from typing import Any
 
 from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals
-from vnetbench.importers.runs import FORWARD, REVERSE
 from vnetbench.importers.tools.iperf3.endpoint_results import CLIENT, SERVER
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 JsonObject = Mapping[str, Any]

@@ -10,7 +10,7 @@ from vnetbench.importers.json_documents import take_json_document_and_rest
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.reader import StartsRun
-from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, Run
 from vnetbench.importers.tools.iperf3 import line_patterns
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
@@ -27,6 +27,7 @@ from vnetbench.importers.tools.iperf3.json_parts import read_intervals
 from vnetbench.importers.tools.iperf3.options import find_requested_options, parse_level_or_none_cached
 from vnetbench.importers.tools.iperf3.text_facts import TextFacts
 from vnetbench.importers.tools.iperf3.text_rows import TextRows
+from vnetbench.study.factors.directions import FORWARD
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 

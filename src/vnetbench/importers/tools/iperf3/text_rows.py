@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals
 from vnetbench.importers.row_columns import Row
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
+from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.tools.iperf3 import line_patterns
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
@@ -32,6 +32,7 @@ from vnetbench.importers.value_columns import (
     cache_values,
     parse_floats,
 )
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 
 _UNKNOWN_DIRECTION = ""
 _DIRECTION_BY_ROLE = {

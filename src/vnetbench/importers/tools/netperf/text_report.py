@@ -11,7 +11,7 @@ from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.row_columns import SPACE, RowPattern
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.tools.netperf import omni_results
 from vnetbench.importers.tools.netperf.classic_tables import (
     NUMBER_ROW_PATTERN,
@@ -30,6 +30,7 @@ from vnetbench.importers.tools.netperf.test_catalog import (
     NetperfTest,
     find_test_name,
 )
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 

@@ -21,7 +21,7 @@ from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.row_columns import SPACE, RowColumns, RowPattern
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.units import (
     BPS_BY_ABBREVIATED_UNIT,
     DECIMAL_PATTERN,
@@ -32,6 +32,7 @@ from vnetbench.importers.units import (
 )
 from vnetbench.importers.validation import drop_invalid_levels_and_intervals
 from vnetbench.importers.value_columns import ValueColumn, cache_values, parse_floats
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 

@@ -9,9 +9,10 @@ from vnetbench.importers.arithmetic import divide_values
 from vnetbench.importers.command_line import CommandLine
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.tools.xfr.client_report import TOOL
 from vnetbench.importers.units import parse_rounded
+from vnetbench.study.factors.directions import FORWARD, REVERSE
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 

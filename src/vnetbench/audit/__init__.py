@@ -1,0 +1,1 @@
+"""Audit: settings of machines, VMs and switches, read and judged without load (docs/audit.md)."""

@@ -1,0 +1,1 @@
+"""Collectors of Linux machines, local or over SSH."""

@@ -1,0 +1,1 @@
+"""The audit of Windows guests: a script that the user runs, and the reader of its JSON."""
