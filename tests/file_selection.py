@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent
-PURE = ("docs", "estimate", "published", "report", "results", "search", "statements", "study")
+PURE = ("check", "docs", "estimate", "published", "report", "results", "search", "statements", "study")
 """Folders whose tests only compute: `make test` runs them in parallel with the others."""
 _ALL_PURE = "\npytestmark = pytest.mark.pure\n"
 _NEEDS_QUIET_MACHINE = "quiet_machine_required"

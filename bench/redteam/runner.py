@@ -142,7 +142,7 @@ def perform(
                 start_new_session=True,
             )
             stack.callback(_end_bench, bench)
-            _inject_and_wait(run, bench, tuple(cpus), stack, label)
+            inject_and_wait(run, bench, tuple(cpus), stack, label)
         if other_load:
             _check_other_load(other_load, label)
     label.exit_code = bench.returncode
@@ -153,7 +153,7 @@ def perform(
     return label
 
 
-def _inject_and_wait(
+def inject_and_wait(
     run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...], stack: ExitStack, label: Label
 ) -> None:
     timeout_s = RUN_TIMEOUT_S + (DIAGNOSIS_TIMEOUT_S if label.is_diagnosed else 0)

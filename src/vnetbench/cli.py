@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 RESULTS_FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
 _LAZY_COMMANDS = {
     "audit": "audit.audit",
+    "check": "check.check",
     "explain": "explain.explain",
     "guest": "guest.guest_group",
     "import": "import_.import_",

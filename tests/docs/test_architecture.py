@@ -14,7 +14,7 @@ from tests.docs.pages import ROOT
 pytestmark = pytest.mark.pure
 
 PACKAGE = ROOT / "src" / "vnetbench"
-STAGES = ("study", "campaign", "importers", "results", "estimate", "explain", "statements", "report")
+STAGES = ("study", "campaign", "importers", "results", "estimate", "explain", "statements", "report", "check")
 """Stages in the order of the page, from left to right."""
 LATER_STAGE_IMPORTS = {
     ("campaign", "results"), ("importers", "results"), ("campaign", "estimate"),

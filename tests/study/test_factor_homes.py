@@ -23,6 +23,7 @@ READERS = {
     "statements": "each published statement is about certain factors",
     "explain": "causes and experiments interpret existing factors",
     "estimate": "evidence of a cause reads the levels that the cause is about",
+    "audit": "rules judge settings of machines, some of which studies vary too",
     "results": "keys of stored values, some with the name of a factor",
 }
 """Folders that read what others varied, and why a new factor needs no change there."""

@@ -114,8 +114,10 @@ def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) ->
             "irq_pin": "vcpus = 2\n",
             **dict.fromkeys(("event", "event_duration"), '[timing]\nduration = "10 s"\n'),
             **dict.fromkeys(("team_links", "team_lacp"), 'vswitch = "openvswitch"\n[[testbed.team]]\n'),
-            "team_policy": "[[testbed.team]]\n",
-            "team_far_end": '[[testbed.team]]\npolicy = "layer3+4"\n',
+            **dict.fromkeys(
+                ("team_policy", "team_far_end"),
+                'vswitch = "bridge"\n[[testbed.team]]\npolicy = "layer2"\n',
+            ),
             "team_lacp_active": '[[testbed.team]]\nlocation = "guests"\npolicy = "802.3ad/layer3+4"\n',
             **dict.fromkeys(("lro", "rx_ring", "tx_ring"), 'adapter = "vmxnet3"\n' if needs_guests else ""),
         }.get(name, "")

@@ -52,8 +52,6 @@ fn valid_request_lines() -> Vec<String> {
         ),
         ("delay_line.read", json!({"line": "l1"})),
         ("delay_line.stop", json!({"line": "l1"})),
-        ("team.read", json!({"port": "absent"})),
-        ("team.stop", json!({"port": "absent"})),
         ("frames.capabilities", json!({"interface": "lo"})),
         (
             "iperf3.probe",
@@ -71,10 +69,23 @@ fn valid_request_lines() -> Vec<String> {
         ("trial.stop", json!({"trial": "t"})),
         ("trial.stop", json!({"trial": "o"})),
     ];
-    let line = |(method, params): &(&str, Value)| {
-        json!({"jsonrpc": "2.0", "id": 0, "method": method, "params": params}).to_string()
-    };
-    requests.iter().map(line).collect()
+    let all = requests.into_iter().chain(team_requests());
+    all.map(|(method, params)| request_line(method, &params))
+        .collect()
+}
+
+fn team_requests() -> Vec<(&'static str, Value)> {
+    let start = json!({"port": "absent", "members": ["lo", "lo"], "policy": "fields", "fields": ["source_ip"],
+        "reduction": "last_octet", "active": 0, "bundled": true});
+    vec![
+        ("team.start", start),
+        ("team.read", json!({"port": "absent"})),
+        ("team.stop", json!({"port": "absent"})),
+    ]
+}
+
+fn request_line(method: &str, params: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": 0, "method": method, "params": params}).to_string()
 }
 
 const ODDITIES: [&str; 14] = [

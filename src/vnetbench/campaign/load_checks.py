@@ -159,7 +159,8 @@ def check_and_return_socket_settings(
     _check_transport_protocol(factors, streams)
     rate_bps = _pacing_rate_bps(factors)
     # The kernel stores whole bytes per second.
-    if rate_bps is not None and any(s.get("pacing_rate_bps") != rate_bps // 8 * 8 for s in streams):
+    paced_streams = [s for s in streams if s.get("part") != "requests"]
+    if rate_bps is not None and any(s.get("pacing_rate_bps") != rate_bps // 8 * 8 for s in paced_streams):
         raise TreatmentRefused(
             f"pacing_rate = {format_exact_bit_rate(rate_bps)} had no effect:"
             f" the kernel reports {effective.get('pacing_rate_bps', 'none')}",
@@ -259,14 +260,19 @@ def _pacing_rate_bps(factors: Mapping[str, Level]) -> int | None:
 
 
 def _compute_stream_receive_rates_bps(samples: Sequence[Sample]) -> list[float]:
-    """Return the receive rate of each sink's stream over these samples, bit/s."""
-    seconds = sum(sample.interval_s for sample in samples)
+    """Return the receive rate of each sink's stream over these samples, bit/s.
+
+    With `mixed`, these are the streams of the transfers, after the idle phase.
+    """
+    seconds = 0.0
     sums: Counter[int] = Counter()
     for sample in samples:
         for stream in sample.streams:
-            if stream.role == "sink":
+            if stream.role == "sink" and stream.load_part != "requests":
                 sums[stream.stream_id] += stream.bytes
-    return [8 * size / seconds for size in sums.values()]
+        if any(sums.values()):
+            seconds += sample.interval_s
+    return [8 * size / seconds for size in sums.values()] if seconds else []
 
 
 def check_and_return_thread_cpus(

@@ -18,7 +18,7 @@ from vnetbench.explain.interventions.planner import InterventionSeries
 from vnetbench.lab import privilege
 from vnetbench.lab.hosts import leftovers
 from vnetbench.lab.tester_lock import hold_tester_lock
-from vnetbench.report.live_display import create_display
+from vnetbench.report.live_display import Display, create_display
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, CampaignStatus
 from vnetbench.study.file.load import load_study, parse_study
@@ -27,6 +27,8 @@ from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
 from vnetbench.study.study_diff import diff_study_texts
 from vnetbench.study.workloads import WORKLOADS
+
+DisplayFactory = Callable[[Console], Display]
 
 
 def start_campaign(
@@ -58,6 +60,7 @@ def run_plan(
     get_output_path: Callable[[], Path],
     console: Console,
     series: InterventionSeries | None = None,
+    make_display: DisplayFactory | None = None,
 ) -> CampaignStatus:
     """Run a new campaign from a plan, which may hold only some treatments of its study.
 
@@ -69,13 +72,14 @@ def run_plan(
             would leave a temporary folder behind.
         console: Where the live display is drawn.
         series: Chooses the treatments of each block; None: each block has all open treatments.
+        make_display: Makes the display; None: the display of a single campaign.
     """
     make_instrument = prepare_instrument(study, plan, console)
     with _tester_lock_if_needed(study):
         file = ResultsFile.create(get_output_path(), study, plan)
         if series is not None:
             file.add_facts(INTERVENTION_FACTS_SUBJECT, series.to_facts())
-        return _run_session(file, study, plan, make_instrument, console, series)
+        return _run_session(file, study, plan, make_instrument, console, series, make_display)
 
 
 def resume_campaign(results: Path, console: Console) -> CampaignStatus:
@@ -128,13 +132,12 @@ def _run_session(
     make_instrument: InstrumentFactory,
     console: Console,
     series: InterventionSeries | None,
+    make_display: DisplayFactory | None = None,
 ) -> CampaignStatus:
-    if privilege.is_in_user_namespace():
-        console.print(privilege.USER_NAMESPACE_LIMITS, markup=False)
     status: CampaignStatus = INTERRUPTED
     try:
         with (
-            create_display(console) as display,
+            (make_display or _create_display_after_limits)(console) as display,
             SignalHandler(
                 lambda: display.show_message(
                     "Finishing the current trial (in a search: the current step), then stopping. "
@@ -162,6 +165,18 @@ def _run_session(
         _print_host_leftovers(console)
     file.close(status)
     return status
+
+
+def _create_display_after_limits(console: Console) -> Display:
+    """Print what a user namespace cannot measure, and return the display of a single campaign."""
+    print_user_namespace_limits(console)
+    return create_display(console)
+
+
+def print_user_namespace_limits(console: Console) -> None:
+    """Print what the lab cannot measure in a user namespace; nothing outside one."""
+    if privilege.is_in_user_namespace():
+        console.print(privilege.USER_NAMESPACE_LIMITS, markup=False)
 
 
 def _tester_lock_if_needed(study: Study) -> AbstractContextManager[None]:

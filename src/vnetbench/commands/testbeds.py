@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vnetbench.commands.lab import TESTBED_SETTING_NAMES
+from vnetbench.commands.temporary_results import remove_leftover_results_folders
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, privilege, registry
 from vnetbench.lab.control_groups import PROCS_FILE_NAME
@@ -136,6 +137,8 @@ def clean() -> int:
     is_clean = privilege.is_in_user_namespace() or _try_to_clean_hosts()
     if ended := end_stopped_agents_of_ended_benches():
         click.echo(f"Ended {ended} stopped {'agents' if ended > 1 else 'agent'} of killed campaigns.")
+    if removed := remove_leftover_results_folders():
+        click.echo(f"Removed the results of {removed} killed {'checks' if removed > 1 else 'check'}.")
     is_clean &= _try_to_remove_unused_testbeds()
     return 0 if is_clean else 1
 

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `parameters` | parameters of the streams, and the backends chosen for them |
 //! | `workload` | opening the port and running the streams |
-//! | `generate`, `generator_state`, `dispatcher` | XDP sources: a BPF program generates the frames (`bpf/generate.bpf.c`) |
+//! | `generate`, `call_size`, `generator_state`, `dispatcher` | XDP sources: a BPF program generates the frames (`bpf/generate.bpf.c`) |
 //! | `sink`, `sink_program`, `arrivals` | XDP sinks: a BPF program counts the frames (`bpf/sink.bpf.c`) |
 //! | `packet` | sources and sinks with packet sockets, for ports or users without XDP |
 //! | `filter` | the streams that an endpoint sends and counts |
@@ -29,6 +29,7 @@
 //! agent checks the limits of the parameters (`trial`).
 
 mod arrivals;
+mod call_size;
 pub mod capabilities;
 mod dispatcher;
 mod filter;

@@ -29,7 +29,7 @@ def audit_fields(result: AuditResult) -> dict[str, Any]:
         "severities": {
             name: sum(finding.rule.severity == name for finding in result.findings) for name in SEVERITIES
         },
-        "findings": [_finding_fields(finding) for finding in result.findings],
+        "findings": [finding_fields(finding) for finding in result.findings],
         "not_judged": [
             {"rule": each.rule_id, "target": each.target, "object": each.object_name, "reason": each.reason}
             for each in result.unjudged
@@ -44,7 +44,8 @@ def rules_json(rules: Iterable[Rule]) -> str:
     return json.dumps({"version": AUDIT_JSON_VERSION, "rules": fields}, indent=2)
 
 
-def _finding_fields(finding: Finding) -> dict[str, Any]:
+def finding_fields(finding: Finding) -> dict[str, Any]:
+    """Return a finding as a JSON value."""
     rule = finding.rule
     return {
         "rule": rule.id,

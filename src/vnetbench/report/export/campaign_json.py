@@ -73,7 +73,7 @@ def campaign_json(summary: CampaignSummary) -> str:
         "published_table": _published_table_fields(summary),
         "study": summary.study_text,
     }
-    return _format_json(fields)
+    return format_json(fields)
 
 
 def explanation_json(
@@ -90,10 +90,11 @@ def explanation_json(
         if not treatment_indices or item.treatment.index in treatment_indices
     ]
     explanation = explanation_fields(narrative.findings_as_explanation)
-    return _format_json({**head, **explanation, "time_shares": time_shares})
+    return format_json({**head, **explanation, "time_shares": time_shares})
 
 
-def _format_json(fields: JsonObject) -> str:
+def format_json(fields: JsonObject) -> str:
+    """Return JSON text that is safe to print in a terminal."""
     text = json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
     # A terminal would obey some characters that JSON does not escape. A parser reads the same text.
     return _NOT_PRINTABLE_ASCII.sub(_escape_unprintable, text)

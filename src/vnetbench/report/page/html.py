@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -34,13 +35,26 @@ MAX_PAGE_BYTES = 3_000_000
 """A larger page omits the charts of the least useful metrics and lists them."""
 
 
-def write_html(summaries: Sequence[CampaignSummary], path: Path) -> None:
+@dataclass(frozen=True)
+class PagePreface:
+    """What a page says about all its campaigns together, before them."""
+
+    title: str
+    lead: str
+    table: Sequence[Sequence[str]]
+    """Rows of cells, the heading first."""
+    findings: Sequence[tuple[str, Sequence[str], str]]
+    """Headline, paragraphs and command of each finding; the command may be empty."""
+    notes: Sequence[str]
+
+
+def write_html(summaries: Sequence[CampaignSummary], path: Path, preface: PagePreface | None = None) -> None:
     """Write the page completely or not at all.
 
     Raises:
         BenchError: The file cannot be written.
     """
-    page = render_page(summaries)
+    page = render_page(summaries, preface)
     try:
         if path.exists() and not path.is_file():
             path.write_text(page, encoding="utf-8")  # such as /dev/null or a pipe, which must stay what it is
@@ -65,20 +79,24 @@ def _replace_file(path: Path, page: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def render_page(summaries: Sequence[CampaignSummary]) -> str:
+def render_page(summaries: Sequence[CampaignSummary], preface: PagePreface | None = None) -> str:
     """Return the page, with as many charts as fit into MAX_PAGE_BYTES."""
     comparison = compare_files(summaries)
+    if preface is not None and comparison is not None and not comparison.main_charts:
+        comparison = None  # The preface takes its place.
     sections = [build_section(f"c{number}", summary) for number, summary in enumerate(summaries, 1)]
     chart_count = max((len(section.other_metric_charts) for section in sections), default=0)
-    page = _render_sections(comparison, sections)
+    page = _render_sections(comparison, sections, preface)
     while len(page.encode()) > MAX_PAGE_BYTES and chart_count > 0:
         chart_count -= 1
         limited = [limit_other_metric_charts(section, chart_count) for section in sections]
-        page = _render_sections(comparison, limited)
+        page = _render_sections(comparison, limited, preface)
     return page
 
 
-def _render_sections(comparison: FileComparison | None, sections: Sequence[CampaignSection]) -> str:
+def _render_sections(
+    comparison: FileComparison | None, sections: Sequence[CampaignSection], preface: PagePreface | None
+) -> str:
     charts = {
         f"{section.id}-{chart.name}": {"spec": chart.spec, "rows": _to_columns_with_shared_texts(chart.rows)}
         for section in sections
@@ -97,6 +115,7 @@ def _render_sections(comparison: FileComparison | None, sections: Sequence[Campa
         "charts": charts,
     }
     return _load_template().render(
+        preface=preface,
         sections=sections,
         comparison=comparison,
         comparison_id=_COMPARISON_ID,

@@ -331,9 +331,9 @@ PACING_RATE = Factor(
     unit="bit/s",
     default="none",
     description="Rate to which the kernel paces each stream (SO_MAX_PACING_RATE). The bench reads it "
-    "back and compares it with the rate that arrives.",
+    "back and compares it with the rate that arrives. With `mixed` it applies to the bulk transfers.",
     examples=('["none", "1 Gbit/s"]', '"100 Mbit/s, 1 Gbit/s"'),
-    workloads=(TCP_STREAM,),
+    workloads=(TCP_STREAM, MIXED),
     phrase_template="paced to {}",
     agent_parameter="pacing_rate_bps",
     doctor_treatments=(DoctorTreatment("pacing_rate", {"pacing_rate": 10**9}),),

@@ -68,7 +68,7 @@ TEAM_POLICY = Factor(
     "the policies of Linux bonding ([policies](team-predict.md#policies)): a hash policy alone is the mode "
     "balance-xor, and `802.3ad/layer3+4` is LACP with this hash policy. Without the factor, the team's own "
     "`policy` applies.",
-    examples=('["active-backup", "port-id", "ip-hash", "layer3+4"]', '"layer3+4"'),
+    examples=('["active-backup", "port-id", "ip-hash", "layer3+4"]', '"ip-hash"'),
     labs=(NETNS, QEMU),
     label="Team policy",
     phrase_template="{}",

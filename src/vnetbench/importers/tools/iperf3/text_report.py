@@ -42,7 +42,6 @@ _RANK_BY_START_LINE = {
     "is_connected": 3,
 }
 """The order of the lines with which a run starts. A line that is out of order starts the next run."""
-_RANK_OF_CONNECTING_LINE = _RANK_BY_START_LINE["is_connecting"]
 _MAX_CONSECUTIVE_FOREIGN_LINES = 20
 """Maximum foreign lines within a run: output of `-d`, of the kernel, or of a person."""
 
@@ -139,7 +138,7 @@ class TextRunParser:
     def has_no_run(self) -> bool:
         """Whether no client connected and the only error is that the server was stopped."""
         is_idle = (
-            self._last_start_line_rank < _RANK_OF_CONNECTING_LINE
+            self._last_start_line_rank < _RANK_BY_START_LINE["is_connecting"]
             and not self._is_in_summary
             and not len(self.rows.intervals)
         )
@@ -219,7 +218,7 @@ class TextRunParser:
         """Return whether a line of iperf3 belongs to this run and not to the next one."""
         name = str(match.lastgroup)
         if name == "is_dashes":
-            return self._last_start_line_rank < _RANK_OF_CONNECTING_LINE
+            return self._last_start_line_rank < _RANK_BY_START_LINE["is_connecting"]
         if name == "is_done":
             return self.facts.role != SERVER
         if name == "is_header":

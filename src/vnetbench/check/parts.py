@@ -1,0 +1,123 @@
+"""The parts of a check: built-in studies, each of which makes one ordinary results file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from vnetbench.check.ends import CheckedPath
+from vnetbench.errors import BenchError
+from vnetbench.study.factors.registry import FACTORS
+from vnetbench.study.file.load import parse_study
+from vnetbench.study.model import Study
+from vnetbench.study.workloads import WORKLOADS
+
+GOODPUT, LATENCY, PACKETS = "goodput", "latency", "packets"
+PART_NAMES = (GOODPUT, LATENCY, PACKETS)
+"""All parts, in the order in which a check runs them."""
+QUICK, NORMAL, THOROUGH = "quick", "normal", "thorough"
+
+_FOLDER = files("vnetbench.check")
+_DATAGRAM_FRAME_BITS = 8 * (64 + 8 + 20 + 14 + 4)
+"""Bits of a frame with a datagram of 64 bytes: headers of UDP, IPv4 and Ethernet, and the checksum."""
+_LOW_DATAGRAM_RATE_PER_S = 2000.0
+"""Rate of the datagrams that measure loss; `packets.toml` has the same value."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a check."""
+
+    name: str
+    study: Study
+
+    @property
+    def max_duration_s(self) -> float:
+        """The time limit of its campaign in seconds."""
+        return self.study.precision.campaign_time_limit_s or 0.0
+
+    def results_path(self, output: Path) -> Path:
+        """Return its results file: the first part has the path of `-o`, the others their names in it."""
+        return (
+            output if self.name == GOODPUT else output.with_name(f"{output.stem}.{self.name}{output.suffix}")
+        )
+
+
+def make_parts(
+    path: CheckedPath, depth: str, max_rate_bps: int | None, overrides: Sequence[str] = ()
+) -> tuple[Part, ...]:
+    """Return the parts that the ends allow.
+
+    Args:
+        path: The ends.
+        depth: `quick`, `normal` or `thorough`.
+        max_rate_bps: Limit of the load in each direction; None: no limit.
+        overrides: `--set` arguments. Each applies to the parts whose workload has the factor.
+
+    Raises:
+        BenchError: The ends cannot limit the load, or an override is wrong.
+    """
+    if max_rate_bps is not None and not path.has_both_agents:
+        raise BenchError(
+            "the bench cannot limit the load of an iperf3 server",
+            where="--max-rate",
+            fix="remove --max-rate, or limit the server itself: iperf3 -s --server-bitrate-limit RATE",
+        )
+    names = PART_NAMES if path.has_both_agents else (GOODPUT,)
+    return tuple(_make_part(name, path, depth, max_rate_bps, overrides) for name in names)
+
+
+def _make_part(
+    name: str, path: CheckedPath, depth: str, max_rate_bps: int | None, overrides: Sequence[str]
+) -> Part:
+    text = (_FOLDER / "studies" / f"{name}.toml").read_text(encoding="utf-8")
+    workload = str(tomllib.loads(text)["workload"])
+    settings = dict(_read_depths()[depth][name])
+    if max_rate_bps is not None and name == PACKETS:
+        settings["rate"] = _datagram_rates(max_rate_bps)
+    elif max_rate_bps is not None:
+        counts = [int(each) for each in settings.get("streams", "1,4" if name == GOODPUT else "4").split(",")]
+        text = _add_pacing(text, counts, max_rate_bps)
+    text = f"{text}\n{path.testbed_toml()}"
+    own = [each for each in overrides if _applies_to(each, workload)]
+    for override in own:
+        settings.pop(override.partition("=")[0].strip(), None)
+    return Part(name, parse_study(text, None, [*(f"{key}={value}" for key, value in settings.items()), *own]))
+
+
+@lru_cache
+def _read_depths() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    depths: Mapping[str, Mapping[str, Mapping[str, str]]] = tomllib.loads(
+        (_FOLDER / "depths.toml").read_text(encoding="utf-8")
+    )
+    return depths
+
+
+def _applies_to(override: str, workload: str) -> bool:
+    """Return whether an override applies to a workload. An unknown key applies, so that it is an error."""
+    key = override.partition("=")[0].strip()
+    return key not in FACTORS or FACTORS[key].has_workload(WORKLOADS[workload].name)
+
+
+def _datagram_rates(max_rate_bps: int) -> str:
+    """Return the two rates of datagrams: the limit, and the low rate that measures loss."""
+    fastest = max_rate_bps / _DATAGRAM_FRAME_BITS
+    return f"{fastest:.1f} /s, {min(_LOW_DATAGRAM_RATE_PER_S, fastest / 2):.1f} /s"
+
+
+def _add_pacing(text: str, stream_counts: Sequence[int], max_rate_bps: int) -> str:
+    """Return the study with its streams paced, so that all streams of a direction share the limit."""
+    rate_by_count = {count: f"{max_rate_bps // count} bit/s" for count in stream_counts}
+    rates = ", ".join(f'"{rate}"' for rate in rate_by_count.values())
+    paced = text.replace("[factors]\n", f"[factors]\npacing_rate = [{rates}]\n")
+    exclusions = (
+        f'\n[[exclude]]\nstreams = {count}\npacing_rate = "{other}"\n'
+        for count, rate in rate_by_count.items()
+        for other in rate_by_count.values()
+        if other != rate
+    )
+    return paced + "".join(exclusions)
