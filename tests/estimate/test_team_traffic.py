@@ -126,3 +126,9 @@ def test_without_a_team_or_predictions_nothing_is_invented() -> None:
     (traffic,) = collect_team_traffic(select_steady_part(trial(FORWARD, team()), 0))
     assert traffic.flows is None
     assert {link.forward.predicted_flows for link in traffic.links} == {None}
+
+
+def test_a_team_that_reports_it_has_the_time_until_it_was_ready() -> None:
+    found = trial_metrics(trial(FORWARD, {**team(), "ready_s": 2.5}), 0)
+    assert found["team_ready_s"] == 2.5
+    assert "team_ready_s" not in trial_metrics(trial(FORWARD, team()), 0)

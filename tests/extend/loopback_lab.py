@@ -10,6 +10,7 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_local_agent
 from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.testbed import StreamSettings
 from vnetbench.study.model import Level, TestbedSpec
 
 LOOPBACK_MTU = 65536
@@ -62,7 +63,7 @@ class LoopbackTestbed:
         """Return no counts: nothing bundles links."""
         return ()
 
-    def read_teams(self, *, has_lasting_flows: bool) -> Sequence[Mapping[str, Any]]:
+    def read_teams(self, *, has_lasting_flows: bool, streams: StreamSettings) -> Sequence[Mapping[str, Any]]:
         """Return no teams: nothing bundles links."""
         return ()
 

@@ -93,6 +93,19 @@ def test_a_trial_lasts_until_after_the_outage_that_is_expected() -> None:
             "use event = link-flap or team-link-down",
         ),
         (
+            study_text(
+                'event = "link-flap"\nrole = "bridge"',
+                '[testbed]\nlab = "qemu"\n[[testbed.team]]\nlocation = "gateways"\n',
+            ),
+            "event = link-flap is not possible with a team of gateways",
+            "use one of these, remove [[testbed.team]]",
+        ),
+        (
+            study_text('event = "team-link-down"\nrole = "bridge"', '[testbed]\nlab = "qemu"\n'),
+            "event = team-link-down happens to a team of links, and the study has no team",
+            'write [[testbed.team]] with location = "gateways"',
+        ),
+        (
             study_text(f'event = "team-lacp-stop"\n{OVS}', "[[testbed.team]]\n"),
             "event = team-lacp-stop needs a team with LACP",
             'write lacp = "fast" under [[testbed.team]]',

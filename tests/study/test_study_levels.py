@@ -11,8 +11,9 @@ from vnetbench.study.factors.cpu_lists import format_cpu_list, parse_cpu_list
 from vnetbench.study.factors.guest_factors import ADAPTERS, GUEST_ROLES
 from vnetbench.study.factors.level_expressions import MAX_LEVELS, parse_levels
 from vnetbench.study.factors.registry import FACTORS, complete_levels, format_level, parse_level
+from vnetbench.study.factors.team_factors import TEAM_POLICIES
 from vnetbench.study.model import Level
-from vnetbench.study.teams import MAX_TEAM_LINKS, MIN_TEAM_LINKS, TEAM_POLICIES
+from vnetbench.study.teams import MAX_TEAM_LINKS, MIN_TEAM_LINKS, VSWITCH_POLICIES
 
 
 def levels(name: str, raw: object) -> tuple[Level, ...]:
@@ -190,8 +191,9 @@ LEVEL_STRATEGIES: dict[str, st.SearchStrategy[Level]] = {
     "send_batch": st.integers(1, 256),
     "receive_mode": st.sampled_from(["discard", "copy"]),
     "team_policy": st.sampled_from(TEAM_POLICIES),
-    "team_far_end": st.sampled_from(["auto", "same", "switch", *TEAM_POLICIES]),
+    "team_far_end": st.sampled_from(["auto", "same", "switch", *VSWITCH_POLICIES]),
     "team_links": st.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS),
+    "team_lacp_active": st.sampled_from(["both", "near", "far"]),
     "team_lacp": st.sampled_from(["off", "slow", "fast"]),
     "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
     "adapter": st.sampled_from(ADAPTERS),

@@ -12,7 +12,8 @@ from vnetbench.study.file.load import parse_study
 from vnetbench.study.file.schema import make_json_schema
 from vnetbench.study.plan import generate_treatment_levels
 from vnetbench.study.problems import Problem, StudyError
-from vnetbench.study.teams import TeamSpec
+from vnetbench.study.teams import BONDING_HASHES, TeamSpec
+from vnetbench.teaming.policies import linux_bonding
 
 pytestmark = pytest.mark.pure
 
@@ -91,7 +92,7 @@ def test_each_link_can_have_its_own_speed() -> None:
         (
             "",
             'team_policy = "layer7"',
-            '5: team_policy: no virtual switch runs the team policy "layer7"\n'
+            '5: team_policy: no team runs the policy "layer7"\n'
             'did you mean "layer2"? write one of "active-backup", "balance-slb", "balance-tcp", "layer3+4", '
             '"ip-hash", "port-id", or another one of docs/study-reference.md',
         ),
@@ -148,7 +149,7 @@ def test_each_link_can_have_its_own_speed() -> None:
             'policies = "balance-tcp"',
             "",
             '3: "policies" is not a key under [[testbed.team]]\ndid you mean "policy"? '
-            "use one of these: name, location, policy, far_end, links, speed, lacp",
+            "use one of these: name, location, policy, far_end, links, speed, lacp, lacp_active",
         ),
     ],
 )
@@ -227,8 +228,108 @@ def test_the_team_is_the_only_link_between_the_switches() -> None:
     ]
 
 
-def test_only_the_lab_netns_has_teams() -> None:
-    text = f'{HEAD}[testbed]\nlab = "qemu"\n[[testbed.team]]\n[factors]\nstreams = 1\n'
-    assert problem(text) == (
-        '4: the lab qemu has no teams\nremove it, or write lab = "netns" under [testbed]'
+IN_GUESTS = f'{HEAD}[testbed]\nlab = "qemu"\n[[testbed.team]]\nlocation = "guests"\n'
+HASHES = (
+    "layer2, layer2+3, layer3+4, encap2+3, encap3+4, vlan+srcmac, 802.3ad/layer2, 802.3ad/layer2+3, "
+    "802.3ad/layer3+4, 802.3ad/encap2+3, 802.3ad/encap3+4, 802.3ad/vlan+srcmac"
+)
+
+
+def test_a_team_in_guests_has_the_policies_of_linux_bonding() -> None:
+    text = (
+        f'{IN_GUESTS}[factors]\nteam_policy = ["layer3+4", "802.3ad/layer3+4"]\n'
+        'team_lacp = ["off", "slow"]\n[[exclude]]\nteam_policy = "layer3+4"\nteam_lacp = "slow"\n'
+        '[[exclude]]\nteam_policy = "802.3ad/layer3+4"\nteam_lacp = "off"\n'
+    )
+    study = parse_study(text, None)
+    teams = [teams_of_treatment(study.testbed, levels)[0] for levels in generate_treatment_levels(study)]
+    assert [(team.policy, team.lacp_timer) for team in teams] == [
+        ("layer3+4", "off"),
+        ("802.3ad/layer3+4", "slow"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            'policy = "balance-slb"\n',
+            "6: Linux bonding, which runs the team, has no policy balance-slb\nwrite one of active-backup, "
+            f"balance-rr, broadcast, balance-tlb, balance-alb, {HASHES}",
+        ),
+        (
+            'policy = "layer3+4"\nlacp = "fast"\n',
+            "7: Linux bonding runs no LACP with the policy layer3+4\nuse a policy with LACP, such as "
+            '"802.3ad/layer3+4", or exclude this combination with [[exclude]]',
+        ),
+        (
+            'policy = "802.3ad/layer2"\nlacp = "off"\n',
+            '6: 802.3ad/layer2 needs LACP, which lacp = off turns off\nwrite lacp = "auto" under '
+            "[[testbed.team]], or exclude this combination with [[exclude]]",
+        ),
+        (
+            'policy = "layer2"\nlacp_active = "near"\n',
+            "7: the near end cannot be the only active one: only LACP of teams in guests has a passive end\n"
+            'write "both", or exclude this combination with [[exclude]]',
+        ),
+        (
+            'policy = "layer2"\nfar_end = "switch"\n',
+            "7: far end switch: the policy decides what is at the far end of a team in guests\n"
+            'remove it, or write location = "vswitches" and lab = "netns"',
+        ),
+        (
+            "links = 9\n",
+            "6: a team in guests has at most 8 links, not 9\nwrite at most 8 links",
+        ),
+        (
+            '[factors]\nrole = "bridge"\n',
+            "7: a team at the location guests needs role = guest-to-guest\n"
+            'write role = "guest-to-guest" under [factors]',
+        ),
+        (
+            "[factors]\nguests = 2\n",
+            '7: a team in guests has one pair of guests\nwrite guests = 1, or location = "gateways" under '
+            "[[testbed.team]]",
+        ),
+        (
+            '[factors]\nadapter = "macvtap"\n',
+            "7: adapter = macvtap cannot be a member of a team in guests\n"
+            'use another adapter, such as "virtio-net"',
+        ),
+        (
+            "[factors]\nrx_ring = 256\n",
+            "7: rx_ring sets an adapter, and the guests' adapters are members of a team\n"
+            "remove rx_ring, or remove the team",
+        ),
+    ],
+)
+def test_a_team_in_guests_that_cannot_be_is_refused_with_its_fix(lines: str, expected: str) -> None:
+    factors = "" if "[factors]" in lines else "[factors]\nstreams = 1\n"
+    assert problem(IN_GUESTS + lines + factors) == expected
+
+
+def test_a_team_at_gateways_needs_guests_that_bridge() -> None:
+    text = IN_GUESTS.replace('"guests"', '"gateways"')
+    (found,) = problems(f"{text}[factors]\nstreams = 1\n")
+    assert found.what == "a team at the location gateways needs role = bridge"
+    (levels,) = generate_treatment_levels(parse_study(f'{text}[factors]\nrole = "bridge"\n', None))
+    assert levels["role"] == "bridge"
+
+
+def test_the_hash_policies_are_those_that_predictions_know() -> None:
+    assert BONDING_HASHES == linux_bonding.XMIT_HASH_POLICIES
+
+
+def test_a_location_needs_its_lab() -> None:
+    one_stream = "[factors]\nstreams = 1\n"
+    assert problem(IN_GUESTS.replace('location = "guests"\n', one_stream)) == (
+        "4: the lab qemu has no team at the location vswitches\n"
+        'write location = "guests" or "gateways" under [[testbed.team]]'
+    )
+    assert problem(f'{HEAD}[[testbed.team]]\nlocation = "guests"\n{FACTORS}') == (
+        "3: a team at the location guests needs guests, and the lab netns has none\n"
+        'write lab = "qemu" under [testbed], or location = "vswitches"'
+    )
+    assert problem(f'{HEAD}[[testbed.team]]\nlocation = "uplinks"\n{FACTORS}').startswith(
+        '3: location: "uplinks" is not a valid value'
     )

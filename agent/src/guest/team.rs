@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::addresses::{self, InterfaceAddress};
 use super::forwarding::{self, Forwarding};
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::error::{RequestError, Result};
@@ -30,6 +31,8 @@ pub struct TeamRequest {
     options: BTreeMap<String, String>,
     #[serde(default)]
     bridged_with: Vec<String>,
+    #[serde(default)]
+    addresses: Vec<String>,
 }
 
 /// The request `guest.team_state`.
@@ -48,8 +51,14 @@ pub fn create_team(request: TeamRequest) -> Result<Value> {
         members,
         options,
         bridged_with,
+        addresses,
     } = request;
     let team = find_interface(&name)?;
+    let addresses: Vec<InterfaceAddress> = addresses
+        .iter()
+        .map(|address| address.parse())
+        .collect::<std::result::Result<_, _>>()
+        .map_err(RequestError::BadParameter)?;
     for option in options.keys() {
         check_option_name(option)?;
     }
@@ -80,6 +89,9 @@ pub fn create_team(request: TeamRequest) -> Result<Value> {
     set_options(&name, &after)?;
     team.set_is_up(true)
         .map_err(|error| RequestError::system(format!("bring {name} up"), error))?;
+    team.index()
+        .and_then(|index| addresses::set_addresses(index, &addresses))
+        .map_err(|error| RequestError::system(format!("set the addresses of {name}"), error))?;
     if !bridged_with.is_empty() {
         let mut ports = vec![team];
         for port in &bridged_with {
@@ -87,13 +99,18 @@ pub fn create_team(request: TeamRequest) -> Result<Value> {
         }
         forwarding::set_forwarding(Forwarding::Bridge, &ports)?;
     }
+    describe_team(&name, &options)
+}
+
+/// Returns the members and these options, as the kernel reads them back.
+fn describe_team(name: &str, options: &BTreeMap<String, String>) -> Result<Value> {
     let effective: Result<BTreeMap<&String, String>> = options
         .keys()
-        .map(|option| Ok((option, read_option(&name, option)?)))
+        .map(|option| Ok((option, read_option(name, option)?)))
         .collect();
-    let current_members = read_option(&name, "slaves")?;
-    let current_members: Vec<&str> = current_members.split_whitespace().collect();
-    Ok(json!({"options": effective?, "members": current_members}))
+    let members = read_option(name, "slaves")?;
+    let members: Vec<&str> = members.split_whitespace().collect();
+    Ok(json!({"options": effective?, "members": members}))
 }
 
 /// Returns the state that the bonding driver reports.

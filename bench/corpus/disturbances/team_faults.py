@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from bench.corpus.disturbance import Disturbance, DisturbanceTarget
 from vnetbench.lab import netlink
@@ -20,6 +21,7 @@ from vnetbench.lab.netns.open_vswitch_team import OpenVswitchTestbedTeam, requir
 from vnetbench.lab.netns.testbed import NetnsTestbed
 from vnetbench.lab.netns.testbed_team import FAR, NEAR, TeamStates
 from vnetbench.lab.netns.topology import NetDevice, Vm
+from vnetbench.lab.testbed import StreamSettings
 from vnetbench.teaming.flows import parse_mac
 from vnetbench.teaming.state.team_state import TeamState
 from vnetbench.teaming.team import Team, Uplink
@@ -112,9 +114,9 @@ def silent_link(number: int) -> Disturbance:
         ends = [LinkEnd(team[number]) for team in (testbed.team.links.near, testbed.team.links.far)]
         read_teams = testbed.read_teams
 
-        def read_teams_and_drop(*, has_lasting_flows: bool) -> list[dict[str, object]]:
+        def read_teams_and_drop(*, has_lasting_flows: bool, streams: StreamSettings) -> list[dict[str, Any]]:
             # The bench reads the teams when all streams are connected, just before the load.
-            teams = read_teams(has_lasting_flows=has_lasting_flows)
+            teams = read_teams(has_lasting_flows=has_lasting_flows, streams=streams)
             for end in ends:
                 limit_transmit_rate(end.device, None, "tbf")
                 end.open()

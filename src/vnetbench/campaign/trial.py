@@ -362,7 +362,10 @@ def _connect_pairs_and_check_settings(
     )
     for agent, future in observing:
         agent.wait(future, "trial.prepare")
-    teams = list(testbed.read_teams(has_lasting_flows=WORKLOADS[load.workload].has_lasting_flows))
+    teams = testbed.read_teams(
+        has_lasting_flows=WORKLOADS[load.workload].has_lasting_flows,
+        streams={name: answer["streams"] for name, answer in answers.items()},
+    )
     streams = [stream for answer in answers.values() for stream in answer["streams"]]
     cpus = {name: answer["thread_cpus"] for name, answer in answers.items()}
     return {
@@ -372,7 +375,7 @@ def _connect_pairs_and_check_settings(
         ),
         **check_and_return_thread_cpus(preparation.thread_cpus, cpus),
         **merge_frame_backends(answers),
-        **({"teams": teams} if teams else {}),
+        **({"teams": list(teams)} if teams else {}),
         **({"rejected_frames": testbed.rejected_frame_outcome} if is_frames else {}),
     }
 

@@ -162,6 +162,6 @@ def team_notes(effective: Mapping[str, Any], load_s: float) -> list[str]:
         for team in effective.get("teams", ())
         if "predicted" in team
         and team["policy"] != ACTIVE_BACKUP
-        # Only Open vSwitch moves flows.
+        # Open vSwitch, balance-tlb and balance-alb move flows.
         and load_s >= team.get("rebalance_interval_s", math.inf)
     ]

@@ -21,36 +21,48 @@ _DIRECTION_TEXTS = (
     (REVERSE, "reverse", "from the second VM of each pair to the first"),
 )
 
-TEAM_METRICS = tuple(
-    metric
-    for direction, short, text in _DIRECTION_TEXTS
-    for metric in (
-        Metric(
-            f"team_links_used_{direction}",
-            "1",
-            f"Links used, {short}",
-            "higher",
-            f"number of links of the team that carry at least {MIN_USED_SHARE:.0%} of its bytes {text}; less "
-            "for a link that is slower than their mean, and more for a faster one",
-        ),
-        Metric(
-            f"team_busiest_link_{direction}_percent",
-            "% of bytes",
-            f"Busiest link, {short}",
-            "lower",
-            f"share of the team's bytes {text} that its busiest link carries",
-        ),
-        Metric(
-            f"team_imbalance_{direction}",
-            "1",
-            f"Link imbalance, {short}",
-            "lower",
-            f"bytes {text} of the busiest link of the team minus those of the least busy one, divided by "
-            "their mean over all links. 0: even; the number of links: one carries all (throughput imbalance "
-            "of Alizadeh and others, CONGA, SIGCOMM 2014). Links of different speeds: bytes are divided by "
-            "the speed of the link, so that 0 means that each carries its share of the capacity",
-        ),
-    )
+TEAM_READY = Metric(
+    "team_ready_s",
+    "s",
+    "Team ready",
+    "lower",
+    "time from the creation of the team's bonds, just before each trial, until all links may send; with "
+    "LACP, until both ends have negotiated it. Teams in guests have it",
+)
+TEAM_METRICS = (
+    TEAM_READY,
+    *(
+        metric
+        for direction, short, text in _DIRECTION_TEXTS
+        for metric in (
+            Metric(
+                f"team_links_used_{direction}",
+                "1",
+                f"Links used, {short}",
+                "higher",
+                f"number of links of the team that carry at least {MIN_USED_SHARE:.0%} of its bytes {text}; "
+                "less for a link that is slower than their mean, and more for a faster one",
+            ),
+            Metric(
+                f"team_busiest_link_{direction}_percent",
+                "% of bytes",
+                f"Busiest link, {short}",
+                "lower",
+                f"share of the team's bytes {text} that its busiest link carries",
+            ),
+            Metric(
+                f"team_imbalance_{direction}",
+                "1",
+                f"Link imbalance, {short}",
+                "lower",
+                f"bytes {text} of the busiest link of the team minus those of the least busy one, divided by "
+                "their mean over all links. 0: even; the number of links: one carries all (throughput "
+                "imbalance of Alizadeh and others, CONGA, SIGCOMM 2014). Links of different speeds: bytes "
+                "are divided by the speed of the link, so that 0 means that each carries its share of the "
+                "capacity",
+            ),
+        )
+    ),
 )
 
 
@@ -111,6 +123,8 @@ class TeamTraffic:
     """Duration of the load that `bytes` and `packets` cover, in seconds."""
     far_policy: str | None = None
     """Policy of the far end, where it has one of its own; None if unknown or without one."""
+    ready_s: float | None = None
+    """Time from the creation of the bonds until all links might send; None if it was not measured."""
 
     def data_direction(self) -> str:
         """Return the direction that carries more bytes."""
@@ -130,6 +144,8 @@ def collect_team_traffic(part: SteadyPart) -> tuple[TeamTraffic, ...]:
 def team_metrics(part: SteadyPart) -> Iterator[tuple[str, float]]:
     """Yield the values of TEAM_METRICS, for the first team of the testbed."""
     for team in collect_team_traffic(part)[:1]:
+        if team.ready_s is not None:
+            yield TEAM_READY.name, team.ready_s
         for direction in DIRECTIONS:
             carried = [getattr(link, direction).bytes for link in team.links]
             if total := sum(carried):
@@ -177,6 +193,7 @@ def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample], duration_s
         {end: _whole_number(count) for end, count in mapping_or_empty(team.get("mac_moves")).items()},
         duration_s,
         str(team["far_policy"]) if team.get("far_policy") else None,
+        _finite_number(team.get("ready_s")),
     )
 
 
@@ -219,6 +236,10 @@ def _sum_counter(interface: str, counter: str, samples: Sequence[Sample]) -> int
         x.observation.interface_counters.get(interface, {}).get(counter, 0) for x in samples if x.observation
     )
     return round(sum(count for count in counts if isinstance(count, int | float)))
+
+
+def _finite_number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _whole_number(value: object) -> int | None:

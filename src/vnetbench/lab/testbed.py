@@ -10,6 +10,9 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.study.model import Level, TestbedSpec
 
+StreamSettings = Mapping[str, Sequence[Mapping[str, Any]]]
+"""The streams of each endpoint of a trial as its agent reads them back (`trial.prepare` in the protocol)."""
+
 
 class Testbed(Protocol):
     """A running testbed with an agent on every endpoint. Close it after use."""
@@ -48,7 +51,7 @@ class Testbed(Protocol):
     def read_mac_moves(self) -> Sequence[Mapping[str, int | None]]:
         """Return how often addresses moved between ports of the switches of each team, by its end."""
 
-    def read_teams(self, *, has_lasting_flows: bool) -> Sequence[Mapping[str, Any]]:
+    def read_teams(self, *, has_lasting_flows: bool, streams: StreamSettings) -> Sequence[Mapping[str, Any]]:
         """Return the teams: state, and links of the connected flows (docs/results-file.md, `teams`).
 
         The bench calls it when all streams are connected, just before the load.
@@ -56,6 +59,7 @@ class Testbed(Protocol):
         Args:
             has_lasting_flows: Whether the flows that are connected now carry all of the load. Otherwise their
                 links say nothing.
+            streams: The connected streams.
 
         Raises:
             TrialFailed: if a team is no longer as the treatment requests.

@@ -8,9 +8,14 @@ from vnetbench.quantity import parse_bit_rate
 
 BETWEEN_VSWITCHES = "vswitches"
 """Location of a team: its links join the two virtual switches on the path of every pair."""
+IN_GUESTS, IN_GATEWAYS = "guests", "gateways"
+"""Locations of teams of Linux bonding: in the two guests of a pair, or in two guests that are gateways."""
+GUEST_LOCATIONS = (IN_GUESTS, IN_GATEWAYS)
 ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP = "active-backup", "balance-slb", "balance-tcp"
 OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)
 """Policies that Open vSwitch runs (`bond_mode`, ovs-vswitchd.conf.db(5)); the first one is its default."""
+LACP_POLICY_PREFIX = "802.3ad/"
+"""Start of the policies of Linux bonding that negotiate LACP; a hash policy follows."""
 BALANCE_RR = "balance-rr"
 PORT_ID, SOURCE_MAC, IP_HASH, IP_HASH_WHOLE = "port-id", "source-mac", "ip-hash", "ip-hash-whole"
 """ESXi's policies, with both published formulas of IP hash: the last octets, the whole addresses."""
@@ -45,12 +50,17 @@ BPF_POLICIES = (
 """Policies that the agent's BPF programs run between two bridges."""
 POLICIES_BY_VSWITCH = {"openvswitch": OPEN_VSWITCH_POLICIES, "bridge": BPF_POLICIES}
 """Policies of teams by the level of `vswitch` whose teams run them."""
-TEAM_POLICIES = tuple(dict.fromkeys((*OPEN_VSWITCH_POLICIES, *BPF_POLICIES)))
-POLICIES_WITHOUT_CHANNEL = (ACTIVE_BACKUP, BALANCE_SLB, PORT_ID, SOURCE_MAC)
-"""Policies that send each address over one link, so that the switch at the far end needs no channel."""
+VSWITCH_POLICIES = tuple(dict.fromkeys((*OPEN_VSWITCH_POLICIES, *BPF_POLICIES)))
+"""Policies of teams between two virtual switches."""
+BALANCE_TLB, BALANCE_ALB = "balance-tlb", "balance-alb"
+POLICIES_WITHOUT_CHANNEL = (ACTIVE_BACKUP, BALANCE_SLB, PORT_ID, SOURCE_MAC, BALANCE_TLB, BALANCE_ALB)
+"""Policies whose far end is a switch that does not bundle the links (for Linux bonding: bonding.rst, "Switch
+Configuration")."""
 FAR_AUTO, FAR_SAME, FAR_SWITCH = "auto", "same", "switch"
 """Far ends of a team that are no policies."""
 LACP_AUTO, LACP_OFF, LACP_SLOW, LACP_FAST = "auto", "off", "slow", "fast"
+ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR = "both", "near", "far"
+"""Ends that send frames of LACP by themselves; the other one only answers (IEEE 802.1AX, LACP_Activity)."""
 LACP_TIMEOUT_BY_TIMER_S = {LACP_SLOW: 90.0, LACP_FAST: 3.0}
 """Time without a frame of the partner after which LACP stops using a link (IEEE 802.1AX, 6.4.4)."""
 LACP_FRAMES_PER_TIMEOUT = 3
@@ -66,7 +76,7 @@ class TeamSpec:
     name: str = "uplinks"
     location: str = BETWEEN_VSWITCHES
     policy: str = ACTIVE_BACKUP
-    """Policy of the near end."""
+    """Policy of the near end: one of VSWITCH_POLICIES, or of BONDING_POLICIES for a team in guests."""
     links: int = MIN_TEAM_LINKS
     """Number of links; both ends use all of them as members."""
     speed: str | None = None
@@ -74,6 +84,8 @@ class TeamSpec:
     lacp: str = LACP_AUTO
     """`off`, the timer `slow` or `fast`, or `auto`: fast for policies that need LACP, else off."""
 
+    lacp_active: str = ACTIVE_BOTH
+    """Ends that negotiate LACP actively; the other one is passive."""
     far_end: str = FAR_AUTO
     """`same` policy, `switch`, another policy, or `auto`: a switch if the policy needs no channel."""
 
@@ -93,10 +105,20 @@ class TeamSpec:
         return self.lacp_timer != LACP_OFF
 
     @property
+    def is_in_guests(self) -> bool:
+        """Whether Linux bonding in guests runs the team, and not a virtual switch."""
+        return self.location in GUEST_LOCATIONS
+
+    @property
+    def needs_lacp(self) -> bool:
+        """Whether the policy works with LACP only."""
+        return self.policy == BALANCE_TCP or self.policy.startswith(LACP_POLICY_PREFIX)
+
+    @property
     def lacp_timer(self) -> str:
         """The timer of LACP at both ends, `slow` or `fast`; `off` without LACP."""
         if self.lacp == LACP_AUTO:
-            return LACP_FAST if self.policy == BALANCE_TCP else LACP_OFF
+            return LACP_FAST if self.needs_lacp else LACP_OFF
         return self.lacp
 
     @property

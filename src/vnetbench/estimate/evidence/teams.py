@@ -14,7 +14,8 @@ from vnetbench.estimate.team_traffic import (
     TeamTraffic,
     collect_team_traffic,
 )
-from vnetbench.study.teams import POLICIES_WITHOUT_CHANNEL, TEAM_POLICIES
+from vnetbench.study.factors.team_factors import TEAM_POLICIES
+from vnetbench.study.teams import POLICIES_WITHOUT_CHANNEL
 
 MIN_FULL_SHARE = 0.9
 """A link is full if it carries at least this share of its speed. Bursts and timeouts leave the rest empty."""

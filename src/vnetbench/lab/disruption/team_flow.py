@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 from vnetbench import cleanup
 from vnetbench.lab.disruption.link_end import LinkEnd
-from vnetbench.lab.netns.team_load import list_load_flows
+from vnetbench.lab.netns.team_load import HostEndpoints, list_load_flows
 from vnetbench.lab.netns.testbed_team import TestbedTeam
-from vnetbench.lab.netns.topology import NetnsTopology
 from vnetbench.teaming.flows import Flow
 from vnetbench.teaming.policies.registry import find_policy
 from vnetbench.teaming.predict import predict_flows
@@ -68,7 +67,7 @@ class TeamReading:
 class TeamFlowReader:
     """Reads which link carries the flow. The near ends of the links are open."""
 
-    def __init__(self, topology: NetnsTopology, team: TestbedTeam, near_ends: Sequence[LinkEnd]) -> None:
+    def __init__(self, topology: HostEndpoints, team: TestbedTeam, near_ends: Sequence[LinkEnd]) -> None:
         self._topology, self._team, self._near_ends = topology, team, near_ends
         self._flows: tuple[Flow, ...] = ()
 

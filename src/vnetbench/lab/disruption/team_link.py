@@ -14,8 +14,8 @@ from vnetbench.lab.disruption.repeated_link_flap import RepeatedLinkFlap
 from vnetbench.lab.disruption.silent_drop import SilentDrop
 from vnetbench.lab.disruption.team_flow import TeamFlowReader, TeamReading
 from vnetbench.lab.errors import TrialFailed
+from vnetbench.lab.netns.team_load import HostEndpoints
 from vnetbench.lab.netns.testbed_team import TestbedTeam
-from vnetbench.lab.netns.topology import NetnsTopology
 from vnetbench.study.factors.disruption_factors import TEAM_LINK_DOWN, TEAM_LINK_FLAP, TEAM_LINK_SILENT
 from vnetbench.study.teams import LACP_TIMEOUT_BY_TIMER_S, TeamSpec
 
@@ -26,7 +26,7 @@ LinkEventMaker = Callable[[LinkEnd, LinkEnd], NetworkEvent]
 class TeamLinkEvent:
     """Makes an event on the link that carries the flow, which is read just before. Other links stay."""
 
-    def __init__(self, name: str, topology: NetnsTopology, team: TestbedTeam, make: LinkEventMaker) -> None:
+    def __init__(self, name: str, topology: HostEndpoints, team: TestbedTeam, make: LinkEventMaker) -> None:
         ends = [
             (LinkEnd(near), LinkEnd(far)) for near, far in zip(team.links.near, team.links.far, strict=True)
         ]
@@ -131,21 +131,21 @@ def explain_unnoticed(event: str, link: int, spec: TeamSpec) -> str:
     )
 
 
-def make_team_link_down(topology: NetnsTopology, team: TestbedTeam) -> NetworkEvent:
+def make_team_link_down(topology: HostEndpoints, team: TestbedTeam) -> NetworkEvent:
     """Return the event that sets the far end down: both ends then have no carrier, as at a pulled cable."""
     return TeamLinkEvent(
         TEAM_LINK_DOWN, topology, team, lambda near, far: LinkFlap(far, near, TEAM_LINK_DOWN)
     )
 
 
-def make_team_link_flap(topology: NetnsTopology, team: TestbedTeam) -> NetworkEvent:
+def make_team_link_flap(topology: HostEndpoints, team: TestbedTeam) -> NetworkEvent:
     """Return the event that sets the far end down and up again and again."""
     return TeamLinkEvent(
         TEAM_LINK_FLAP, topology, team, lambda near, far: RepeatedLinkFlap(far, near, TEAM_LINK_FLAP)
     )
 
 
-def make_team_link_silent(topology: NetnsTopology, team: TestbedTeam) -> NetworkEvent:
+def make_team_link_silent(topology: HostEndpoints, team: TestbedTeam) -> NetworkEvent:
     """Return the event of a link that stays up and drops every packet, in both directions."""
     return TeamLinkEvent(
         TEAM_LINK_SILENT, topology, team, lambda near, far: SilentDrop(near, far, name=TEAM_LINK_SILENT)

@@ -20,17 +20,10 @@ from vnetbench.lab.guest.launcher import GuestLauncher, GuestSoftware, RunningGu
 from vnetbench.lab.guest.prerequisites import GuestPrerequisites
 from vnetbench.lab.guest.qemu import VIRTIO_ADAPTERS
 from vnetbench.lab.guest.qemu_process import QemuEnded, QemuProcess
+from vnetbench.lab.guest.team_network import build_team_network
+from vnetbench.lab.guest.team_topology import GuestTeamTopology, make_guest_topology
 from vnetbench.lab.guest.testbed import GuestTestbed
-from vnetbench.lab.guest.topology import (
-    BRIDGE,
-    PORTS,
-    ROUTER,
-    TAPS,
-    Guest,
-    GuestShape,
-    GuestTopology,
-    make_topology,
-)
+from vnetbench.lab.guest.topology import BRIDGE, PORTS, ROUTER, TAPS, Guest, GuestShape, GuestTopology
 from vnetbench.lab.links.impaired_link import needs_delay_line
 from vnetbench.study.factors.frame_factors import FRAME_SIZE
 from vnetbench.study.factors.guest_factors import (
@@ -43,6 +36,7 @@ from vnetbench.study.factors.guest_factors import (
     VCPUS,
 )
 from vnetbench.study.factors.load_factors import TRANSPORT, VSOCK
+from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import QUEUES
 from vnetbench.study.model import Level, TestbedSpec
 
@@ -59,6 +53,7 @@ def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
     rings = (int(factors.get(ring.name, 1)) if is_virtio else 1 for ring in (RX_RING, TX_RING))
     # The hardware's ring is a power of two, within which the driver sets the requested size.
     rx_ring, tx_ring = (max(DEFAULT_VIRTIO_RING_SIZE, 1 << (ring - 1).bit_length()) for ring in rings)
+    team = next(iter(teams_of_treatment(spec, factors)), None)
     return GuestShape(
         adapter=adapter,
         vcpus=int(factors[VCPUS.name]),
@@ -75,13 +70,15 @@ def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
         host_endpoint_device_type=TAPS
         if FRAME_SIZE.is_present_in(factors) and GUEST_ROLE.is_at(factors, ROUTER, BRIDGE)
         else PORTS,
+        team_location=team.location if team else "",
+        team_link_count=team.links if team else 0,
     )
 
 
 def check_guest_pinning(factors: Mapping[str, Level], spec: TestbedSpec) -> None:
     """Raise BenchError if a treatment pins its guests' threads to CPUs that this machine lacks."""
     shape = guest_shape(factors, spec)
-    guests = [(guest.name, guest.side) for guest in make_topology("check", shape).guests]
+    guests = [(guest.name, guest.side) for guest in make_guest_topology("check", shape).guests]
     levels = cpu_pinning.pinning_levels(factors)
     cpu_pinning.check_pinning(*levels, guests, shape.vcpus, frozenset(os.sched_getaffinity(0)))
 
@@ -129,13 +126,13 @@ class QemuLab:
     def testbed_shape(self, factors: Mapping[str, Level]) -> GuestShape:
         """See Lab."""
         shape = guest_shape(factors, self._spec)
-        return replace(shape, delay_line=needs_delay_line(factors, make_topology("check", shape)))
+        return replace(shape, delay_line=needs_delay_line(factors, make_guest_topology("check", shape)))
 
     def create_testbed(self, name: str, shape: Hashable) -> GuestTestbed:
         """See Lab. Also raises TrialFailed if guests do not start."""
         assert isinstance(shape, GuestShape)
         hardware = shape.hardware(self._prerequisites.accelerator.name)
-        topology = make_topology(name, shape)
+        topology = make_guest_topology(name, shape)
         check_memory(len(topology.guests), hardware)
         registry.register_testbed(name, self._purpose, topology.describe())
         testbed = GuestTestbed(
@@ -146,7 +143,10 @@ class QemuLab:
         )
         try:
             self._pause_others(testbed)
-            network.build_network(topology, testbed.link.start_delay_lines)
+            if isinstance(topology, GuestTeamTopology):
+                build_team_network(topology)
+            else:
+                network.build_network(topology, testbed.link.start_delay_lines)
             start_agents_in_namespaces({vm.name: vm.namespace for vm in topology.vms}, name, testbed.agents)
             testbed.adopt_guests(self._launcher.start(topology, hardware))
         except BaseException:

@@ -252,7 +252,9 @@ def close_guests(running: Iterable[RunningGuest]) -> None:
 
 def _guest_configuration(topology: GuestTopology, guest: Guest) -> dict[str, object]:
     """Return the parameters of `guest.configure`. Each guest gets a clock of its own."""
-    forwarding = topology.shape.role if topology.shape.role in (ROUTER, BRIDGE) else "none"
+    # Members of a team must not be bridged: their links would form a loop.
+    has_forwarding = topology.shape.role in (ROUTER, BRIDGE) and topology.team is None
+    forwarding = topology.shape.role if has_forwarding else "none"
     return {
         "host_name": guest.name,
         "clock": f"{topology.testbed_name}/{guest.name}/{secrets.token_hex(8)}",

@@ -17,6 +17,9 @@ from vnetbench.lab.guest.qemu import Qemu
 from vnetbench.lab.guest.topology import GuestShape
 from vnetbench.lab.guest.virtual_functions import find_vfio_function_pci_addresses
 
+TEAM_MODULES = ("bonding", "bridge")
+"""Modules of guests with a team."""
+
 
 @dataclass(frozen=True)
 class GuestPrerequisites:
@@ -48,21 +51,28 @@ class GuestPrerequisites:
         }
 
 
-def find_qemu_and_fetch_kernel(adapters: Iterable[str]) -> tuple[Qemu, Kernel]:
-    """Return QEMU and a kernel for these adapters, downloaded if needed; raises BenchError."""
+def find_qemu_and_fetch_kernel(adapters: Iterable[str], modules: Iterable[str] = ()) -> tuple[Qemu, Kernel]:
+    """Return QEMU and a kernel for these adapters with these modules, downloaded if needed.
+
+    Raises:
+        BenchError: if one of them is missing.
+    """
     kernel.check_architecture()
     installed_qemu = qemu.find_qemu()
     adapters = list(adapters)
     for adapter in adapters:
         installed_qemu.check_adapter(adapter)
     drivers = [name for adapter in adapters for name in ADAPTER_DRIVERS.get(adapter, ())]
-    return installed_qemu, kernel.find_or_download_kernel(dict.fromkeys(drivers))
+    return installed_qemu, kernel.find_or_download_kernel(dict.fromkeys((*drivers, *modules)))
 
 
 def prepare_guests(shapes: Iterable[GuestShape]) -> GuestPrerequisites:
     """Prepare everything that guests of these shapes need; raises BenchError."""
     shapes = list(shapes)
-    installed_qemu, own_kernel = find_qemu_and_fetch_kernel(dict.fromkeys(shape.adapter for shape in shapes))
+    has_team = any(shape.team_link_count for shape in shapes)
+    installed_qemu, own_kernel = find_qemu_and_fetch_kernel(
+        dict.fromkeys(shape.adapter for shape in shapes), TEAM_MODULES if has_team else ()
+    )
     for shape in shapes:
         _check_host(shape)
         check_memory(_count_guests(shape), shape.hardware(TCG))
@@ -73,6 +83,8 @@ def prepare_guests(shapes: Iterable[GuestShape]) -> GuestPrerequisites:
 
 
 def _count_guests(shape: GuestShape) -> int:
+    if shape.team_link_count:
+        return 2
     return shape.pairs * (2 if shape.role == "guest-to-guest" else 1)
 
 

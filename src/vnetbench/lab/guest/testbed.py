@@ -11,24 +11,33 @@ from typing import Any, Literal
 from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import TESTBED_CHANGED
 from vnetbench.lab import knobs, netlink, path_probe, registry
 from vnetbench.lab.disruption import guest_catalog
 from vnetbench.lab.disruption.event import NetworkEvent
 from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.guest import cpu_pinning
 from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.launcher import RunningGuest, close_guests
 from vnetbench.lab.guest.migration import GuestMigration
 from vnetbench.lab.guest.migration_ports import MigrationPorts
 from vnetbench.lab.guest.qemu_process import QemuProcess
+from vnetbench.lab.guest.team_events import make_guest_team_event
+from vnetbench.lab.guest.team_flows import list_stream_flows
+from vnetbench.lab.guest.team_topology import GuestTeamTopology
+from vnetbench.lab.guest.testbed_team import GuestTestbedTeam
 from vnetbench.lab.guest.topology import TAPS, Guest, GuestTopology
 from vnetbench.lab.guest.watchdog import HungGuestKiller
 from vnetbench.lab.knobs import KnobSetting
 from vnetbench.lab.links.impaired_link import ImpairedLink
 from vnetbench.lab.netns import builder, network_settings
+from vnetbench.lab.netns.team_load import predict_load
+from vnetbench.lab.netns.testbed_team import TeamStates
 from vnetbench.lab.netns.topology import NetDevice, observed_devices
-from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
+from vnetbench.lab.testbed import StreamSettings, endpoint_pairs, query_mac_address
 from vnetbench.study.factors.guest_factors import EMULATOR_PIN, VCPU_PIN
+from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import IP_VERSION, MTU
 from vnetbench.study.model import Level, TestbedSpec
 
@@ -66,12 +75,15 @@ class GuestTestbed:
         self.online_cpus = frozenset(os.sched_getaffinity(0))
         self.running: list[RunningGuest] = []
         self.link = ImpairedLink(topology.testbed_name, topology)
+        self.team: GuestTestbedTeam | None = None
+        """The team as the last treatment configured it; None without a team."""
         self.is_closed = False
         self._facts = facts
         self._before_use = before_use
         self._start_migration_target = start_migration_target
         self._watchdog: HungGuestKiller | None = None
         self._is_paused = False
+        self._ip_version = "4"
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -91,6 +103,12 @@ class GuestTestbed:
         self._before_use(self)
         threads = self._find_threads()
         self.link.set_delay_for_path_proof(factors)
+        if isinstance(self.topology, GuestTeamTopology):
+            (team,) = teams_of_treatment(spec, factors)
+            # The bonds come first: knobs of an interface of this treatment may be theirs.
+            assert self.topology.team is not None
+            self.team = GuestTestbedTeam(team, self.topology.team, self.topology, self.agents)
+            self.team.bundle_links()
         pinned_cpus = cpu_pinning.pin_threads(*cpu_pinning.pinning_levels(factors), threads, self.online_cpus)
         endpoints = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in endpoints}
@@ -98,7 +116,12 @@ class GuestTestbed:
         effective = network_settings.set_treatment_knobs(
             settings, endpoints, factors, spec, self.topology, agents
         )
-        ip_version = str(IP_VERSION.read_level(factors))
+        if self.team is not None:
+            self.team.shape_links(spec.shaper)
+            # Knobs may have taken a member's link for a moment.
+            self.team.wait_until_ready()
+            effective["teams"] = [self.team.effective_values(self._read_proved_states(self.team))]
+        ip_version = self._ip_version = str(IP_VERSION.read_level(factors))
         if ip_version == "6":
             builder.restore_ipv6_addresses_and_routes(self.topology.vms)
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
@@ -170,15 +193,32 @@ class GuestTestbed:
         return self.link.read_counters()
 
     def read_mac_moves(self) -> list[dict[str, int | None]]:
-        """See Testbed. This lab has none."""
-        return []
+        """See Testbed."""
+        return [] if self.team is None else [self.team.read_mac_moves()]
 
-    def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
-        """See Testbed. This lab has none."""
-        return []
+    def read_teams(self, *, has_lasting_flows: bool, streams: StreamSettings) -> list[dict[str, Any]]:
+        """See Testbed."""
+        if self.team is None:
+            return []
+        try:
+            states = self._read_proved_states(self.team)
+        except BenchError as error:
+            raise TrialFailed(f"the team changed before the load: {error}", kind=TESTBED_CHANGED) from error
+        described = self.team.effective_values(states)
+        if not has_lasting_flows:
+            return [described]
+        flows = list_stream_flows(self.topology, self.agents, streams, self._ip_version)
+        return [{**described, "predicted": predict_load(self.team, states, flows)}]
+
+    def _read_proved_states(self, team: GuestTestbedTeam) -> TeamStates:
+        states = team.read_states()
+        team.prove(states)
+        return states
 
     def make_network_event(self, factors: Mapping[str, Level]) -> NetworkEvent:
         """See DisruptableTestbed. The endpoints are on the host."""
+        if self.team is not None:
+            return make_guest_team_event(factors, self.team, self.running)
         return guest_catalog.make_guest_event(self.topology, factors, self.make_migration)
 
     def make_migration(self, factors: Mapping[str, Level]) -> GuestMigration:
@@ -285,6 +325,8 @@ class GuestTestbed:
 
     def _knob_endpoints(self) -> list[Endpoint]:
         """Return everything that has knobs: each adapter of each guest, and the host's own endpoints."""
+        if self.team is not None:
+            return [*self.topology.vms, *self.team.knob_endpoints()]
         return [
             *self.topology.vms,
             *(end for guest in self.topology.guests for end in guest.knob_endpoints()),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.endpoint import NO_SIDE, SIDES, Endpoint, PairSideOrEmpty
+from vnetbench.lab.endpoint import NO_SIDE, SIDES, Endpoint, PairSide, PairSideOrEmpty
 from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING_SIZE, Adapter, Hardware, guest_mac
+from vnetbench.lab.guest.qemu import VIRTIO_ADAPTERS
 from vnetbench.lab.netns.topology import (
     IPV4_ADDRESS_FORMAT,
     IPV4_PREFIX_LENGTH,
@@ -21,6 +22,7 @@ from vnetbench.lab.netns.topology import (
     VM_INTERFACE,
     DelayLineEnds,
     NetDevice,
+    TeamLinks,
     Vm,
     check_testbed_name,
     describe_observed_interfaces,
@@ -28,12 +30,15 @@ from vnetbench.lab.netns.topology import (
     router_addresses,
     uplink_devices,
 )
+from vnetbench.study.teams import IN_GATEWAYS
 
 GUEST_TO_GUEST, GUEST_TO_HOST, ROUTER, BRIDGE = "guest-to-guest", "guest-to-host", "router", "bridge"
 """The levels of the factor `role`."""
 ROUTER_LINK_LOCAL = "fe80::fe/64"
 """Link-local address with which a router resolves its neighbours (RFC 4861, section 7.2.2)."""
 MACVTAP_PARENT_INTERFACE = "low0"
+TEAM_LINK_SPEED_MBPS = 1000
+"""Speed that virtio adapters of a team report. LACP needs a known one; nothing limits the rate to it."""
 PORTS, TAPS = "ports", "taps"
 """What the host's endpoints of a forwarding guest are: VMs on ports of switches, or the guest's taps."""
 
@@ -67,6 +72,9 @@ class GuestShape:
     """What the host's endpoints of a forwarding guest are: `ports` or `taps`."""
     delay_line: bool = False
     """Whether the link between the switches is a delay line: two taps that an agent joins."""
+    team_location: str = ""
+    """Location of the teams in guests, `guests` or `gateways`; empty without a team."""
+    team_link_count: int = 0
 
     def __str__(self) -> str:
         default = GuestShape().to_json()
@@ -87,6 +95,10 @@ class GuestShape:
         """Return the hardware of each guest."""
         adapter = Adapter(self.adapter, self.queues, self.rx_ring, self.tx_ring)
         count = 2 if self.role in (ROUTER, BRIDGE) else 1
+        if self.team_link_count:
+            speed = TEAM_LINK_SPEED_MBPS if self.adapter in VIRTIO_ADAPTERS else None
+            adapter = replace(adapter, link_speed_mbps=speed)
+            count = self.team_link_count + (self.team_location == IN_GATEWAYS)
         return Hardware(accelerator, self.vcpus, (adapter,) * count, self.vsock)
 
 
@@ -149,6 +161,8 @@ class GuestTopology:
     """Empty if macvtap switches, which has no interface of its own."""
     uplink_ends: tuple[NetDevice, ...]
     ports_by_pair: tuple[tuple[NetDevice, ...], ...]
+    team: TeamLinks | None = None
+    """The links between the teams of two guests, if they have a team."""
 
     @property
     def vms(self) -> tuple[Vm, ...]:
@@ -172,6 +186,10 @@ class GuestTopology:
             return ()
         first, last = self.uplink_ends
         return (DelayLineEnds((first, last), (first.interface, last.interface)),)
+
+    def endpoints_on_side(self, side: PairSide) -> tuple[Vm, ...]:
+        """Return the endpoints on the host on one side, by pair."""
+        return tuple(vm for vm in self.vms if vm.side == side)
 
     def find_guest(self, name: str) -> Guest | None:
         """Return the guest of this name; None for an endpoint on the host."""

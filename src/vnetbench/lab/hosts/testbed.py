@@ -23,7 +23,7 @@ from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.hosts import addresses, deployment, leftovers, path_mtu, ssh
 from vnetbench.lab.hosts.leftovers import AgentFolderRecord
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
-from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
+from vnetbench.lab.testbed import StreamSettings, endpoint_pairs, query_mac_address
 from vnetbench.study.factors.testbed_factors import IP_VERSION, MIN_IPV6_MTU, MTU, VM_CPUS
 from vnetbench.study.model import ExistingEndpointSpec, Level, TestbedSpec
 
@@ -135,7 +135,7 @@ class HostsTestbed:
         """See Testbed. This lab has none."""
         return []
 
-    def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
+    def read_teams(self, *, has_lasting_flows: bool, streams: StreamSettings) -> list[dict[str, Any]]:
         """See Testbed. This lab has none."""
         return []
 

@@ -6,13 +6,14 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Protocol
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
+from vnetbench.lab.endpoint import PairSide
 from vnetbench.lab.netns.bpf_policies import find_predicted_policy
 from vnetbench.lab.netns.testbed_team import TeamStates, TestbedTeam
-from vnetbench.lab.netns.topology import NetnsTopology, Vm
+from vnetbench.lab.netns.topology import Vm
 from vnetbench.teaming.advice import advise
 from vnetbench.teaming.flow_sources.socket_list import parse_socket_list
 from vnetbench.teaming.flows import UDP, Flow, parse_mac
@@ -30,7 +31,18 @@ _LIST_TIMEOUT_S = 60.0
 _SOCKET_LIST_COMMAND = ("ss", "--tcp", "--udp", "--numeric")
 
 
-def list_load_flows(topology: NetnsTopology) -> tuple[Flow, ...]:
+class HostEndpoints(Protocol):
+    """A topology with endpoints on the host."""
+
+    @property
+    def switch_namespace(self) -> str:
+        """The namespace of the virtual switches, whose ports to the endpoints have their names."""
+
+    def endpoints_on_side(self, side: PairSide) -> tuple[Vm, ...]:
+        """Return the endpoints on the host on one side, by pair."""
+
+
+def list_load_flows(topology: HostEndpoints) -> tuple[Flow, ...]:
     """Return the connected flows between the VMs of all pairs, from side a to side b.
 
     Flows of UDP have a TCP connection each for control, which carries no load: it is left out. Frames have no
@@ -45,7 +57,7 @@ def list_load_flows(topology: NetnsTopology) -> tuple[Flow, ...]:
     return datagrams or tuple(flows)
 
 
-def _list_pair_flows(topology: NetnsTopology, a: Vm, b: Vm) -> Iterable[Flow]:
+def _list_pair_flows(topology: HostEndpoints, a: Vm, b: Vm) -> Iterable[Flow]:
     command = ["ip", "netns", "exec", a.namespace, *_SOCKET_LIST_COMMAND]
     try:
         process = subprocess.run(

@@ -35,6 +35,7 @@ from vnetbench.lab.netns.topology import (
     make_topology,
     observed_devices,
 )
+from vnetbench.lab.testbed import StreamSettings
 from vnetbench.study.factors.stream_counts import count_load_threads_per_vm
 from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import (
@@ -196,7 +197,7 @@ class NetnsTestbed:
         """See Testbed."""
         return [] if self.team is None else [self.team.read_mac_moves()]
 
-    def read_teams(self, *, has_lasting_flows: bool) -> list[dict[str, Any]]:
+    def read_teams(self, *, has_lasting_flows: bool, streams: StreamSettings) -> list[dict[str, Any]]:
         """See Testbed."""
         if self.team is None:
             return []

@@ -63,6 +63,10 @@ class TestbedTeam(ABC):
         """Return what only this backend has of each link, by its near interface; raises BenchError."""
         return {}
 
+    def end_location(self, end: str) -> str:
+        """Return where the end NEAR or FAR is, for errors."""
+        return f"bridge {end}"
+
     def shape_links(self, shaper: str) -> None:
         """Shape both ends of each link to its speed, if the study gives speeds.
 
@@ -97,7 +101,7 @@ class TestbedTeam(ABC):
                 reason = f"these members may not send: {', '.join(down)}" if down else state.policy_name
                 raise TreatmentRefused(
                     f"the team's policy {policy} did not take effect: {reason}",
-                    where=f"bridge {bridge}",
+                    where=self.end_location(bridge),
                     fix=TEAM_FIX,
                 )
         if self.spec.listed_speeds_bps:

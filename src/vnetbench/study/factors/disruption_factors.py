@@ -21,9 +21,11 @@ TEAM_EVENTS = (
     TEAM_LINK_DOWN, TEAM_LINK_SILENT, TEAM_LINK_FLAP, TEAM_LINK_UP, TEAM_LACP_STOP, TEAM_REBALANCE
 )  # fmt: skip
 """Events on a team of links."""
+EVENTS_OF_GATEWAYS = (TEAM_LINK_DOWN, TEAM_LINK_SILENT)
+"""Events on a team of links between two guests that are gateways."""
 EVENTS_BY_LAB: Mapping[str, tuple[str, ...]] = {
     NETNS: (NO_EVENT, LINK_FLAP, SILENT_DROP, BRIDGE_PORT_STP, *TEAM_EVENTS),
-    QEMU: (NO_EVENT, LINK_FLAP, SILENT_DROP, LIVE_MIGRATION),
+    QEMU: (NO_EVENT, LINK_FLAP, SILENT_DROP, LIVE_MIGRATION, *EVENTS_OF_GATEWAYS),
 }
 """Events that each lab can make."""
 FLAP_PERIOD_S = 0.4
@@ -67,7 +69,8 @@ EVENT = Factor(
     "`team-link-up`: the first link of the team is down before the load and comes back. `team-lacp-stop`: "
     "the far end stops LACP, and all links stay up; the near end notices when its timer has run out. "
     "`team-rebalance`: the bond moves the flow to another link, and back at the end. "
-    "`none`: nothing happens, which shows the gaps that this machine makes by itself.",
+    "`none`: nothing happens, which shows the gaps that this machine makes by itself. Teams of gateways "
+    "(`qemu`) have `team-link-down` and `team-link-silent` only.",
     examples=('["none", "link-flap", "silent-drop"]', '"silent-drop"'),
     workloads=NAMES_OF_WORKLOADS_WITH_EVENT,
     labs=(NETNS, QEMU),

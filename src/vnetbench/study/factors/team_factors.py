@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from vnetbench.study.bonding_policies import BONDING_POLICIES
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.labs import NETNS
+from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import WrongValue, format_raw_value
 from vnetbench.study.teams import (
     ACTIVE_BACKUP,
+    ACTIVE_BOTH,
+    ACTIVE_FAR,
+    ACTIVE_NEAR,
     FAR_AUTO,
     FAR_SAME,
     FAR_SWITCH,
@@ -20,17 +24,17 @@ from vnetbench.study.teams import (
     LACP_SLOW,
     MAX_TEAM_LINKS,
     MIN_TEAM_LINKS,
-    TEAM_POLICIES,
+    VSWITCH_POLICIES,
     TeamSpec,
 )
 
 
-def team_policies(*others: str) -> value_types.ValueType:
-    """Make the type of policies that a virtual switch runs, and of other keywords.
+def team_policies(policies: Sequence[str], *others: str) -> value_types.ValueType:
+    """Make the type of a team's policies, and of other keywords.
 
     `vnetbench team policies` explains all of them, so an error does not list them.
     """
-    known = value_types.keywords(*others, *TEAM_POLICIES)
+    known = value_types.keywords(*others, *policies)
     some = ", ".join(f'"{name}"' for name in (*others, *_COMMON_POLICIES))
 
     def parse(raw: object) -> Level:
@@ -39,7 +43,7 @@ def team_policies(*others: str) -> value_types.ValueType:
         except WrongValue as wrong:
             known_fix = wrong.fix or ""
             suggestion = known_fix.split("? ")[0] + "? " if "? " in known_fix else ""
-            what = f"no virtual switch runs the team policy {format_raw_value(raw)}"
+            what = f"no team runs the policy {format_raw_value(raw)}"
             fix = f"{suggestion}write one of {some}, or another one of docs/study-reference.md"
             raise WrongValue(what, fix=fix) from wrong
 
@@ -47,10 +51,12 @@ def team_policies(*others: str) -> value_types.ValueType:
 
 
 _COMMON_POLICIES = (ACTIVE_BACKUP, "balance-slb", "balance-tcp", "layer3+4", "ip-hash", "port-id")
+TEAM_POLICIES = tuple(dict.fromkeys((*VSWITCH_POLICIES, *BONDING_POLICIES)))
+"""Policies that a team of some location runs."""
 
 TEAM_POLICY = Factor(
     "team_policy",
-    team_policies(),
+    team_policies(TEAM_POLICIES),
     unit="",
     default=None,
     description="Policy by which the team of `[[testbed.team]]` chooses the link of a packet. "
@@ -58,10 +64,12 @@ TEAM_POLICY = Factor(
     "MAC address and VLAN decide) and `balance-tcp` (addresses and ports decide; it needs LACP). "
     '`vswitch = "bridge"` runs the deterministic policies of [`vnetbench team policies`](team-predict.md): '
     "those of ESXi, Linux bonding, the team driver and physical switches. `ip-hash` XORs the last octets and "
-    "`ip-hash-whole` the whole addresses, as the two published descriptions of ESXi say. Without the factor, "
-    "the team's own `policy` applies.",
+    "`ip-hash-whole` the whole addresses, as the two published descriptions of ESXi say. Teams in guests run "
+    "the policies of Linux bonding ([policies](team-predict.md#policies)): a hash policy alone is the mode "
+    "balance-xor, and `802.3ad/layer3+4` is LACP with this hash policy. Without the factor, the team's own "
+    "`policy` applies.",
     examples=('["active-backup", "port-id", "ip-hash", "layer3+4"]', '"ip-hash"'),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Team policy",
     phrase_template="{}",
 )
@@ -74,7 +82,7 @@ TEAM_LINKS = Factor(
     description="Number of links of the team of `[[testbed.team]]`. Without the factor, the team's own "
     "`links` applies.",
     examples=("[2, 4]", '"2, 4, 8"'),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Team links",
     counted_noun="link",
     should_not_lower_rate=True,
@@ -90,14 +98,28 @@ TEAM_LACP = Factor(
     "of the partner leaves the team after 3 s. `slow`: after 90 s. `off`: no LACP. Without the factor, the "
     "team's own `lacp` applies.",
     examples=('["slow", "fast"]', '"fast"'),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Team LACP",
     phrase_template="LACP {}",
 )
 
+TEAM_LACP_ACTIVE = Factor(
+    "team_lacp_active",
+    value_types.keywords(ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR),
+    unit="",
+    default=None,
+    description="Ends of a team in guests that negotiate LACP actively: `both`, only the end at the first VM "
+    "(`near`), or only the other one (`far`). The passive end sends no frame of LACP until it has received "
+    "one. Without the factor, the team's own `lacp_active` applies.",
+    examples=('["both", "near", "far"]', '"near"'),
+    labs=(QEMU,),
+    label="Active ends of LACP",
+    phrase_template="LACP active: {}",
+)
+
 TEAM_FAR_END = Factor(
     "team_far_end",
-    team_policies(FAR_AUTO, FAR_SAME, FAR_SWITCH),
+    team_policies(VSWITCH_POLICIES, FAR_AUTO, FAR_SAME, FAR_SWITCH),
     unit="",
     default=None,
     description='What is at the far end of the links of `[[testbed.team]]`, with `vswitch = "bridge"`. '
@@ -111,7 +133,13 @@ TEAM_FAR_END = Factor(
     phrase_template="far end {}",
 )
 
-FACTOR_BY_TEAM_KEY = {"policy": TEAM_POLICY, "links": TEAM_LINKS, "lacp": TEAM_LACP, "far_end": TEAM_FAR_END}
+FACTOR_BY_TEAM_KEY = {
+    "policy": TEAM_POLICY,
+    "links": TEAM_LINKS,
+    "lacp": TEAM_LACP,
+    "lacp_active": TEAM_LACP_ACTIVE,
+    "far_end": TEAM_FAR_END,
+}
 """The factor that varies a key of `[[testbed.team]]`, which is also a field of `TeamSpec`."""
 
 

@@ -27,6 +27,7 @@ from vnetbench.study.factors.load_factors import MESSAGE_SIZE, REQUEST_OR_DATAGR
 from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENT_FACTORS, LINK_RATE, VM_PAIRS, VSWITCH
+from vnetbench.study.labs import NETNS
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelPredicate, LevelRule, TreatmentLevels
 from vnetbench.study.teams import BALANCE_SLB, TeamSpec
@@ -139,7 +140,9 @@ DISRUPTION_RULES = (
     ),
     LevelRule(
         EVENT,
-        lambda levels, study: EVENT.is_at(levels, *TEAM_EVENTS) and not study.testbed.teams,
+        lambda levels, study: (
+            EVENT.is_at(levels, *TEAM_EVENTS) and study.testbed.lab == NETNS and not study.testbed.teams
+        ),
         "event = {event} happens to a team of links, and the study has no team",
         'write [[testbed.team]], and vswitch = "openvswitch" under [factors]',
     ),

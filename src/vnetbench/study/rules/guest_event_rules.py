@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from vnetbench.study.factors.disruption_factors import EVENT, EVENTS_BY_LAB, LIVE_MIGRATION, NO_EVENT
+from vnetbench.study.factors.disruption_factors import (
+    EVENT,
+    EVENTS_BY_LAB,
+    EVENTS_OF_GATEWAYS,
+    LIVE_MIGRATION,
+    NO_EVENT,
+)
 from vnetbench.study.factors.guest_factors import ADAPTER, GUEST_PAIRS, GUEST_ROLE
 from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelPredicate, LevelRule, TreatmentLevels
+from vnetbench.study.teams import IN_GATEWAYS
 from vnetbench.study.workloads import WORKLOADS
 
 FORWARDING_ROLES = ("router", "bridge")
@@ -29,6 +36,16 @@ def _has_endpoints_in_guests(levels: TreatmentLevels, study: Study) -> bool:
     return has_event and has_guests and not GUEST_ROLE.is_at(levels, *FORWARDING_ROLES)
 
 
+def _has_event_of_gateways_without_team(levels: TreatmentLevels, study: Study) -> bool:
+    is_in_qemu = study.testbed.lab == QEMU
+    return is_in_qemu and EVENT.is_at(levels, *EVENTS_OF_GATEWAYS) and not study.testbed.teams
+
+
+def _has_other_event_with_team(levels: TreatmentLevels, study: Study) -> bool:
+    events = set(EVENTS_BY_LAB[QEMU]) - {NO_EVENT, *EVENTS_OF_GATEWAYS}
+    return study.testbed.lab == QEMU and bool(study.testbed.teams) and EVENT.is_at(levels, *events)
+
+
 GUEST_EVENT_RULES = (
     LevelRule(
         EVENT,
@@ -42,6 +59,19 @@ GUEST_EVENT_RULES = (
         "event = {event} is not possible in the lab qemu, which makes the events "
         f"{', '.join(EVENTS_BY_LAB[QEMU])}",
         f'write lab = "netns" under [testbed], or {EXCLUDE_FIX}',
+    ),
+    LevelRule(
+        EVENT,
+        _has_event_of_gateways_without_team,
+        "event = {event} happens to a team of links, and the study has no team",
+        f'write [[testbed.team]] with location = "{IN_GATEWAYS}"',
+    ),
+    LevelRule(
+        EVENT,
+        _has_other_event_with_team,
+        "event = {event} is not possible with a team of gateways, which has the events "
+        f"{' and '.join(EVENTS_OF_GATEWAYS)}",
+        f"use one of these, remove [[testbed.team]], or {EXCLUDE_FIX}",
     ),
     LevelRule(
         GUEST_ROLE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from vnetbench.study.bonding_policies import BONDING_POLICIES
 from vnetbench.study.factors.disruption_factors import EVENT, TEAM_EVENTS
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.team_factors import (
@@ -17,18 +18,22 @@ from vnetbench.study.factors.testbed_factors import (
     LINK_RATE,
     VSWITCH,
 )
-from vnetbench.study.labs import NETNS
-from vnetbench.study.model import Study
+from vnetbench.study.labs import NETNS, QEMU
+from vnetbench.study.model import Study, TestbedSpec
 from vnetbench.study.problems import KeyLocator, Problem, StudyLocation
+from vnetbench.study.rules.guest_team_checks import guest_team_problems
 from vnetbench.study.rules.rule import EXCLUDE_FIX, TreatmentLevels
 from vnetbench.study.teams import (
     ACTIVE_BACKUP,
-    BALANCE_TCP,
+    ACTIVE_BOTH,
+    BETWEEN_VSWITCHES,
     BPF_POLICIES,
     CISCO_PREFIX,
     FAR_AUTO,
     FAR_SAME,
     FAR_SWITCH,
+    IN_GATEWAYS,
+    IN_GUESTS,
     LACP_OFF,
     MAX_CISCO_LINKS,
     POLICIES_BY_VSWITCH,
@@ -54,10 +59,13 @@ def check_teams(study: Study, treatments: Iterable[TreatmentLevels], locate: Key
                 fix='write [[testbed.team]], and lines such as links = 4 and speed = "1 Gbit/s" under it',
             )
         return
-    if testbed.lab != NETNS:
+    if testbed.lab not in (NETNS, QEMU):
         yield locate(*_TEAM).make_problem(
             f"the lab {testbed.lab} has no teams", fix=f'remove it, or write lab = "{NETNS}" under [testbed]'
         )
+        return
+    if testbed.teams[0].is_in_guests != (testbed.lab == QEMU):
+        yield _locate_location_problem(testbed, locate)
         return
     if len(testbed.teams) > 1:
         yield locate("testbed", "team", 1).make_problem(
@@ -68,6 +76,19 @@ def check_teams(study: Study, treatments: Iterable[TreatmentLevels], locate: Key
             "the team already joins the two vSwitches, so there is no single uplink", fix="remove uplink"
         )
     yield from _check_treatments(study, treatments, locate)
+
+
+def _locate_location_problem(testbed: TestbedSpec, locate: KeyLocator) -> Problem:
+    location = testbed.teams[0].location
+    if testbed.lab == QEMU:
+        return locate(*_TEAM).make_problem(
+            f"the lab {QEMU} has no team at the location {location}",
+            fix=f'write location = "{IN_GUESTS}" or "{IN_GATEWAYS}" under [[testbed.team]]',
+        )
+    return locate(*_TEAM, "location").make_problem(
+        f"a team at the location {location} needs guests, and the lab {testbed.lab} has none",
+        fix=f'write lab = "{QEMU}" under [testbed], or location = "{BETWEEN_VSWITCHES}"',
+    )
 
 
 def _check_treatments(
@@ -93,21 +114,28 @@ def _check_treatments(
 
 def _treatment_problems(study: Study, levels: TreatmentLevels, locate: KeyLocator) -> Iterator[Problem]:
     (team,) = teams_of_treatment(study.testbed, levels)[:1]
-    vswitch = str(levels[VSWITCH.name])
-    if vswitch not in POLICIES_BY_VSWITCH:
+    if team.is_in_guests:
+        yield from _guest_policy_problems(study, team, levels, locate)
+    elif (vswitch := str(levels[VSWITCH.name])) not in POLICIES_BY_VSWITCH:
         yield locate("factors", VSWITCH.name).make_problem(
             f"{VSWITCH.format_as_assignment(vswitch)} runs no team of links",
             fix=f'write {VSWITCH.name} = "{_BRIDGE}" or "{_OPEN_VSWITCH}" under [factors]',
         )
     else:
         yield from _policy_problems(team, vswitch, levels, locate)
-    if team.policy == BALANCE_TCP and team.lacp == LACP_OFF:
+    if team.needs_lacp and team.lacp == LACP_OFF:
         is_lacp_varied = TEAM_LACP.is_present_in(levels)
         setting = TEAM_LACP.name if is_lacp_varied else "lacp"
         better = "leave out this level" if is_lacp_varied else 'write lacp = "auto" under [[testbed.team]]'
         yield _locate_setting(levels, locate, "policy").make_problem(
             f"{team.policy} needs LACP, which {setting} = {team.lacp} turns off",
             fix=f"{better}, or {EXCLUDE_FIX}",
+        )
+    if team.lacp_active != ACTIVE_BOTH and not (team.is_in_guests and team.has_lacp):
+        yield _locate_setting(levels, locate, "lacp_active").make_problem(
+            f"the {team.lacp_active} end cannot be the only active one: only LACP of teams in guests has a "
+            "passive end",
+            fix=f'write "{ACTIVE_BOTH}", or {EXCLUDE_FIX}',
         )
     yield from _speed_problems(team, levels, locate)
     for impairment in LINK_IMPAIRMENT_FACTORS:
@@ -116,6 +144,24 @@ def _treatment_problems(study: Study, levels: TreatmentLevels, locate: KeyLocato
                 f"{impairment.name} impairs a single link, and a team has {team.links}",
                 fix=f"{EXCLUDE_FIX}, or remove the team",
             )
+
+
+def _guest_policy_problems(
+    study: Study, team: TeamSpec, levels: TreatmentLevels, locate: KeyLocator
+) -> Iterator[Problem]:
+    """Yield what a team in guests cannot run."""
+    if team.policy not in BONDING_POLICIES:
+        yield _locate_setting(levels, locate, "policy").make_problem(
+            f"Linux bonding, which runs the team, has no policy {team.policy}",
+            fix=f"write one of {', '.join(BONDING_POLICIES)}",
+        )
+        return
+    if team.far_end != FAR_AUTO:
+        yield _locate_setting(levels, locate, "far_end").make_problem(
+            f"far end {team.far_end}: the policy decides what is at the far end of a team in guests",
+            fix=f'remove it, or write location = "{BETWEEN_VSWITCHES}" and lab = "{NETNS}"',
+        )
+    yield from guest_team_problems(study, team, levels, locate)
 
 
 def _policy_problems(

@@ -1,0 +1,117 @@
+"""Teams of real guests: Linux bonding, LACP between two guests, predictions, and a link that goes down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.lab.ssh_hosts import wait_until
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
+from vnetbench.estimate.steady_state import select_steady_part
+from vnetbench.estimate.team_traffic import DIRECTIONS, collect_team_traffic
+from vnetbench.lab.disruption.link_end import LinkEnd
+from vnetbench.lab.guest.lab import QemuLab, guest_shape
+from vnetbench.lab.guest.prerequisites import prepare_guests
+from vnetbench.lab.guest.team_events import GuestLinkDown, find_adapters
+from vnetbench.lab.guest.testbed import GuestTestbed
+from vnetbench.results.records import TrialRecord
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.labs import QEMU
+from vnetbench.study.model import Level, TestbedSpec
+from vnetbench.study.teams import IN_GATEWAYS, IN_GUESTS, TeamSpec
+from vnetbench.study.workloads import TCP_STREAM
+
+pytestmark = pytest.mark.lab
+
+LINKS = 2
+MIN_LOAD_BYTES = 10_000
+"""A few full frames of a stream; more than LACP and requests for addresses can be."""
+
+
+def make_instrument(location: str) -> LabInstrument:
+    spec = TestbedSpec(lab=QEMU, teams=(TeamSpec(location=location, links=LINKS, speed="20 Mbit/s"),))
+    prerequisites = prepare_guests([guest_shape(levels(location), spec)])
+    return LabInstrument(QemuLab(spec, "a test", prerequisites), spec)
+
+
+def levels(location: str, **more: Level) -> Mapping[str, Level]:
+    role = "bridge" if location == IN_GATEWAYS else "guest-to-guest"
+    return complete_levels({"role": role, **more}, TCP_STREAM, QEMU)
+
+
+@pytest.fixture(scope="module")
+def gateways() -> Iterator[LabInstrument]:
+    with closing(make_instrument(IN_GATEWAYS)) as instrument:
+        yield instrument
+
+
+@pytest.fixture(scope="module")
+def guests() -> Iterator[LabInstrument]:
+    with closing(make_instrument(IN_GUESTS)) as instrument:
+        yield instrument
+
+
+def measure_streams(instrument: LabInstrument, location: str, policy: str) -> TrialMeasurement:
+    factors = levels(location, team_policy=policy, streams=4, direction="both")
+    return instrument.measure(TrialLoad(factors, 3.0, 0.1, TCP_STREAM), lambda: False).measurement
+
+
+def check_that_predicted_links_carry_the_load(measured: TrialMeasurement, policy: str) -> None:
+    trial = TrialRecord(0, 0, "", 0.0, 1.0, 0.0, dict(measured.effective), measured.endpoints)
+    (team,) = collect_team_traffic(select_steady_part(trial, 0))
+    assert (team.policy, team.flows) == (policy, 8)
+    assert [link.speed_bps for link in team.links] == [20_000_000] * LINKS
+    for direction in DIRECTIONS:
+        carried = [getattr(link, direction) for link in team.links]
+        assert not team.open_flows[direction]
+        assert [each.bytes >= MIN_LOAD_BYTES for each in carried] == [
+            bool(each.predicted_flows) for each in carried
+        ]
+
+
+@pytest.mark.parametrize("policy", ["active-backup", "layer3+4", "802.3ad/layer3+4"])
+def test_a_team_of_gateways_carries_each_flow_on_its_predicted_link(
+    gateways: LabInstrument, policy: str
+) -> None:
+    measured = measure_streams(gateways, IN_GATEWAYS, policy)
+    check_that_predicted_links_carry_the_load(measured, policy)
+    teams: Any = measured.effective["teams"]
+    (team,) = teams
+    has_lacp = policy.startswith("802.3ad")
+    assert (team["lacp"], team["lacp_timer"]) == (("negotiated", "fast") if has_lacp else ("off", None))
+    assert team["far_end"] == ("switch without a bond" if policy == "active-backup" else "bond")
+    assert team["ready_s"] > 0
+
+
+def test_the_teams_of_two_guests_negotiate_lacp_and_predict_all_flows(guests: LabInstrument) -> None:
+    measured = measure_streams(guests, IN_GUESTS, "802.3ad/layer3+4")
+    teams: Any = measured.effective["teams"]
+    (team,) = teams
+    assert (team["lacp"], team["far_end"]) == ("negotiated", "bond")
+    predicted = team["predicted"]
+    assert sum(predicted["forward"]) == sum(predicted["reverse"]) == predicted["flows"] == 8
+    assert all(each.bytes_received for each in measured.endpoints if each.name in ("a1", "b1"))
+
+
+def test_a_gateway_without_a_link_uses_the_other_one_until_it_is_back(gateways: LabInstrument) -> None:
+    measure_streams(gateways, IN_GATEWAYS, "active-backup")
+    (testbed,) = gateways._testbeds.values()
+    assert isinstance(testbed, GuestTestbed) and testbed.team is not None
+    team = testbed.team
+    ends = LinkEnd(team.links.near[0]), LinkEnd(team.links.far[0])
+    event = GuestLinkDown(*ends, find_adapters(0, team, testbed.running))
+    try:
+        event.prepare()
+        event.begin()
+        wait_until(lambda: team.read_near_state().team.active == 1)
+        assert [uplink.is_up for uplink in team.read_near_state().team.uplinks] == [False, True]
+        event.observe_during()
+        event.end()
+        wait_until(lambda: team.read_near_state().team.active == 0)
+        assert event.prove()["carrier_changes"] == 2
+    finally:
+        event.restore()
