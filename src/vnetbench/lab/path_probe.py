@@ -39,7 +39,7 @@ class Hop:
     """Reads the interface's MTU; raises BenchError if the interface does not exist."""
 
 
-def local_hop(device: NetDevice) -> Hop:
+def namespace_hop(device: NetDevice) -> Hop:
     """Return the hop of an interface in a namespace of this machine."""
     return Hop(device.display_name, lambda: interface_mtu(device.namespace, device.interface))
 

@@ -38,7 +38,7 @@ impl RequestTiming {
     }
 
     /// Counts a request.
-    pub fn count_request(&self) {
+    pub fn count_sent_request(&self) {
         let request = self.sent_requests.load(Ordering::Relaxed) + 1;
         self.sent_requests.store(request, Ordering::Relaxed);
     }
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn sent_requests_of_a_closed_loop_are_unanswered_until_the_answer() {
         let timing = RequestTiming::for_requests(None);
-        timing.count_request();
+        timing.count_sent_request();
         assert_eq!(timing.count_unanswered(Instant::now()), 1);
         timing.latency.record(Duration::from_micros(30));
         assert_eq!(timing.count_unanswered(Instant::now()), 0);

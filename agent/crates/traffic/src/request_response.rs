@@ -199,7 +199,7 @@ impl Requester {
             }
         }
         self.request_count += 1;
-        timing.count_request();
+        timing.count_sent_request();
         self.unsent_bytes = self.request.len();
         true
     }

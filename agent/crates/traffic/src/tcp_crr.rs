@@ -123,7 +123,7 @@ impl TransactionLoop {
             .expect("every source stream of tcp_crr has a connection timing");
         while commands.current() == Command::Go {
             let started_at = Instant::now();
-            timing.count_request();
+            timing.count_sent_request();
             let socket = open_bound_socket(local, &self.socket_options)?;
             if !connect_unless_ended(&socket, &SockAddr::from(destination), commands)? {
                 return Ok(LoopEnd::Cut);

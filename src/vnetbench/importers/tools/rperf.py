@@ -223,7 +223,7 @@ def _read_runs(document: Any, first_line: int, last_line: int) -> list[Run]:
     rate = 8 * int(upload.get("bandwidth") or config["download"].get("bandwidth") or 0)
     if rate:
         factors["bit_rate" if is_udp else "pacing_rate"] = rate
-    intervals, omitted_s = _build_intervals_and_omitted_s(
+    intervals, omitted_s = _build_marked_intervals_and_omitted_s(
         document["streams"], direction, int(additional.get("omit_seconds") or 0)
     )
     duration_s = float(summary["duration_receive"]) / int(common["streams"])  # The sum over the streams.
@@ -266,7 +266,7 @@ def _compute_json_metrics(
     return metrics
 
 
-def _build_intervals_and_omitted_s(
+def _build_marked_intervals_and_omitted_s(
     streams: Sequence[Mapping[str, Any]], direction: str, omitted_count: int
 ) -> tuple[list[ReportInterval], float]:
     """Return the receiver's intervals of all streams together, and the length of those that were omitted.

@@ -19,7 +19,7 @@ MIN_LOAD_PACKETS = 20
 """Fewer packets may be LACP's own: a source that gets no CPU meanwhile contradicts nothing."""
 
 
-class TeamEnds:
+class TeamLinkEnds:
     """Both ends of each link of a team."""
 
     def __init__(self, team: TestbedTeam) -> None:

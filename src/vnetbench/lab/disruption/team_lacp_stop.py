@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from vnetbench.lab.disruption import packet_filter
 from vnetbench.lab.disruption.event import NOTE, NetworkEvent
-from vnetbench.lab.disruption.team_flow import TeamEnds
+from vnetbench.lab.disruption.team_flow import TeamLinkEnds
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.netns.open_vswitch_team import OpenVswitchTestbedTeam, require_open_vswitch
 from vnetbench.lab.netns.testbed_team import NEAR, TestbedTeam
@@ -28,7 +28,7 @@ class TeamLacpStop:
     """Drops the frames of LACP that leave the far end, as when its control program ends."""
 
     def __init__(self, team: OpenVswitchTestbedTeam) -> None:
-        self._team, self._ends = team, TeamEnds(team)
+        self._team, self._ends = team, TeamLinkEnds(team)
         self._namespace = team.links.far[0].namespace
         self._is_dropping = False
         self._drops = 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vnetbench.lab.disruption.event import NOTE, NetworkEvent
-from vnetbench.lab.disruption.team_flow import TeamEnds, TeamFlowReader, TeamReading
+from vnetbench.lab.disruption.team_flow import TeamFlowReader, TeamLinkEnds, TeamReading
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.netns.testbed_team import TeamStates, TestbedTeam
 from vnetbench.lab.netns.topology import NetnsTopology
@@ -25,7 +25,7 @@ class TeamLinkUp:
     """Sets the far end of a link down before the load, and up again as the event."""
 
     def __init__(self, topology: NetnsTopology, team: TestbedTeam) -> None:
-        self._team, self._ends = team, TeamEnds(team)
+        self._team, self._ends = team, TeamLinkEnds(team)
         self._reader = TeamFlowReader(topology, team, self._ends.near)
         self._before: TeamReading | None = None
         self._during: TeamReading | None = None

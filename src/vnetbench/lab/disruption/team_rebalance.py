@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vnetbench.lab.disruption.event import NetworkEvent
-from vnetbench.lab.disruption.team_flow import TeamEnds, TeamFlowReader, TeamReading
+from vnetbench.lab.disruption.team_flow import TeamFlowReader, TeamLinkEnds, TeamReading
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.netns.open_vswitch_bonds import bond_name
 from vnetbench.lab.netns.open_vswitch_team import OpenVswitchTestbedTeam, require_open_vswitch
@@ -19,7 +19,7 @@ class TeamRebalance:
     """Moves the bucket of the flow as Open vSwitch itself does (`bond/migrate`, ovs-vswitchd(8))."""
 
     def __init__(self, topology: NetnsTopology, team: OpenVswitchTestbedTeam) -> None:
-        self._team, self._ends = team, TeamEnds(team)
+        self._team, self._ends = team, TeamLinkEnds(team)
         self._reader = TeamFlowReader(topology, team, self._ends.near)
         self._bucket: int | None = None
         self._from, self._to = -1, -1

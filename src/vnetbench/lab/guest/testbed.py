@@ -353,7 +353,7 @@ class GuestTestbed:
         hops: list[path_probe.Hop] = []
         for element in self.topology.path_elements(pair):
             if isinstance(element, NetDevice):
-                hops.append(path_probe.local_hop(element))
+                hops.append(path_probe.namespace_hop(element))
             else:
                 hops += self._guest_hops(element)
         return hops

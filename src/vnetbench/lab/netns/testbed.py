@@ -154,7 +154,7 @@ class NetnsTestbed:
         )
 
         def hops(pair: int) -> list[path_probe.Hop]:
-            return [path_probe.local_hop(each) for each in self.topology.hops(pair)]
+            return [path_probe.namespace_hop(each) for each in self.topology.hops(pair)]
 
         proof = path_probe.prove_paths(pairs, self.agents, mtu, ip_version, hops, link_delay_s=delay_s)
         return path_probe.stored_path_proof_values(mtu, proof)
