@@ -113,7 +113,7 @@ _BOND = {
 }
 _OVS_BRIDGE = {
     "datapath": FactSpec(str, "system (kernel) or netdev (userspace)"),
-    "kernel_ports": FactSpec(int, "ports of type system, such as eth0"),
+    "kernel_ports": FactSpec(int, "number of ports of type system, such as eth0"),
 }
 _OVS_BOND = {
     "mode": FactSpec(str, "balance-tcp, balance-slb or active-backup"),
