@@ -6,7 +6,6 @@ The campaigns stay in a folder, so a bench that was interrupted continues where 
 from __future__ import annotations
 
 import fcntl
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,14 +29,14 @@ _RULES = [case.rule for case in CASES]
     "--folder", default=FOLDER, show_default=True, type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the campaigns. Remove it to measure everything again.",
 )  # fmt: skip
+@click.option("--note", default="", help="A sentence about the machine for the results, such as other load.")
 @click.option("--dry-run", is_flag=True, help="Print the effects, and write no results.")
-def main(rules: tuple[str, ...], folder: Path, dry_run: bool) -> None:
+def main(rules: tuple[str, ...], folder: Path, note: str, dry_run: bool) -> None:
     """Measure the goodput with and without the fault of each RULE (default: all), and write the results."""
     exit_on_sigterm()
     folder.mkdir(parents=True, exist_ok=True)
     effects: list[MeasuredEffect] = []
     failures: dict[str, str] = {}
-    load_averages = [os.getloadavg()[0]]
     with _lock(folder):
         for case in CASES:
             if rules and case.rule not in rules:
@@ -48,9 +47,8 @@ def main(rules: tuple[str, ...], folder: Path, dry_run: bool) -> None:
             except EffectNotMeasured as error:
                 failures[case.rule] = str(error)
                 click.echo(f"{case.rule}: not measured: {error}")
-            load_averages.append(os.getloadavg()[0])
     if effects and not dry_run:
-        click.echo(f"Results: {save_results(RESULTS, effects, failures, load_averages)}")
+        click.echo(f"Results: {save_results(RESULTS, effects, failures, note)}")
     sys.exit(1 if failures else 0)
 
 

@@ -27,11 +27,11 @@ def save_results(
     folder: Path,
     effects: Sequence[MeasuredEffect],
     failures: Mapping[str, str],
-    load_averages: Sequence[float],
+    note: str,
 ) -> Path:
     """Write the page of the results and the data file, and return the path of the page."""
     path = folder / f"{datetime.now(UTC):%Y%m%d-%H%M}-audit-effects.md"
-    path.write_text(format_page(effects, failures, load_averages), encoding="utf-8")
+    path.write_text(format_page(effects, failures, note), encoding="utf-8")
     DATA_PATH.write_text(format_data(merge_effects(load_measured_effects(), effects)), encoding="utf-8")
     return path
 
@@ -85,28 +85,21 @@ def format_data(effects: Mapping[str, RuleEffect]) -> str:
     return "\n".join(lines)
 
 
-def format_page(
-    effects: Sequence[MeasuredEffect], failures: Mapping[str, str], load_averages: Sequence[float]
-) -> str:
+def format_page(effects: Sequence[MeasuredEffect], failures: Mapping[str, str], note: str) -> str:
     """Return the page of the results in Markdown."""
-    return "\n".join(_page_lines(effects, failures, load_averages)) + "\n"
+    return "\n".join(_page_lines(effects, failures, note)) + "\n"
 
 
-def _page_lines(
-    effects: Sequence[MeasuredEffect], failures: Mapping[str, str], load_averages: Sequence[float]
-) -> Iterator[str]:
+def _page_lines(effects: Sequence[MeasuredEffect], failures: Mapping[str, str], note: str) -> Iterator[str]:
     yield "# Effects of the faults that audit rules find\n"
     yield (
         f"Each ratio is the goodput with the fault, divided by the goodput without it, with its "
-        f"{CONFIDENCE:.0%} interval (docs/estimates.md, paired ratios). A block has one trial with the fault "
-        "and one without it, in changing order. The goodputs are medians over the blocks.\n"
+        f"{100 * CONFIDENCE:.0f} % interval (docs/estimates.md, paired ratios). A block has one trial with the "
+        "fault and one without it, in changing order. The goodputs are medians over the blocks.\n"
     )
     yield f"- CPUs: {_cpu_count()}. Kernel: Linux {platform.release()}."
-    yield (
-        f"- Load average between the rules: {min(load_averages):.1f} to {max(load_averages):.1f}. Other "
-        "programs used the machine too if it exceeds the number of CPUs. Then use the ratios, not the "
-        "goodputs."
-    )
+    if note:
+        yield f"- {note}"
     yield (
         "- Rules about physical adapters and hypervisors are measured in the testbed of their row, "
         "so the effect there can differ from that on hardware.\n"
