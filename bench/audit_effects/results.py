@@ -94,8 +94,8 @@ def _page_lines(effects: Sequence[MeasuredEffect], failures: Mapping[str, str], 
     yield "# Effects of the faults that audit rules find\n"
     yield (
         f"Each ratio is the goodput with the fault, divided by the goodput without it, with its "
-        f"{100 * CONFIDENCE:.0f} % interval (docs/estimates.md, paired ratios). A block has one trial with the "
-        "fault and one without it, in changing order. The goodputs are medians over the blocks.\n"
+        f"{100 * CONFIDENCE:.0f} % interval (docs/estimates.md, paired ratios). A block has one trial with "
+        "the fault and one without it, in changing order. The goodputs are medians over the blocks.\n"
     )
     yield f"- CPUs: {_cpu_count()}. Kernel: Linux {platform.release()}."
     if note:
