@@ -48,17 +48,19 @@ pub fn derive_parameters(load: &Load) -> Result<TestParameters, String> {
             "an iperf3 server supports messages of at most {MAX_BLOCK_BYTES} bytes"
         ));
     }
-    if direction != Direction::Forward && load.socket_options.pacing_rate_bps.is_some() {
-        return Err(
-            "the agent cannot pace an iperf3 server that sends. Remove the pacing rate".into(),
-        );
-    }
     Ok(TestParameters {
         transport: Transport::Tcp,
         direction,
         streams_per_direction: sources.max(sinks),
         end_condition: EndCondition::Never,
         block_bytes: transfer.message_bytes,
+        // The server paces its own streams. The agent's streams are paced by SO_MAX_PACING_RATE.
+        rate_bps: match direction {
+            Direction::Forward => 0,
+            Direction::Reverse | Direction::Bidirectional => {
+                load.socket_options.pacing_rate_bps.unwrap_or(0)
+            }
+        },
         socket_buffer_bytes: load.socket_options.buffer_bytes,
         // It has no effect on a receiver, and a server without the algorithm would refuse the test.
         congestion_control: load
