@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vnetbench.check.result import CheckRequest, CheckResult
     from vnetbench.commands.check_campaigns import PartsOutcome
 
-_MIN_RATE_BPS = 10**6
+_MIN_RATE_BPS = 10**7
 _MIN_S_IN_MINUTES = 100
 _FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
 
@@ -81,7 +81,7 @@ def check(
     path = parse_path(ends)
     max_rate_bps = _parse_max_rate(max_rate)
     requirements = [parse_requirement(each, path) for each in expressions]
-    request = CheckRequest(path, depth or "normal", max_rate_bps, requirements, tuple(overrides))
+    request = CheckRequest(path, depth or "normal", max_rate_bps, requirements, tuple(overrides), yes)
     parts = make_parts(path, request.depth, max_rate_bps, overrides)
     if page is not None and not page.parent.is_dir():
         raise BenchError(
@@ -89,7 +89,7 @@ def check(
         )
     console = Console(highlight=False, stderr=as_json)
     with terminate_as_interrupt():
-        _prepare_path(request, parts, console, is_accepted=yes)
+        _prepare_path(request, parts, console)
         with _output_path(output) as results:
             result, is_interrupted = _measure(request, parts, results, console, is_kept=output is not None)
             if page is not None:
@@ -109,13 +109,11 @@ def _parse_max_rate(text: str | None) -> int | None:
     except BenchError as error:
         raise BenchError(error.what, where="--max-rate", fix=error.fix) from error
     if rate_bps < _MIN_RATE_BPS:
-        raise BenchError("the rate is too low to measure", where="--max-rate", fix="write at least 1 Mbit/s")
+        raise BenchError("the rate is too low to measure", where="--max-rate", fix="write at least 10 Mbit/s")
     return rate_bps
 
 
-def _prepare_path(
-    request: CheckRequest, parts: Sequence[Part], console: Console, *, is_accepted: bool
-) -> None:
+def _prepare_path(request: CheckRequest, parts: Sequence[Part], console: Console) -> None:
     """Get the rights for a lab, or warn before the load of a path that others use; raises BenchError."""
     from vnetbench.commands.campaign import print_user_namespace_limits
     from vnetbench.lab import privilege
@@ -137,7 +135,7 @@ def _prepare_path(
         f"for at most {longest}. Others on the path will notice.",
         markup=False,
     )
-    if is_accepted:
+    if request.has_consent:
         return
     if not sys.stdin.isatty():
         raise BenchError(
