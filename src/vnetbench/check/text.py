@@ -21,6 +21,7 @@ from vnetbench.check.settings_audit import SettingsAudit, audit_sentences
 from vnetbench.check.value_text import format_cell
 from vnetbench.quantity import format_exact_bit_rate
 from vnetbench.report.tables.text_table import to_printable_text
+from vnetbench.study.labs import NETNS
 from vnetbench.wording.factor_text import capitalize_sentence
 
 _INDENT = 2
@@ -53,7 +54,9 @@ class CheckText:
 
 def check_command(path: CheckedPath, *options: str) -> str:
     """Return the command that checks this path."""
-    ends = [] if path.is_own_lab else [_end_argument(end) for end in (path.first, path.second)]
+    ends = [_end_argument(end) for end in (path.first, path.second)]
+    if path.is_own_lab:
+        ends = [] if path.lab == NETNS else ["--lab", path.lab]
     return shlex.join(["vnetbench", "check", *ends, *options])
 
 

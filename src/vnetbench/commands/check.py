@@ -44,6 +44,11 @@ _FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
     help="Requirement, such as 'goodput >= 9 Gbit/s'. Exit with 3 if it is missed, and with 5 if it is "
     "undecided. Repeatable.",
 )
+@click.option(
+    "--lab",
+    type=click.Choice(["netns", "qemu"]),
+    help="Lab to check without ends: two namespaces (the default), or two QEMU guests.",
+)
 @click.option("--max-rate", metavar="RATE", help="Limit of the load in each direction: '1 Gbit/s'.")
 @click.option("--yes", is_flag=True, help="Load the path without asking.")
 @click.option(
@@ -60,6 +65,7 @@ def check(
     page: Path | None,
     as_json: bool,
     expressions: Sequence[str],
+    lab: str | None,
     max_rate: str | None,
     yes: bool,
     overrides: Sequence[str],
@@ -68,7 +74,7 @@ def check(
 
     An end is `local` (this machine), an SSH name (web-01), or an iperf3 server (iperf3://HOST[:PORT]). With
     one end, this machine is the other one. Without ends, or with `local` alone, the path is a lab of two
-    network namespaces on this machine.
+    network namespaces on this machine, or of two guests with --lab qemu.
     """
     from rich.console import Console
 
@@ -78,7 +84,7 @@ def check(
     from vnetbench.check.result import CheckRequest
     from vnetbench.commands.check_campaigns import terminate_as_interrupt
 
-    path = parse_path(ends)
+    path = parse_path(ends, lab)
     max_rate_bps = _parse_max_rate(max_rate)
     requirements = [parse_requirement(each, path) for each in expressions]
     request = CheckRequest(path, depth or "normal", max_rate_bps, requirements, tuple(overrides), yes)
@@ -118,12 +124,14 @@ def _prepare_path(request: CheckRequest, parts: Sequence[Part], console: Console
     from vnetbench.commands.campaign import print_user_namespace_limits
     from vnetbench.lab import privilege
     from vnetbench.quantity import format_bit_rate, format_duration
+    from vnetbench.study.labs import NETNS
 
     path = request.path
     if path.is_own_lab:
-        # Without root this restarts the process, so nothing may exist yet.
-        privilege.acquire_network_rights()
-        print_user_namespace_limits(console)
+        if path.lab == NETNS:
+            # Without root this restarts the process, so nothing may exist yet.
+            privilege.acquire_network_rights()
+            print_user_namespace_limits(console)
         return
     rate = (
         "as fast as it can" if request.max_rate_bps is None else f"at {format_bit_rate(request.max_rate_bps)}"

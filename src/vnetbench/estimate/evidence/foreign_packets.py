@@ -31,7 +31,8 @@ FOREIGN_PACKET_EVIDENCE_METRICS = (
         "% of packets",
         "processed packets of other traffic",
         "packets that a kernel processed and that no interface on the path received, as a share of all "
-        "packets that it processed, of the kernel with the most",
+        "packets that it processed, of the kernel with the most. Absent for endpoints on one kernel, such as "
+        "containers, because no agent sees what connects them",
         ("softnet_processed", "rx_packets", "interfaces[].rx_packets", "path_state.interfaces"),
     ),
     EvidenceMetric(
