@@ -199,7 +199,7 @@ class _PartTreatments:
 def _failure(treatments: _PartTreatments, finding: Finding) -> PathLimit:
     first = _top_candidate(finding)
     if first is None:
-        return _make_failure(treatments, finding.text, len(finding.treatment_indices))
+        return _make_failure(treatments, finding.text.rstrip("."), len(finding.treatment_indices))
     limit = _make_limit(treatments, finding, first, is_fault=True)
     abandoned = {each.index for each in treatments.summary.treatments if is_abandoned(each)}
     return replace(limit, prevents_measurement=bool(abandoned & set(finding.treatment_indices)))

@@ -30,6 +30,11 @@ _INITIAL_WINDOW_BITS = 10 * 1500 * 8
 """Data of a new connection that the kernel does not pace: its initial window (RFC 6928)."""
 _MAX_EXCESS_SHARE = 0.1
 """Share by which the first packets may exceed --max-rate in the mean of a trial."""
+_LONGEST_MESSAGE_S = 0.005
+"""Time that a paced iperf3 server takes for one message."""
+_SMALLEST_MESSAGE_BYTES = 1448
+_USUAL_MESSAGE_BYTES = 128 * 1024
+"""The default of the factor `message_size`, which is iperf3's too."""
 _USUAL_DURATION = "500 ms"
 """Shortest duration of the trials where a study requests none."""
 
@@ -83,6 +88,8 @@ def _make_part(
         counts = [int(each) for each in settings.get("streams", "1,4" if name == GOODPUT else "4").split(",")]
         text = _add_pacing(text, counts, max_rate_bps)
         settings |= _duration_that_hides_the_first_burst(max(counts), max_rate_bps, settings)
+        if not path.has_both_agents:
+            settings["message_size"] = _message_size_for_rate(max_rate_bps / max(counts))
     text = f"{text}\n{path.testbed_toml()}"
     own = [each for each in overrides if _applies_to(each, workload)]
     for override in own:
@@ -101,6 +108,12 @@ def _duration_that_hides_the_first_burst(
     needed_s = first_bits / (_MAX_EXCESS_SHARE * max_rate_bps)
     usual_s = parse_duration(settings.get("timing.duration", _USUAL_DURATION))
     return {} if needed_s <= usual_s else {"timing.duration": f"{1000 * needed_s:.0f} ms"}
+
+
+def _message_size_for_rate(stream_bps: float) -> str:
+    """Return a size of messages that an iperf3 server sends evenly: it only pauses between two messages."""
+    longest_bytes = int(stream_bps / 8 * _LONGEST_MESSAGE_S)
+    return f"{min(max(longest_bytes, _SMALLEST_MESSAGE_BYTES), _USUAL_MESSAGE_BYTES)} B"
 
 
 @lru_cache
