@@ -89,7 +89,8 @@ def parse_path(arguments: Sequence[str], lab: str | None = None) -> CheckedPath:
             f"a path has two ends, but {len(arguments)} are named", fix="name one end or two: check A B"
         )
     if all(argument == LOCAL for argument in arguments):
-        return CheckedPath(*(End(name, "lab") for name in LAB_NAMES), lab=lab or NETNS)
+        first, second = (End(name, "lab") for name in LAB_NAMES)
+        return CheckedPath(first, second, lab or NETNS)
     if lab is not None:
         raise BenchError(
             "a lab creates both ends of the path itself",
