@@ -6,6 +6,7 @@ import pytest
 
 from vnetbench.check.ends import parse_path
 from vnetbench.check.parts import make_parts
+from vnetbench.check.text import check_command
 from vnetbench.errors import BenchError
 from vnetbench.study.plan import make_plan
 
@@ -89,3 +90,27 @@ def test_an_override_applies_to_the_parts_that_have_the_factor() -> None:
     assert [name for name, names in factors.items() if "send_mode" in names] == ["goodput"]
     with pytest.raises(BenchError):
         make_parts(parse_path([]), "quick", None, ["no_factor=1"])
+
+
+def test_a_lab_of_two_guests_has_all_parts_and_its_own_command() -> None:
+    path = parse_path([], "qemu")
+    parts = make_parts(path, "quick", None, ["adapter=vmxnet3"])
+    assert [part.study.testbed.lab for part in parts] == ["qemu"] * 3
+    assert check_command(path, "--quick") == "vnetbench check --lab qemu --quick"
+    with pytest.raises(BenchError, match="creates both ends"):
+        parse_path(["web-01"], "qemu")
+
+
+def test_the_maximum_rate_also_limits_an_iperf3_server() -> None:
+    (goodput,) = make_parts(parse_path(["iperf3://esx-07"]), "quick", 10**8)
+    for each in make_plan(goodput.study, 1).treatments:
+        assert int(each.factors["streams"]) * int(each.factors["pacing_rate"]) == 10**8
+
+
+@pytest.mark.parametrize("depth", ["quick", "normal", "thorough"])
+def test_trials_at_a_low_rate_last_until_the_first_packets_matter_little(depth: str) -> None:
+    limit_bps = 10**7
+    for part in make_parts(parse_path([]), depth, limit_bps)[:2]:
+        duration_s = part.study.timing.duration_s or 0.5
+        most_streams = max(int(each.factors["streams"]) for each in make_plan(part.study, 1).treatments)
+        assert most_streams * 10 * 1500 * 8 / duration_s <= 0.101 * limit_bps

@@ -142,7 +142,9 @@ def test_a_temporary_result_is_proved_by_a_check_that_keeps_it() -> None:
     console = Console(width=200, highlight=False)
     with console.capture() as capture:
         console.print(CheckText(make_result(results_files={}, depth="quick")), crop=False)
-    expected = "vnetbench check web-01 db-01 --quick -o check.vnb && vnetbench explain check.vnb --prove"
+    expected = (
+        "vnetbench check web-01 db-01 --quick -o link_full.vnb; vnetbench explain link_full.vnb --prove"
+    )
     assert expected in " ".join(capture.get().split())
 
 

@@ -12,6 +12,7 @@ pub use self::interface::read_interface_facts;
 use self::files::{read_keyed_value, read_line, read_number, read_numbers, read_words};
 use vnetbench_counters::{ProcessCycles, probe_cycle_counters, read_mean_clock_hz};
 use vnetbench_interfaces::interface::list_interface_names;
+use vnetbench_system::clock;
 use vnetbench_system::cpu_list::CpuList;
 
 /// Collects all facts about this endpoint.
@@ -26,6 +27,7 @@ pub fn collect_facts(cycles: &ProcessCycles) -> Value {
             "version": text(system.version()),
             "machine": text(system.machine()),
         },
+        "kernel_id": clock::identity_hash().map(|hash| format!("{:032x}", u128::from_be_bytes(hash))),
         "hostname": text(system.nodename()),
         "cpu": read_cpu_facts(),
         "memory_bytes": read_memory_bytes(),

@@ -94,6 +94,7 @@ class _InterfaceFacts(_Message):
 
 class _Facts(_Message):
     kernel: _KernelFacts
+    kernel_id: str | None = None
     cpu: _CpuFacts | None = None
     memory_bytes: Count | None = None
     tcp: _TcpFacts | None = None

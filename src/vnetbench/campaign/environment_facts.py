@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from vnetbench import __version__
 from vnetbench.agents.binary import agent_sha256
@@ -46,3 +48,18 @@ def read_endpoint_facts(testbed: Testbed, observer: AgentClient) -> dict[str, di
     }
     pending = [(name, agent, agent.send("agent.facts")) for name, agent in agents.items()]
     return {name: agent.wait(future, "agent.facts") for name, agent, future in pending}
+
+
+def add_kernel_ids(
+    description: Mapping[str, object], facts_by_subject: Mapping[str, Mapping[str, Any]]
+) -> dict[str, object]:
+    """Return a testbed's description in which each endpoint whose agent reports it has its kernel's identity.
+
+    Endpoints of one machine, such as two containers, share a kernel, and each reports all of its CPUs.
+    """
+    endpoints = description.get("endpoints")
+    if not isinstance(endpoints, list):
+        return dict(description)
+    ids = {name: facts.get("kernel_id") for name, facts in facts_by_subject.items()}
+    known = [{**each, "kernel": ids[each["name"]]} if ids.get(each["name"]) else each for each in endpoints]
+    return {**description, "endpoints": known}

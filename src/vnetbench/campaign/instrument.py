@@ -14,7 +14,7 @@ from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, choose_send_mode
-from vnetbench.campaign.environment_facts import read_endpoint_facts
+from vnetbench.campaign.environment_facts import add_kernel_ids, read_endpoint_facts
 from vnetbench.campaign.failure_probe import add_path_probe
 from vnetbench.campaign.load_checks import failure_from_agent_error
 from vnetbench.campaign.step_series import run_step_series_and_final_run
@@ -212,10 +212,9 @@ class LabInstrument:
             testbed = self._lab.create_testbed(f"{self._label}-{self._created_count}", shape)
             self._testbeds[shape] = testbed
             if shape not in self._recorded_shapes:
-                self._new_facts.testbed_descriptions[str(shape)] = testbed.describe()
-                self._new_facts.facts_by_subject.update(
-                    read_endpoint_facts(testbed, self._get_or_start_observer())
-                )
+                facts = read_endpoint_facts(testbed, self._get_or_start_observer())
+                self._new_facts.facts_by_subject.update(facts)
+                self._new_facts.testbed_descriptions[str(shape)] = add_kernel_ids(testbed.describe(), facts)
                 self._recorded_shapes.add(shape)
         self._testbeds.move_to_end(shape)
         return self._testbeds[shape]

@@ -10,13 +10,16 @@ from typing import Literal
 
 from vnetbench.errors import BenchError
 from vnetbench.study.file.host_value_types import iperf3_servers, split_canonical_server, ssh_destinations
+from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.problems import WrongValue
 from vnetbench.study.rules.lab_checks import RESERVED_HOST_NAMES
 
 LOCAL = "local"
 IPERF3_SCHEME = "iperf3://"
 LAB_NAMES = ("a1", "b1")
-"""Names of the two namespaces of the lab."""
+"""Names of the two endpoints of a lab."""
+LABS = (NETNS, QEMU)
+"""Labs that a check without ends can create."""
 _END_FORMS = f"{LOCAL}, an SSH name such as web-01 or root@web-01, or {IPERF3_SCHEME}HOST[:PORT]"
 
 
@@ -42,10 +45,12 @@ class CheckedPath:
 
     first: End
     second: End
+    lab: str = ""
+    """The lab that has both ends; empty for existing machines."""
 
     @property
     def is_own_lab(self) -> bool:
-        """Whether the load stays in two namespaces of this machine."""
+        """Whether the load stays in a lab on this machine."""
         return self.first.access == "lab"
 
     @property
@@ -62,7 +67,7 @@ class CheckedPath:
     def testbed_toml(self) -> str:
         """Return the sections of a study that describe the path."""
         if self.is_own_lab:
-            return '[testbed]\nlab = "netns"\n'
+            return f"[testbed]\nlab = {json.dumps(self.lab)}\n"
         lines = ["[testbed]", 'lab = "hosts"']
         for end in (self.first, self.second):
             value = "true" if end.access == "local" else json.dumps(end.destination)
@@ -70,11 +75,11 @@ class CheckedPath:
         return "\n".join(lines) + "\n"
 
 
-def parse_path(arguments: Sequence[str]) -> CheckedPath:
+def parse_path(arguments: Sequence[str], lab: str | None = None) -> CheckedPath:
     """Return the path that the arguments name.
 
-    Without an argument, and with `local` only, the path is a lab of two namespaces on this machine. With one
-    other end, this machine is the first end.
+    Without an argument, and with `local` only, the path is a lab on this machine: two namespaces, or two
+    guests with the lab `qemu`. With one other end, this machine is the first end.
 
     Raises:
         BenchError: An end has no valid form, or the two ends cannot be measured together.
@@ -84,7 +89,14 @@ def parse_path(arguments: Sequence[str]) -> CheckedPath:
             f"a path has two ends, but {len(arguments)} are named", fix="name one end or two: check A B"
         )
     if all(argument == LOCAL for argument in arguments):
-        return CheckedPath(*(End(name, "lab") for name in LAB_NAMES))
+        first, second = (End(name, "lab") for name in LAB_NAMES)
+        return CheckedPath(first, second, lab or NETNS)
+    if lab is not None:
+        raise BenchError(
+            "a lab creates both ends of the path itself",
+            where=f"--lab {lab}",
+            fix="remove --lab, or name no ends",
+        )
     named = list(arguments) if len(arguments) == 2 else [LOCAL, *arguments]
     first, second = (_parse_end(argument) for argument in named)
     if not first.has_agent:

@@ -174,25 +174,32 @@ class _PartTreatments:
         )
 
     def slowdown(self, indices: Sequence[int]) -> float:
-        """Return how many times worse the treatments with these indices are than the best one, at least 1."""
+        """Return how many times worse the treatments with these indices are, at least 1.
+
+        Each is compared with the best treatment that offers the same load.
+        """
         metric = self.summary.deciding_metric
-        values = {
-            each.index: each.metrics[metric].value
-            for each in self.summary.treatments
-            if metric in each.metrics and each.metrics[metric].value > 0
-        }
-        own = [values[index] for index in indices if index in values]
-        if not own:
-            return 1.0
-        if is_lower_better(metric):
-            return max(1.0, median(own) / min(values.values()))
-        return max(1.0, max(values.values()) / median(own))
+        measured = [each for each in self.summary.treatments if each.metrics.get(metric)]
+        ratios = []
+        for each in measured:
+            # A treatment that offers fewer datagrams also delivers fewer.
+            same_rate = [
+                other.metrics[metric].value
+                for other in measured
+                if other.factors.get(REQUEST_OR_DATAGRAM_RATE.name)
+                == each.factors.get(REQUEST_OR_DATAGRAM_RATE.name)
+            ]
+            value = each.metrics[metric].value
+            if each.index in indices and value > 0 and min(same_rate) > 0:
+                best_first = (value, min(same_rate)) if is_lower_better(metric) else (max(same_rate), value)
+                ratios.append(best_first[0] / best_first[1])
+        return max(1.0, median(ratios)) if ratios else 1.0
 
 
 def _failure(treatments: _PartTreatments, finding: Finding) -> PathLimit:
     first = _top_candidate(finding)
     if first is None:
-        return _make_failure(treatments, finding.text, len(finding.treatment_indices))
+        return _make_failure(treatments, finding.text.rstrip("."), len(finding.treatment_indices))
     limit = _make_limit(treatments, finding, first, is_fault=True)
     abandoned = {each.index for each in treatments.summary.treatments if is_abandoned(each)}
     return replace(limit, prevents_measurement=bool(abandoned & set(finding.treatment_indices)))

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from vnetbench.check.ends import CheckedPath
-from vnetbench.errors import BenchError
+from vnetbench.quantity import parse_duration
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Study
@@ -26,6 +26,17 @@ _DATAGRAM_FRAME_BITS = 8 * (64 + 8 + 20 + 14 + 4)
 """Bits of a frame with a datagram of 64 bytes: headers of UDP, IPv4 and Ethernet, and the checksum."""
 _LOW_DATAGRAM_RATE_PER_S = 2000.0
 """Rate of the datagrams that measure loss; `packets.toml` has the same value."""
+_INITIAL_WINDOW_BITS = 10 * 1500 * 8
+"""Data of a new connection that the kernel does not pace: its initial window (RFC 6928)."""
+_MAX_EXCESS_SHARE = 0.1
+"""Share by which the first packets may exceed --max-rate in the mean of a trial."""
+_LONGEST_MESSAGE_S = 0.005
+"""Time that a paced iperf3 server takes for one message."""
+_SMALLEST_MESSAGE_BYTES = 1448
+_USUAL_MESSAGE_BYTES = 128 * 1024
+"""The default of the factor `message_size`, which is iperf3's too."""
+_USUAL_DURATION = "500 ms"
+"""Shortest duration of the trials where a study requests none."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +70,8 @@ def make_parts(
         overrides: `--set` arguments. Each applies to the parts whose workload has the factor.
 
     Raises:
-        BenchError: The ends cannot limit the load, or an override is wrong.
+        BenchError: An override is wrong.
     """
-    if max_rate_bps is not None and not path.has_both_agents:
-        raise BenchError(
-            "the bench cannot limit the load of an iperf3 server",
-            where="--max-rate",
-            fix="remove --max-rate, or limit the server itself: iperf3 -s --server-bitrate-limit RATE",
-        )
     names = PART_NAMES if path.has_both_agents else (GOODPUT,)
     return tuple(_make_part(name, path, depth, max_rate_bps, overrides) for name in names)
 
@@ -82,11 +87,33 @@ def _make_part(
     elif max_rate_bps is not None:
         counts = [int(each) for each in settings.get("streams", "1,4" if name == GOODPUT else "4").split(",")]
         text = _add_pacing(text, counts, max_rate_bps)
+        settings |= _duration_that_hides_the_first_burst(max(counts), max_rate_bps, settings)
+        if not path.has_both_agents:
+            settings["message_size"] = _message_size_for_rate(max_rate_bps / max(counts))
     text = f"{text}\n{path.testbed_toml()}"
     own = [each for each in overrides if _applies_to(each, workload)]
     for override in own:
         settings.pop(override.partition("=")[0].strip(), None)
     return Part(name, parse_study(text, None, [*(f"{key}={value}" for key, value in settings.items()), *own]))
+
+
+def _duration_that_hides_the_first_burst(
+    stream_count: int, max_rate_bps: int, settings: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a duration of the trials in which the unpaced first packets add little to the limit.
+
+    Empty if the trials are long enough anyway.
+    """
+    first_bits = stream_count * _INITIAL_WINDOW_BITS
+    needed_s = first_bits / (_MAX_EXCESS_SHARE * max_rate_bps)
+    usual_s = parse_duration(settings.get("timing.duration", _USUAL_DURATION))
+    return {} if needed_s <= usual_s else {"timing.duration": f"{1000 * needed_s:.0f} ms"}
+
+
+def _message_size_for_rate(stream_bps: float) -> str:
+    """Return a size of messages that an iperf3 server sends evenly: it only pauses between two messages."""
+    longest_bytes = int(stream_bps / 8 * _LONGEST_MESSAGE_S)
+    return f"{min(max(longest_bytes, _SMALLEST_MESSAGE_BYTES), _USUAL_MESSAGE_BYTES)} B"
 
 
 @lru_cache

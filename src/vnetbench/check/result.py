@@ -35,6 +35,8 @@ class CheckResult:
     """Results file of each part; empty if they were temporary."""
     overrides: tuple[str, ...] = ()
     """The `--set` arguments."""
+    has_consent: bool = False
+    """Whether the user consented to the load on the command line (`--yes`)."""
     notes: tuple[str, ...] = ()
     """What happened to parts that did not finish."""
 
@@ -49,6 +51,8 @@ class CheckRequest:
     requirements: Sequence[Requirement] = ()
     overrides: tuple[str, ...] = ()
     """The `--set` arguments."""
+    has_consent: bool = False
+    """Whether the user consented to the load on the command line (`--yes`)."""
 
 
 def build_result(
@@ -80,5 +84,6 @@ def build_result(
         requirements=tuple(judge_requirement(each, measurements, path) for each in request.requirements),
         results_files=files,
         overrides=request.overrides,
+        has_consent=request.has_consent,
         notes=tuple(notes),
     )

@@ -15,12 +15,13 @@ from vnetbench.audit.finding import Finding
 from vnetbench.check.ends import IPERF3_SCHEME, CheckedPath, End
 from vnetbench.check.limits import FAILED_TRIALS, PathLimit
 from vnetbench.check.measurements import NO_DIRECTION, Measurement
-from vnetbench.check.parts import NORMAL
+from vnetbench.check.parts import GOODPUT, NORMAL
 from vnetbench.check.result import CheckResult
 from vnetbench.check.settings_audit import SettingsAudit, audit_sentences
 from vnetbench.check.value_text import format_cell
 from vnetbench.quantity import format_exact_bit_rate
 from vnetbench.report.tables.text_table import to_printable_text
+from vnetbench.study.labs import NETNS
 from vnetbench.wording.factor_text import capitalize_sentence
 
 _INDENT = 2
@@ -53,7 +54,9 @@ class CheckText:
 
 def check_command(path: CheckedPath, *options: str) -> str:
     """Return the command that checks this path."""
-    ends = [] if path.is_own_lab else [_end_argument(end) for end in (path.first, path.second)]
+    ends = [_end_argument(end) for end in (path.first, path.second)]
+    if path.is_own_lab:
+        ends = [] if path.lab == NETNS else ["--lab", path.lab]
     return shlex.join(["vnetbench", "check", *ends, *options])
 
 
@@ -139,17 +142,20 @@ def proof_command(limit: PathLimit, result: CheckResult) -> str:
     """Return the command that tests a limit by experiments."""
     if file := result.results_files.get(limit.part):
         return shlex.join(["vnetbench", "explain", file, "--prove"])
-    kept = _keep_command(result)
-    file = "check.vnb" if limit.part == "goodput" else f"check.{limit.part}.vnb"
-    return f"{kept} && {shlex.join(['vnetbench', 'explain', file, '--prove'])}"
+    # A name for each limit, so that all of these commands work in one folder. The check may miss a value and
+    # exit with 1, so the explanation follows anyway.
+    file = limit.cause if limit.part == GOODPUT else f"{limit.cause}.{limit.part}"
+    kept = _keep_command(result, f"{limit.cause}.vnb")
+    return f"{kept}; {shlex.join(['vnetbench', 'explain', f'{file}.vnb', '--prove'])}"
 
 
-def _keep_command(result: CheckResult) -> str:
+def _keep_command(result: CheckResult, output: str) -> str:
     """Return the command that repeats this check and keeps its results."""
     depth = [] if result.depth == NORMAL else [f"--{result.depth}"]
     rate = [] if result.max_rate_bps is None else ["--max-rate", format_exact_bit_rate(result.max_rate_bps)]
     overrides = [word for each in result.overrides for word in ("--set", each)]
-    return check_command(result.path, *depth, *rate, *overrides, "-o", "check.vnb")
+    consent = ["--yes"] if result.has_consent else []
+    return check_command(result.path, *depth, *rate, *overrides, *consent, "-o", output)
 
 
 def _audit_lines(audit: SettingsAudit) -> Iterator[RenderableType]:
@@ -183,7 +189,7 @@ def _requirement_lines(result: CheckResult) -> Iterator[RenderableType]:
 def _next_lines(result: CheckResult) -> Iterator[RenderableType]:
     files = [shlex.quote(file) for file in result.results_files.values()]
     if not files:
-        yield to_printable_text(f"Keep the results:  {_keep_command(result)}")
+        yield to_printable_text(f"Keep the results:  {_keep_command(result, 'check.vnb')}")
         return
     yield to_printable_text(f"Explain:  vnetbench explain {files[0]}")
     yield to_printable_text(f"Report:   vnetbench report {' '.join(files)} -o check.html")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vnetbench.check.result import CheckRequest, CheckResult
     from vnetbench.commands.check_campaigns import PartsOutcome
 
-_MIN_RATE_BPS = 10**6
+_MIN_RATE_BPS = 10**7
 _MIN_S_IN_MINUTES = 100
 _FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
 
@@ -44,6 +44,11 @@ _FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
     help="Requirement, such as 'goodput >= 9 Gbit/s'. Exit with 3 if it is missed, and with 5 if it is "
     "undecided. Repeatable.",
 )
+@click.option(
+    "--lab",
+    type=click.Choice(["netns", "qemu"]),
+    help="Lab to check without ends: two namespaces (the default), or two QEMU guests.",
+)
 @click.option("--max-rate", metavar="RATE", help="Limit of the load in each direction: '1 Gbit/s'.")
 @click.option("--yes", is_flag=True, help="Load the path without asking.")
 @click.option(
@@ -60,6 +65,7 @@ def check(
     page: Path | None,
     as_json: bool,
     expressions: Sequence[str],
+    lab: str | None,
     max_rate: str | None,
     yes: bool,
     overrides: Sequence[str],
@@ -68,7 +74,7 @@ def check(
 
     An end is `local` (this machine), an SSH name (web-01), or an iperf3 server (iperf3://HOST[:PORT]). With
     one end, this machine is the other one. Without ends, or with `local` alone, the path is a lab of two
-    network namespaces on this machine.
+    network namespaces on this machine, or of two guests with --lab qemu.
     """
     from rich.console import Console
 
@@ -78,10 +84,10 @@ def check(
     from vnetbench.check.result import CheckRequest
     from vnetbench.commands.check_campaigns import terminate_as_interrupt
 
-    path = parse_path(ends)
+    path = parse_path(ends, lab)
     max_rate_bps = _parse_max_rate(max_rate)
     requirements = [parse_requirement(each, path) for each in expressions]
-    request = CheckRequest(path, depth or "normal", max_rate_bps, requirements, tuple(overrides))
+    request = CheckRequest(path, depth or "normal", max_rate_bps, requirements, tuple(overrides), yes)
     parts = make_parts(path, request.depth, max_rate_bps, overrides)
     if page is not None and not page.parent.is_dir():
         raise BenchError(
@@ -89,7 +95,7 @@ def check(
         )
     console = Console(highlight=False, stderr=as_json)
     with terminate_as_interrupt():
-        _prepare_path(request, parts, console, is_accepted=yes)
+        _prepare_path(request, parts, console)
         with _output_path(output) as results:
             result, is_interrupted = _measure(request, parts, results, console, is_kept=output is not None)
             if page is not None:
@@ -109,23 +115,23 @@ def _parse_max_rate(text: str | None) -> int | None:
     except BenchError as error:
         raise BenchError(error.what, where="--max-rate", fix=error.fix) from error
     if rate_bps < _MIN_RATE_BPS:
-        raise BenchError("the rate is too low to measure", where="--max-rate", fix="write at least 1 Mbit/s")
+        raise BenchError("the rate is too low to measure", where="--max-rate", fix="write at least 10 Mbit/s")
     return rate_bps
 
 
-def _prepare_path(
-    request: CheckRequest, parts: Sequence[Part], console: Console, *, is_accepted: bool
-) -> None:
+def _prepare_path(request: CheckRequest, parts: Sequence[Part], console: Console) -> None:
     """Get the rights for a lab, or warn before the load of a path that others use; raises BenchError."""
     from vnetbench.commands.campaign import print_user_namespace_limits
     from vnetbench.lab import privilege
     from vnetbench.quantity import format_bit_rate, format_duration
+    from vnetbench.study.labs import NETNS
 
     path = request.path
     if path.is_own_lab:
-        # Without root this restarts the process, so nothing may exist yet.
-        privilege.acquire_network_rights()
-        print_user_namespace_limits(console)
+        if path.lab == NETNS:
+            # Without root this restarts the process, so nothing may exist yet.
+            privilege.acquire_network_rights()
+            print_user_namespace_limits(console)
         return
     rate = (
         "as fast as it can" if request.max_rate_bps is None else f"at {format_bit_rate(request.max_rate_bps)}"
@@ -137,7 +143,7 @@ def _prepare_path(
         f"for at most {longest}. Others on the path will notice.",
         markup=False,
     )
-    if is_accepted:
+    if request.has_consent:
         return
     if not sys.stdin.isatty():
         raise BenchError(

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary
 
-_IGNORED_VOLATILE_FACTS = {"pid", "load_average", "mac", "mhz", "available_congestion_control", "read"}
+_IGNORED_VOLATILE_FACTS = {
+    "pid", "load_average", "mac", "mhz", "available_congestion_control", "read",
+    "kernel_id",
+}  # fmt: skip
 """Facts that differ between two campaigns on the same machine."""
 _FACTS_SET_BY_TREATMENTS = {"interfaces": {"mtu", "name", "offloads", "channels", "rings", "coalescing"}}
 """Facts within a list that treatments set, or that the path of the fact already contains."""

@@ -106,6 +106,21 @@ def test_foreign_traffic_is_what_the_test_cannot_have_sent() -> None:
     assert trial_evidence(beside)["foreign_traffic_percent"] == pytest.approx(67.2, abs=0.1)
 
 
+def test_what_an_iperf3_server_sends_is_not_foreign_traffic() -> None:
+    received = with_stream_details(uniform_trial(), "b1", segments_in=SIZE / 1448, mss_bytes=1448)
+    received = with_counters(received, "b1", rx_bytes=int(1.05 * SIZE), tx_bytes=0)
+    server = replace(
+        received,
+        endpoints=tuple(
+            replace(each, samples=(), totals={"protocol": "iperf3"}) if each.name == "a1" else each
+            for each in received.endpoints
+        ),
+    )
+    assert trial_evidence(server)["foreign_traffic_percent"] == 0
+    beside = with_counters(server, "b1", rx_bytes=3 * SIZE)
+    assert trial_evidence(beside)["foreign_traffic_percent"] > 50
+
+
 def test_data_queued_at_the_sender_is_not_foreign_traffic() -> None:
     late = with_stream_details(one_way(), "a1", bytes_acked=2 * SIZE, unacked=0)
     drained = with_counters(late, "a1", tx_bytes=2 * SIZE)

@@ -48,17 +48,14 @@ pub fn derive_parameters(load: &Load) -> Result<TestParameters, String> {
             "an iperf3 server supports messages of at most {MAX_BLOCK_BYTES} bytes"
         ));
     }
-    if direction != Direction::Forward && load.socket_options.pacing_rate_bps.is_some() {
-        return Err(
-            "the agent cannot pace an iperf3 server that sends. Remove the pacing rate".into(),
-        );
-    }
     Ok(TestParameters {
         transport: Transport::Tcp,
         direction,
         streams_per_direction: sources.max(sinks),
         end_condition: EndCondition::Never,
         block_bytes: transfer.message_bytes,
+        // The server paces its own streams. The agent's streams are paced by SO_MAX_PACING_RATE.
+        rate_bps: server_rate_bps(load, direction),
         socket_buffer_bytes: load.socket_options.buffer_bytes,
         // It has no effect on a receiver, and a server without the algorithm would refuse the test.
         congestion_control: load
@@ -69,4 +66,14 @@ pub fn derive_parameters(load: &Load) -> Result<TestParameters, String> {
         skip_receive_copy: transfer.receive_mode == ReceiveMode::Discard,
         ..TestParameters::default()
     })
+}
+
+/// Returns the rate of each stream that the server sends; 0 means unlimited.
+fn server_rate_bps(load: &Load, direction: Direction) -> u64 {
+    match direction {
+        Direction::Forward => 0,
+        Direction::Reverse | Direction::Bidirectional => {
+            load.socket_options.pacing_rate_bps.unwrap_or(0)
+        }
+    }
 }

@@ -31,7 +31,8 @@ FOREIGN_PACKET_EVIDENCE_METRICS = (
         "% of packets",
         "processed packets of other traffic",
         "packets that a kernel processed and that no interface on the path received, as a share of all "
-        "packets that it processed, of the kernel with the most",
+        "packets that it processed, of the kernel with the most. Absent for endpoints on one kernel, such as "
+        "containers, because no agent sees what connects them",
         ("softnet_processed", "rx_packets", "interfaces[].rx_packets", "path_state.interfaces"),
     ),
     EvidenceMetric(
@@ -97,6 +98,9 @@ def _count_load_packet_passes(data: TrialData, kernel: ObservedKernel) -> float 
         for levels, samples in own
         if samples
     ]  # fmt: skip
+    if kernel.is_shared:
+        # What connects these endpoints on their machine processes the packets too, and no agent sees it.
+        return None
     if kernel.endpoint_or_host == HOST:
         observed = data.ports[len(data.steady_part.endpoints) :]
         if own and not observed:

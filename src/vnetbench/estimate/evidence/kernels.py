@@ -19,13 +19,21 @@ class ObservedKernel:
     """A kernel that carries the load."""
 
     endpoint_or_host: str
+    """Where its CPUs were read."""
     samples: Sequence[Sample]
     cpu_seconds_by_cpu_and_state: Mapping[int, Mapping[str, float]]
     """CPU number to seconds by kind of work."""
+    endpoints: frozenset[str] = frozenset()
+    """The endpoints on this kernel that report its CPUs: several if they are containers of one machine."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several endpoints with agents of their own run on this kernel."""
+        return len(self.endpoints) > 1
 
     def runs_endpoint(self, endpoint: EndpointRecord, samples: Sequence[Sample]) -> bool:
         """Return whether an endpoint with these samples runs on this kernel."""
-        return endpoint.name == self.endpoint_or_host or (
+        return endpoint.name in self.endpoints or (
             self.endpoint_or_host == HOST and not has_own_kernel(samples)
         )
 
@@ -46,14 +54,28 @@ def has_own_kernel(samples: Sequence[Sample]) -> bool:
     return any(x.cpu for x in samples)
 
 
-def collect_kernels(part: SteadyPart) -> list[ObservedKernel]:
-    """Return the endpoints' own kernels, and the host's if it carries the load or its guests."""
+def collect_kernels(
+    part: SteadyPart, kernel_id_by_endpoint: Mapping[str, str] | None = None
+) -> list[ObservedKernel]:
+    """Return the kernel of each endpoint with its own, and the host's if it carries the load or its guests.
+
+    Args:
+        part: The steady part of the trial.
+        kernel_id_by_endpoint: Identity of each endpoint's kernel. Endpoints with the same one share it.
+    """
     endpoints = (*part.endpoints, *part.forwarding_guest_observers)
     by_name = [(endpoint.name, samples) for endpoint, samples in endpoints if has_own_kernel(samples)]
     if len(by_name) < len(endpoints) or any(x.observation for x in part.host_samples):
         by_name.append((HOST, part.host_samples))
+    ids = {name: (kernel_id_by_endpoint or {}).get(name, name) for name, _ in by_name}
     kernels = [
-        ObservedKernel(name, samples, _sum_cpu_seconds_by_cpu_and_state(samples)) for name, samples in by_name
+        ObservedKernel(
+            name,
+            samples,
+            _sum_cpu_seconds_by_cpu_and_state(samples),
+            frozenset(each for each in ids if ids[each] == ids[name] and each != HOST),
+        )
+        for name, samples in by_name
     ]
     return [kernel for kernel in kernels if kernel.cpu_seconds_by_cpu_and_state]
 

@@ -21,7 +21,7 @@ from vnetbench.estimate.evidence.shapers import LARGEST_PACKET_BYTES, unsampled_
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import coefficient_of_variation
 from vnetbench.estimate.frame_losses import UPLINK_ROLE
-from vnetbench.results.records import Sample
+from vnetbench.results.records import OBSERVE, Sample
 
 _SENT_PACKET_COUNTERS = ("segments_out", "datagrams", "frames_sent")
 _INTERFACE_BYTE_COUNTERS = ("rx_bytes", "tx_bytes")
@@ -202,10 +202,11 @@ def _foreign_traffic_percent(data: TrialData) -> float | None:
         endpoint.name: _max_load_bytes_on_wire(data, endpoint.name, samples)
         for endpoint, samples in endpoints
     }
+    unobserved_bytes = _max_bytes_from_unobserved_endpoints(data)
     shares = []
     for port in data.ports:
         crossing = (name for name in test_bytes if not port.pairs or port.pairs & pairs[name])
-        sent = sum_known_values(*(test_bytes[name] for name in crossing))
+        sent = sum_known_values(unobserved_bytes, *(test_bytes[name] for name in crossing))
         by_sample = port.counter_sum_per_complete_sample(*_INTERFACE_BYTE_COUNTERS)
         carried = sum(by_sample)
         if sent is not None and carried > 0:
@@ -225,6 +226,23 @@ def _max_load_bytes_on_wire(data: TrialData, endpoint: str, samples: Sequence[Sa
         return None
     tcp_bytes = sum(_max_tcp_bytes_sent(flow) for flow in flows if flow.role == "source")
     return max(tcp_bytes, sum(x.bytes_sent for x in samples)) + _MAX_HEADER_BYTES * packets
+
+
+def _max_bytes_from_unobserved_endpoints(data: TrialData) -> float | None:
+    """Return the most bytes that endpoints without an agent, iperf3 servers, can have put on the wire.
+
+    Each segment that the others received, a repeated one too, has at most the maximum segment size.
+    """
+    observed = {endpoint.name for endpoint, _ in data.steady_part.endpoints}
+    if all(each.name in observed or each.role == OBSERVE for each in data.steady_part.trial.endpoints):
+        return None
+    return sum_known_values(
+        *(
+            segments * ((flow.mss_bytes or 0.0) + _MAX_HEADER_BYTES)
+            for flow in data.flows
+            if (segments := flow.total("segments_in")) is not None
+        )
+    )
 
 
 def _max_tcp_bytes_sent(flow: Flow) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnetbench.estimate.evidence.aggregation import counter_rate_per_s, ratio, to_number, total_duration_s
-from vnetbench.estimate.evidence.kernels import ObservedKernel, has_own_kernel
+from vnetbench.estimate.evidence.kernels import ObservedKernel
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST
 
@@ -18,11 +18,10 @@ def other_work_cpus(kernel: ObservedKernel, part: SteadyPart) -> float | None:
     """
     duration_s = total_duration_s(kernel.samples)
     own_processes = [
-        samples for endpoint, samples in part.endpoints if endpoint.name == kernel.endpoint_or_host
+        samples for endpoint, samples in part.endpoints if kernel.runs_endpoint(endpoint, samples)
     ]
     if kernel.endpoint_or_host == HOST:
-        sharing = (samples for _, samples in part.endpoints if not has_own_kernel(samples))
-        own_processes = [part.host_samples, *sharing]
+        own_processes.append(part.host_samples)
     own_user_s, own_system_s = (
         duration_s * sum(counter_rate_per_s(samples, counter) or 0.0 for samples in own_processes)
         for counter in PROCESS_CPU_TIME_COUNTERS

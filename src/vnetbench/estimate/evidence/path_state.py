@@ -165,10 +165,13 @@ def _carrier_changes(endpoints: Sequence[EndpointRecord]) -> Iterator[float | No
 def _busiest_other_program_cpu_percent(data: TrialData) -> float | None:
     """Return the busiest program's use of CPUs on the kernels that carry the load; 0 without any program."""
     trial = data.steady_part.trial
-    names = {kernel.endpoint_or_host for kernel in data.kernels}
+    kernels = {kernel.endpoint_or_host: kernel for kernel in data.kernels}
     uses: list[float | None] = []
     for endpoint in trial.endpoints:
-        programs = list_other_programs(endpoint) if endpoint.name in names else None
+        kernel = kernels.get(endpoint.name)
+        programs = (
+            None if kernel is None else list_other_programs(endpoint, has_shared_kernel=kernel.is_shared)
+        )
         if programs is not None:
             interval_s = programs_interval_s(trial, endpoint)
             uses += [0.0, *(_other_program_cpu_percent(program, interval_s) for program in programs)]

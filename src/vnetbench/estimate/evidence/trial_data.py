@@ -67,7 +67,9 @@ def build_trial_data(
         sending_flows,
         [flow for flow in sending_flows if flow.is_tcp],
         [flow for flow in select_load_flows(flows, "sink") if flow.is_tcp],
-        collect_kernels(part),
+        collect_kernels(
+            part, {e["name"]: str(e["kernel"]) for e in testbed.get("endpoints") or () if e.get("kernel")}
+        ),
         collect_ports(part, testbed),
         sampled_interfaces_by_endpoint(part, testbed),
         locate_frame_losses(part.trial, testbed),

@@ -331,11 +331,13 @@ PACING_RATE = Factor(
     unit="bit/s",
     default="none",
     description="Rate to which the kernel paces each stream (SO_MAX_PACING_RATE). The bench reads it "
-    "back and compares it with the rate that arrives. With `mixed` it applies to the bulk transfers.",
+    "back and compares it with the rate that arrives. With `mixed` it applies to the bulk transfers. An "
+    "iperf3 server that sends paces its streams itself (-b).",
     examples=('["none", "1 Gbit/s"]', '"100 Mbit/s, 1 Gbit/s"'),
     workloads=(TCP_STREAM, MIXED),
     phrase_template="paced to {}",
     agent_parameter="pacing_rate_bps",
+    works_with_iperf3_server_as_peer=True,
     doctor_treatments=(DoctorTreatment("pacing_rate", {"pacing_rate": 10**9}),),
 )
 

@@ -171,7 +171,7 @@ def _other_programs_cpu_s(
     first bound.
     """
     endpoint = next((each for each in part.trial.endpoints if each.name == kernel.endpoint_or_host), None)
-    processes = list_processes(endpoint) if endpoint is not None else None
+    processes = None if endpoint is None else list_processes(endpoint, has_shared_kernel=kernel.is_shared)
     scale = 0.0
     if endpoint is not None and processes is not None and part.trial.duration_s > 0:
         scale = part.duration_s / programs_interval_s(part.trial, endpoint)
