@@ -120,6 +120,7 @@ def test_only_factors_of_the_local_endpoint_have_defaults_with_an_iperf3_server(
         "streams",
         "direction",
         "message_size",
+        "pacing_rate",
         "socket_buffer",
         "source_ports",
         "congestion_control",
