@@ -8,12 +8,14 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from bench.redteam.model import Load
 
@@ -43,6 +45,8 @@ class Target:
         bench_pid: The process `vnetbench run`.
         cpus: CPUs of the machine shape.
         log: Every command that was run.
+        processes: The command lines and processes that run until the injection ends.
+        error_outputs: The standard error of each of these processes, by process id.
     """
 
     namespaces: dict[str, str]
@@ -53,6 +57,7 @@ class Target:
     vswitch: str
     log: list[str] = field(default_factory=list)
     processes: list[tuple[str, subprocess.Popen[bytes]]] = field(default_factory=list)
+    error_outputs: dict[int, IO[bytes]] = field(default_factory=dict)
 
     @property
     def endpoints(self) -> tuple[str, str]:
@@ -77,13 +82,15 @@ class Target:
     def spawn(self, stack: ExitStack, where: str, line: str) -> subprocess.Popen[bytes]:
         """Start a process that ends with the injection, at the latest with this process."""
         self.log.append(f"{where}: {line} &")
+        errors = stack.enter_context(tempfile.TemporaryFile())
         process = subprocess.Popen(
             self.command(where, shlex.split(line)),
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=errors,
             preexec_fn=die_with_parent,
         )
         stack.callback(_end, process)
+        self.error_outputs[process.pid] = errors
         self.processes.append((line, process))
         return process
 
@@ -93,7 +100,13 @@ class Target:
             time.sleep(wait_s)
         for line, process in self.processes:
             if process.poll() is not None:
-                raise InjectionError(f"ended with {process.returncode}: {line}")
+                raise InjectionError(f"ended with {process.returncode}: {line}: {self._error_output(process)}")
+
+    def _error_output(self, process: subprocess.Popen[bytes]) -> str:
+        """Return what an injected process printed on its standard error."""
+        errors = self.error_outputs[process.pid]
+        errors.seek(0)
+        return errors.read().decode(errors="replace").strip() or "it printed no error"
 
     def program(self, stack: ExitStack, where: str, words: str) -> subprocess.Popen[bytes]:
         """Start one of the helper programs."""

@@ -77,7 +77,7 @@ class LoopbackTestbed:
 
     def describe(self) -> Mapping[str, object]:
         """Return the description for the results file."""
-        return {"lab": "loopback", "endpoints": [endpoint.name for endpoint in self.endpoints]}
+        return {"lab": "loopback", "endpoints": [{"name": endpoint.name} for endpoint in self.endpoints]}
 
     def close(self) -> None:
         """End the agents that were started."""

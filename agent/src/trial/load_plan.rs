@@ -361,7 +361,8 @@ mod tests {
             plan_with(request)
         };
         let both = json!([{"id": 1, "role": "source"}, {"id": 2, "role": "sink"}]);
-        for changes in [json!({}), json!({"streams": both})] {
+        let paced = json!({"streams": both, "pacing_rate_bps": 1_000_000});
+        for changes in [json!({}), json!({"streams": both}), paced] {
             let (address, _) = plan(changes).expect("valid").load.expect("streams");
             assert!(matches!(address, ConnectionMethod::ConnectIperf3(..)));
         }
@@ -371,7 +372,6 @@ mod tests {
             .collect();
         for changes in [
             json!({"message_bytes": (1 << 20) + 1}),
-            json!({"pacing_rate_bps": 1_000_000}),
             json!({"streams": sinks_first}),
             json!({"streams": many}),
             json!({"workload": "tcp_crr", "message_bytes": null}),
