@@ -158,6 +158,10 @@ bench-explain: install
 
 SOAK_TRIALS := 3000
 
+bench-audit: install
+	PYTHON=$(PYTHON) tools/prepare qemu
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/python -m bench.audit_effects
+
 soak: install
 	PYTHON=$(PYTHON) tools/prepare
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/python -m bench.soak --trials $(SOAK_TRIALS)

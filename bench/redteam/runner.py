@@ -154,9 +154,19 @@ def perform(
 
 
 def inject_and_wait(
-    run: Run, bench: subprocess.Popen[bytes], cpus: tuple[int, ...], stack: ExitStack, label: Label
+    run: Run,
+    bench: subprocess.Popen[bytes],
+    cpus: tuple[int, ...],
+    stack: ExitStack,
+    label: Label,
+    timeout_s: float | None = None,
 ) -> None:
-    timeout_s = RUN_TIMEOUT_S + (DIAGNOSIS_TIMEOUT_S if label.is_diagnosed else 0)
+    """Inject the run's cause into each testbed of a bench, and wait until the bench ends or the time is over.
+
+    Without `timeout_s`, the bench may take as long as a run of the corpus.
+    """
+    if timeout_s is None:
+        timeout_s = RUN_TIMEOUT_S + (DIAGNOSIS_TIMEOUT_S if label.is_diagnosed else 0)
     if run.cause.is_control:
         with suppress(subprocess.TimeoutExpired):
             bench.wait(timeout_s)

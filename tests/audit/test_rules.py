@@ -48,6 +48,46 @@ def test_the_study_that_proves_a_rule_loads_with_its_levels(rule: Rule) -> None:
     assert load_study(ROOT / "studies" / f"{rule.proof.study}.toml", overrides).factors
 
 
+LIMITS_OF_SOURCES = {
+    "discards_with_small_buffers": 8192,
+    "hardware_version_old": 11,
+    "hardware_version_without_vmxnet3": 7,
+    "hot_add_disables_vnuma": 8,
+    "short_virtio_ring": 7.1,
+    "tools_old_in_guest": 120305,
+    "upt_with_old_hardware": 20,
+}
+"""Rules whose source states a limit, and the limit."""
+EXISTENCE_LIMITS = (0, 1, 2)
+"""Limits of counts that only say whether there is something, or more than one of it."""
+
+
+def _limits(rule: Rule) -> set[float]:
+    """Return the numbers that a rule compares facts with, except those that follow from another limit."""
+    conditions = (*rule.applies_if, *rule.finds_if)
+    limits = set()
+    for each in conditions:
+        number = each.above if each.above is not None else each.below
+        is_count = FACTS[rule.object][each.fact].type is int
+        if number is not None and not (is_count and number in EXISTENCE_LIMITS):
+            limits.add(float(number))
+    if rule.id == "hardware_version_old":
+        limits.discard(6)  # Older versions have a rule of their own.
+    return limits
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_limit_comes_from_the_source_or_has_a_reason(rule: Rule) -> None:
+    own_limits = _limits(rule) - {LIMITS_OF_SOURCES.get(rule.id)}
+    assert bool(own_limits) == bool(rule.threshold_reason), own_limits
+    assert (rule.threshold_reason or ".").endswith(".")
+
+
+def test_each_limit_of_a_source_is_in_its_rule() -> None:
+    rules = load_rules()
+    assert all(limit in _limits(rules[rule]) for rule, limit in LIMITS_OF_SOURCES.items())
+
+
 def test_each_cause_of_a_rule_exists() -> None:
     assert {rule.cause for rule in RULES if rule.cause} <= set(load_cause_rules())
 

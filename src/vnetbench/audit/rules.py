@@ -69,6 +69,8 @@ class Rule(BaseModel):
     """Value found; `{fact}` stands for a fact's value, `{name}` for the object's name."""
     expected: _Text
     why: _Text
+    threshold_reason: _Text | None = None
+    """Why the rule's limit has this value, where no source states it."""
     fix: Mapping[str, _Text]
     """By platform; `any` holds for the rest."""
     source: _Text

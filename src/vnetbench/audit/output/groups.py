@@ -8,6 +8,7 @@ from vnetbench.audit.finding import AuditResult, Finding
 from vnetbench.audit.rules import Rule
 from vnetbench.quantity import format_count_with_noun
 
+OWN_LIMIT = "Chosen by vnetbench, not by the source."
 MAX_SHOWN_OBJECTS = 10
 """Objects that people see of a rule; JSON and SARIF have all."""
 
@@ -41,6 +42,11 @@ def group_findings(result: AuditResult) -> list[RuleFindings]:
 def object_label(finding: Finding, result: AuditResult) -> str:
     """Return the name of a finding's object, with its target if there are several."""
     return finding.object_name if len(result.targets) == 1 else f"{finding.target}: {finding.object_name}"
+
+
+def limit_text(rule: Rule) -> str:
+    """Return why a limit that is our own choice has its value; empty if a source states it."""
+    return f"{OWN_LIMIT} {rule.threshold_reason}" if rule.threshold_reason else ""
 
 
 def relevance_text(finding: Finding) -> str:

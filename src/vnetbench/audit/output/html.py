@@ -5,7 +5,13 @@ from __future__ import annotations
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from vnetbench.audit.finding import AuditResult
-from vnetbench.audit.output.groups import closing_notes, group_findings, object_label, relevance_text
+from vnetbench.audit.output.groups import (
+    closing_notes,
+    group_findings,
+    limit_text,
+    object_label,
+    relevance_text,
+)
 
 
 def audit_html(result: AuditResult) -> str:
@@ -22,5 +28,6 @@ def audit_html(result: AuditResult) -> str:
         groups=group_findings(result),
         notes=closing_notes(result),
         object_label=object_label,
+        limit_text=limit_text,
         relevance_text=relevance_text,
     )

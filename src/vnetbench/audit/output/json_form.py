@@ -59,6 +59,7 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
         "expected": finding.expected,
         "read_from": list(finding.read_from),
         "why": rule.why,
+        "threshold_reason": rule.threshold_reason,
         "fix": finding.fix,
         "source": rule.source,
         "cause": rule.cause,

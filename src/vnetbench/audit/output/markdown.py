@@ -10,6 +10,7 @@ from vnetbench.audit.output.groups import (
     RuleFindings,
     closing_notes,
     group_findings,
+    limit_text,
     object_label,
     relevance_text,
 )
@@ -45,6 +46,8 @@ def _group_lines(group: RuleFindings, result: AuditResult) -> Iterator[str]:
         yield f"| and {group.hidden_count} more | | |"
     yield ""
     yield f"- Why: {escape_markdown(rule.why)}"
+    if rule.threshold_reason:
+        yield f"- Limit: {escape_markdown(limit_text(rule))}"
     for fix in dict.fromkeys(finding.fix for finding in group.shown):
         yield f"- Fix: {escape_markdown(fix)}"
     yield f"- Does it matter here? {escape_markdown(relevance_text(first))}"

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from vnetbench import __version__
 from vnetbench.audit.finding import AuditResult, Finding
-from vnetbench.audit.output.groups import closing_notes, relevance_text
+from vnetbench.audit.output.groups import closing_notes, limit_text, relevance_text
+from vnetbench.audit.rules import Rule
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _FILE_PLATFORMS = ("vmx", "libvirt", "proxmox", "vsphere", "windows")
@@ -28,7 +29,7 @@ def audit_sarif(result: AuditResult) -> str:
                 "id": rule.id,
                 "shortDescription": {"text": f"{rule.problem[:1].upper()}{rule.problem[1:]}."},
                 "fullDescription": {"text": rule.why},
-                "help": {"text": f"Expected: {rule.expected}. Source: {rule.source}."},
+                "help": {"text": _help_text(rule)},
                 "defaultConfiguration": {"level": rule.severity},
             }
             for rule in rules
@@ -47,6 +48,11 @@ def audit_sarif(result: AuditResult) -> str:
         ],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def _help_text(rule: Rule) -> str:
+    text = f"Expected: {rule.expected}. Source: {rule.source}."
+    return f"{text} Limit: {limit_text(rule)}" if rule.threshold_reason else text
 
 
 def _result(finding: Finding, index: int) -> dict[str, Any]:

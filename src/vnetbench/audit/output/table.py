@@ -12,6 +12,7 @@ from vnetbench.audit.output.groups import (
     RuleFindings,
     closing_notes,
     group_findings,
+    limit_text,
     object_label,
     relevance_text,
 )
@@ -55,6 +56,8 @@ def _group_lines(group: RuleFindings, result: AuditResult, width: int) -> Iterat
     if len({each.expected for each in group.findings}) == 1:
         yield from _field("expected", first.expected, width)
     yield from _field("why", rule.why, width)
+    if rule.threshold_reason:
+        yield from _field("limit", limit_text(rule), width)
     if len({each.fix for each in group.findings}) == 1:
         yield from _field("fix", first.fix, width)
     yield from _field("matters", relevance_text(first), width)

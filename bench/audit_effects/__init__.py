@@ -1,0 +1,1 @@
+"""How much the faults that audit rules find change the goodput: measured with and without each fault."""
