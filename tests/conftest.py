@@ -13,7 +13,7 @@ from tests.file_selection import PURE, can_select, check_marks_are_visible, need
 from tests.own_testbeds import list_own_testbeds
 from vnetbench.lab import netlink, registry
 
-pytest_plugins = ("tests.skip_limit",)
+pytest_plugins = ("tests.cpu_times", "tests.skip_limit", "tests.warm_process")
 
 # The duration of an example means nothing on a machine that others use too.
 settings.register_profile("any speed", deadline=None)

@@ -51,7 +51,7 @@ def test_an_invalid_option_of_throughput_has_the_error_of_the_study() -> None:
         (("--loss", "1 %, 0 %"), "ascending"),
         (("--adapter", "vmxnet3", "--vswitch", "bridge"), "vswitch cannot be set in the lab qemu"),
     ):
-        code, output = bench.run("throughput", *options)
+        code, output = bench.run_warm("throughput", *options)
         assert code == 2
         assert message in output and "fix: " in output
 
@@ -70,7 +70,7 @@ def test_a_search_method_without_its_library_is_an_error_before_a_file_is_create
 
 
 def test_show_in_a_pipe_prints_plain_text_of_80_columns(results: Path) -> None:
-    code, output = bench.run("show", results)
+    code, output = bench.run_warm("show", results)
     assert code == 0
     assert "\x1b" not in output
     assert max(map(len, output.splitlines())) <= 80
@@ -78,7 +78,7 @@ def test_show_in_a_pipe_prints_plain_text_of_80_columns(results: Path) -> None:
 
 
 def test_show_json_and_csv_contain_the_estimates(results: Path) -> None:
-    document = json.loads(bench.run("show", "--json", results)[1])
+    document = json.loads(bench.run_warm("show", "--json", results)[1])
     assert document["title"] == "Synthetic"
     first = document["treatments"][0]
     assert first["factors"] == {"streams": 1, "mtu": 1500}
@@ -86,13 +86,13 @@ def test_show_json_and_csv_contain_the_estimates(results: Path) -> None:
     goodput = first["metrics"]["goodput_bps"]
     assert goodput["low"] <= goodput["value"] <= goodput["high"]
     assert goodput["unit"] == "bit/s"
-    rows = list(csv.DictReader(io.StringIO(bench.run("show", "--csv", results)[1])))
+    rows = list(csv.DictReader(io.StringIO(bench.run_warm("show", "--csv", results)[1])))
     assert len(rows) == 4
-    assert bench.run("show", "--markdown", results)[1].count("\n|") >= 5
+    assert bench.run_warm("show", "--markdown", results)[1].count("\n|") >= 5
 
 
 def test_explain_in_a_pipe_prints_plain_text_of_80_columns_except_for_commands(results: Path) -> None:
-    code, output = bench.run("explain", str(results))
+    code, output = bench.run_warm("explain", str(results))
     assert code == 0 and "\x1b" not in output
     first = "MTU 9000 instead of 1500 makes no significant difference in goodput here: ×"
     assert " ".join(output.split()).startswith(first)
@@ -100,13 +100,13 @@ def test_explain_in_a_pipe_prints_plain_text_of_80_columns_except_for_commands(r
 
 
 def test_show_and_explain_start_with_the_same_answer(results: Path) -> None:
-    shown, explained = (bench.run(command, str(results))[1] for command in ("show", "explain"))
+    shown, explained = (bench.run_warm(command, str(results))[1] for command in ("show", "explain"))
     assert shown.split("\n\n")[0] == explained.split("\n\n")[0]
 
 
 @pytest.mark.parametrize("command", ["show", "explain"])
 def test_no_line_in_a_pipe_ends_with_spaces(results: Path, command: str) -> None:
-    lines = bench.run(command, str(results))[1].splitlines()
+    lines = bench.run_warm(command, str(results))[1].splitlines()
     assert [line for line in lines if line != line.rstrip()] == []
 
 
@@ -131,18 +131,19 @@ def test_commands_that_only_read_results_import_no_module_that_creates_networks(
 
 
 def test_explain_of_one_treatment_contains_only_its_findings(results: Path) -> None:
-    code, output = bench.run("explain", str(results), "--json", "--treatment", "mtu=9000,streams=4")
+    code, output = bench.run_warm("explain", str(results), "--json", "--treatment", "mtu=9000,streams=4")
     document = json.loads(output)
     assert code == 0 and document["answer"] == []
     assert all(3 in finding["treatments"] for finding in document["findings"])
     for selector in ("3", "mtu=9000,streams=4,vswitch=bridge"):
         assert (
-            json.loads(bench.run("explain", str(results), "--json", "--treatment", selector)[1]) == document
+            json.loads(bench.run_warm("explain", str(results), "--json", "--treatment", selector)[1])
+            == document
         )
 
 
 def test_explain_of_a_published_table_says_why_it_has_no_findings() -> None:
-    code, output = bench.run("explain", "reference:ntttcp-vmxnet3-2011")
+    code, output = bench.run_warm("explain", "reference:ntttcp-vmxnet3-2011")
     assert (code, output) == (0, "Published results have no trials, so they cannot be explained.\n")
 
 
@@ -153,7 +154,7 @@ def test_explain_of_one_treatment_includes_what_makes_all_treatments_unstable(tm
         for treatment in range(4):
             file.add_trial(fixtures.make_trial(treatment, block, rates=[1e10 * 0.9**block] * 20), block)
     file.close("finished")
-    document = json.loads(bench.run("explain", str(path), "--json", "--treatment", "3")[1])
+    document = json.loads(bench.run_warm("explain", str(path), "--json", "--treatment", "3")[1])
     drift, *others = (finding for finding in document["findings"] if 3 not in finding["treatments"])
     assert drift["details"]["cause"] == "drift" and others == []
 
@@ -169,7 +170,7 @@ def test_explain_of_one_treatment_includes_what_makes_all_treatments_unstable(tm
     ],
 )
 def test_an_unknown_treatment_is_an_error_with_a_fix(results: Path, selector: str, message: str) -> None:
-    code, output = bench.run("explain", str(results), "--treatment", selector)
+    code, output = bench.run_warm("explain", str(results), "--treatment", selector)
     assert code == 2 and message in output and "fix: " in output
 
 
@@ -179,12 +180,12 @@ def test_prove_fails_if_no_cause_can_be_tested_by_an_experiment(tmp_path: Path) 
     )
     file, _ = fixtures.create_results_file(tmp_path / "r.vnb", study)
     file.close("finished")
-    code, output = bench.run("explain", str(tmp_path / "r.vnb"), "--prove")
+    code, output = bench.run_warm("explain", str(tmp_path / "r.vnb"), "--prove")
     assert code == 2 and "no candidate cause can be tested by an experiment" in output
 
 
 def test_a_treatment_to_diagnose_needs_the_diagnosis(tmp_path: Path) -> None:
-    code, output = bench.run("run", tmp_path / "study.toml", "--treatment", "0")
+    code, output = bench.run_warm("run", tmp_path / "study.toml", "--treatment", "0")
     assert code == 2 and "--treatment needs --diagnose" in output and "fix: " in output
 
 
@@ -194,11 +195,11 @@ def test_a_proof_file_of_another_study_is_reported_and_not_used(results: Path, t
     other = fixtures.make_study(fixtures.STUDY_TEXT.replace("Synthetic", "Another"))
     file, _ = fixtures.create_results_file(tmp_path / "r.proof.vnb", other)
     file.close("finished")
-    code, output = bench.run("explain", str(path))
+    code, output = bench.run_warm("explain", str(path))
     assert code == 0 and "r.proof.vnb is not used, because it belongs to another study" in " ".join(
         output.split()
     )
-    assert bench.run("explain", str(path), "--prove")[0] == 2
+    assert bench.run_warm("explain", str(path), "--prove")[0] == 2
 
 
 def test_a_proof_with_refused_treatments_is_reported_and_fails(results: Path, tmp_path: Path) -> None:
@@ -208,15 +209,15 @@ def test_a_proof_with_refused_treatments_is_reported_and_fails(results: Path, tm
     for treatment in plan.treatments:
         file.set_treatment_state(treatment.index, "refused", "a1 eth0: tso = on cannot be set")
     file.close("finished")
-    code, output = bench.run("explain", str(path), "--prove")
+    code, output = bench.run_warm("explain", str(path), "--prove")
     text = " ".join(output.split())
     assert code == 1 and "nothing to compare (a1 eth0: tso = on cannot be set) fix: correct the cause" in text
     assert "and has nothing to compare" in text
-    assert bench.run("explain", str(path))[0] == 0
+    assert bench.run_warm("explain", str(path))[0] == 0
 
 
 def test_an_unknown_treatment_is_an_error_before_any_experiment_runs(results: Path) -> None:
-    code, output = bench.run("explain", str(results), "--prove", "--treatment", "9")
+    code, output = bench.run_warm("explain", str(results), "--prove", "--treatment", "9")
     assert code == 2 and "no treatment matches 9" in output
 
 
@@ -230,10 +231,10 @@ def test_a_closed_output_pipe_is_no_error(results: Path) -> None:
 
 def test_report_writes_the_page_to_the_path_of_its_option(results: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    code, output = bench.run("report", results, "-o", page)
+    code, output = bench.run_warm("report", results, "-o", page)
     assert (code, output.strip()) == (0, str(page))
     assert 10_000 < page.stat().st_size < 3_000_000
-    code, output = bench.run("report", results, "-o", tmp_path / "no" / "page.html")
+    code, output = bench.run_warm("report", results, "-o", tmp_path / "no" / "page.html")
     assert code == 2
     assert "fix:" in output
 
@@ -249,12 +250,12 @@ def test_compare_fails_only_after_a_significant_regression(results: Path, tmp_pa
             ]
             file.add_trial(fixtures.make_trial(treatment, block, rates=rates), block)
     file.close("finished")
-    assert bench.run("compare", results, slower)[0] == 0
-    assert bench.run("compare", results, slower, "--fail-if-worse", "5%")[0] == 3
-    assert bench.run("compare", results, slower, "--fail-if-worse", "30%")[0] == 0
-    assert bench.run("compare", results, results, "--fail-if-worse", "1%")[0] == 0
-    assert bench.run("compare", slower, results, "--fail-if-worse", "1%")[0] == 0
-    code, output = bench.run("compare", results, slower, "--fail-if-worse", "five")
+    assert bench.run_warm("compare", results, slower)[0] == 0
+    assert bench.run_warm("compare", results, slower, "--fail-if-worse", "5%")[0] == 3
+    assert bench.run_warm("compare", results, slower, "--fail-if-worse", "30%")[0] == 0
+    assert bench.run_warm("compare", results, results, "--fail-if-worse", "1%")[0] == 0
+    assert bench.run_warm("compare", slower, results, "--fail-if-worse", "1%")[0] == 0
+    code, output = bench.run_warm("compare", results, slower, "--fail-if-worse", "five")
     assert code == 2
     assert '"five" is not a share' in output
 
@@ -266,41 +267,43 @@ def test_compare_fails_if_every_shared_treatment_now_fails(results: Path, tmp_pa
         file.add_trial(fixtures.make_trial(treatment, 0, failure="no packet arrived"), treatment)
         file.set_treatment_state(treatment, "failed")
     file.close("finished")
-    code, output = bench.run("compare", results, broken, "--fail-if-worse", "5%")
+    code, output = bench.run_warm("compare", results, broken, "--fail-if-worse", "5%")
     assert code == 3
     assert "refused or failed" in output and "4 treatments" in output
-    code, output = bench.run("compare", broken, results, "--fail-if-worse", "5%")
+    code, output = bench.run_warm("compare", broken, results, "--fail-if-worse", "5%")
     assert code == 2
     assert "no treatment has" in output and "fix:" in output
 
 
 def test_commands_accept_a_published_table_in_place_of_a_results_file(results: Path, tmp_path: Path) -> None:
-    code, output = bench.run("reference", "list")
+    code, output = bench.run_warm("reference", "list")
     assert code == 0 and "ntttcp-vmxnet3-2011" in output and "44 values" in output
-    code, output = bench.run("reference", "show", "ntttcp-vmxnet3-2011")
-    assert (code, bench.run("show", "reference:ntttcp-vmxnet3-2011")) == (0, (0, output))
+    code, output = bench.run_warm("reference", "show", "ntttcp-vmxnet3-2011")
+    assert (code, bench.run_warm("show", "reference:ntttcp-vmxnet3-2011")) == (0, (0, output))
     assert "best of five runs" in output and max(map(len, output.splitlines())) <= 80
-    document = json.loads(bench.run("reference", "show", "--json", "packet-forwarding-2011")[1])
+    document = json.loads(bench.run_warm("reference", "show", "--json", "packet-forwarding-2011")[1])
     assert document["published_table"]["name"] == "packet-forwarding-2011"
     assert len(document["treatments"]) == 76
     page = tmp_path / "all.html"
-    code, output = bench.run("report", results, "reference:ntttcp-vmxnet3-2011", "-o", page)
+    code, output = bench.run_warm("report", results, "reference:ntttcp-vmxnet3-2011", "-o", page)
     assert (code, output.strip()) == (0, str(page)) and "<h1>Comparison</h1>" in page.read_text()
-    code, output = bench.run("compare", "reference:ntttcp-vmxnet3-2011", results)
+    code, output = bench.run_warm("compare", "reference:ntttcp-vmxnet3-2011", results)
     text = " ".join(output.split())
     assert code == 0 and "19 published values compared with your measurements of goodput." in text
     assert "A published value has no trials, so its ratio has no interval (?)." in text
-    code, output = bench.run("compare", "reference:ntttcp-vmxnet3-2011", results, "--fail-if-worse", "5%")
+    code, output = bench.run_warm(
+        "compare", "reference:ntttcp-vmxnet3-2011", results, "--fail-if-worse", "5%"
+    )
     assert code == 2 and "has no trials" in output
 
 
 def test_check_statements_compares_results_with_published_statements(results: Path) -> None:
-    code, output = bench.run("check-statements", results, "reference:packet-forwarding-2011")
+    code, output = bench.run_warm("check-statements", results, "reference:packet-forwarding-2011")
     text = " ".join(output.split())
     assert code == 0 and "19 published statements" in text
     command = "vnetbench run studies/jumbo-frames.toml --set mtu=1500 --set streams=2,4,8,12,16"
     assert f"To check it: {command} S02 " in text
-    document = json.loads(bench.run("check-statements", "--json", results)[1])
+    document = json.loads(bench.run_warm("check-statements", "--json", results)[1])
     assert [statement["id"] for statement in document["statements"]][:2] == ["S01", "S02"]
 
 
@@ -324,7 +327,10 @@ def test_check_statements_compares_results_with_published_statements(results: Pa
         (["lab", "exec", "t-none", "a1", "true"], "no testbed named t-none"),
     ],
 )
-def test_an_invalid_command_line_has_an_error_and_exit_code_2(arguments: list[str], message: str) -> None:
-    code, output = bench.run(*arguments, cwd=ROOT)
+def test_an_invalid_command_line_has_an_error_and_exit_code_2(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    code, output = bench.run_warm(*arguments)
     assert code == 2, output
     assert message in output

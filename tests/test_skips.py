@@ -14,6 +14,7 @@ import pytest
 from tests import quiet
 from tests.quiet import LostCpuMeter, LostCpuTime, quiet_machine_required
 from tests.skip_limit import NEEDS_ROOT
+from tests.warm_process import run_module
 
 pytestmark = pytest.mark.pure
 
@@ -32,11 +33,7 @@ def run_tests(
     numbered = [test.format(number) for number, test in enumerate(tests)]
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / file_name).write_text("import pytest\n" + "".join(numbered))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.skip_limit", *options]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
-    completed = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    completed = run_module("pytest", "-q", "-p", "tests.skip_limit", *options, folder=folder)
     return completed.returncode, completed.stdout
 
 

@@ -72,19 +72,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_first_sentence_answers_and_the_exit_code_says_if_something_is_wrong(tmp_path: Path) -> None:
-    code, output = bench.run("audit", write(tmp_path, "web.vmx", EMULATED))
+    code, output = bench.run_warm("audit", write(tmp_path, "web.vmx", EMULATED))
     assert code == AUDIT_FOUND
     assert re.match(r"1 of \d+ rules that apply here finds something: 1 warning\.\n", output)
     assert "web-01 ethernet0: adapter type e1000" in output and "vmxnet3" in output
     assert "vnetbench run studies/adapters.toml" in output and "KB 1001805" in output
-    code, output = bench.run("audit", write(tmp_path, "clean.vmx", VMX))
+    code, output = bench.run_warm("audit", write(tmp_path, "clean.vmx", VMX))
     assert code == 0 and re.match(r"None of \d+ rules that apply here finds anything\.\n", output)
-    code, output = bench.run("audit", write(tmp_path, "note.vmx", NOTE_ONLY))
+    code, output = bench.run_warm("audit", write(tmp_path, "note.vmx", NOTE_ONLY))
     assert code == 0 and ": 1 note." in output
 
 
 def test_a_folder_is_read_as_a_whole(folder: Path) -> None:
-    code, output = bench.run("audit", "--json", folder)
+    code, output = bench.run_warm("audit", "--json", folder)
     document = json.loads(output)
     assert code == AUDIT_FOUND and len(document["targets"]) == 6
     (finding,) = document["findings"]
@@ -99,7 +99,7 @@ def test_a_folder_is_read_as_a_whole(folder: Path) -> None:
 def test_hostile_names_stay_text_in_every_form(form: str, tmp_path: Path) -> None:
     name = "<script>alert(1)</script> | `x` \x1b[31m"
     path = write(tmp_path, "web.vmx", EMULATED.replace('displayName = "web-01"', f'displayName = "{name}"'))
-    _, output = bench.run("audit", "--format", form, path)
+    _, output = bench.run_warm("audit", "--format", form, path)
     assert "alert(1)" in output and "\x1b" not in output
     if form == "sarif":
         document = json.loads(output)
@@ -113,18 +113,18 @@ def test_hostile_names_stay_text_in_every_form(form: str, tmp_path: Path) -> Non
 
 def test_a_name_in_a_fix_is_quoted_for_the_shell(tmp_path: Path) -> None:
     listing = VMWARE_GUEST.replace("ens192", "x;reboot").replace("offload: on", "offload: off", 1)
-    _, output = bench.run("audit", "--json", write(tmp_path, "web.txt", listing))
+    _, output = bench.run_warm("audit", "--json", write(tmp_path, "web.txt", listing))
     (finding,) = json.loads(output)["findings"]
     assert finding["fix"] == "ethtool -K 'x;reboot' tso on"
 
 
 def test_a_baseline_leaves_only_what_is_new(folder: Path) -> None:
-    _, before = bench.run("audit", "--json", folder)
+    _, before = bench.run_warm("audit", "--json", folder)
     baseline = write(folder.parent, "baseline.json", before)
-    code, output = bench.run("audit", "--baseline", baseline, folder)
+    code, output = bench.run_warm("audit", "--baseline", baseline, folder)
     assert code == 0 and "finds anything new" in output and "1 finding of the baseline not shown" in output
     write(folder, "101.conf", QM_CONFIG.replace("agent: 1\n", "").replace("net1: virtio", "net1: e1000"))
-    code, output = bench.run("audit", "--json", "--baseline", baseline, folder)
+    code, output = bench.run_warm("audit", "--json", "--baseline", baseline, folder)
     assert code == AUDIT_FOUND
     assert [each["rule"] for each in json.loads(output)["findings"]] == [
         "emulated_adapter_in_kvm",
@@ -133,19 +133,19 @@ def test_a_baseline_leaves_only_what_is_new(folder: Path) -> None:
 
 
 def test_rules_are_listed_and_disabled(tmp_path: Path) -> None:
-    code, output = bench.run("audit", "--rules")
+    code, output = bench.run_warm("audit", "--rules")
     assert code == 0 and len(output.splitlines()) >= 60
-    _, output = bench.run("audit", "--rules", "--json")
+    _, output = bench.run_warm("audit", "--rules", "--json")
     assert {"id", "severity", "source", "fix"} <= set(json.loads(output)["rules"][0])
     path = write(tmp_path, "web.vmx", EMULATED)
-    code, output = bench.run("audit", "--disable", "emulated_adapter_in_vsphere", path)
+    code, output = bench.run_warm("audit", "--disable", "emulated_adapter_in_vsphere", path)
     assert code == 0 and output.startswith("None of")
 
 
 def test_the_scripts_are_printed() -> None:
-    _, windows = bench.run("audit", "--windows-script")
+    _, windows = bench.run_warm("audit", "--windows-script")
     assert "ConvertTo-Json" in windows and "vnetbench_windows_audit = 1" in windows
-    _, linux = bench.run("audit", "--linux-script")
+    _, linux = bench.run_warm("audit", "--linux-script")
     assert "vnetbench-linux-audit 1" in linux
 
 
@@ -168,7 +168,7 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_a_bad_file_gives_one_sentence_and_the_fix(name: str, tmp_path: Path) -> None:
-    code, output = bench.run("audit", write(tmp_path, name, BAD_FILES[name]))
+    code, output = bench.run_warm("audit", write(tmp_path, name, BAD_FILES[name]))
     assert code == BAD_INPUT
     first, second = output.splitlines()
     assert first.startswith(f"vnetbench: {tmp_path / name}: ") and second.startswith("  fix: ")
@@ -185,13 +185,13 @@ def test_a_bad_file_gives_one_sentence_and_the_fix(name: str, tmp_path: Path) ->
     ],
 )
 def test_a_bad_argument_gives_one_sentence_and_the_fix(arguments: tuple[str, ...], message: str) -> None:
-    code, output = bench.run("audit", *arguments)
+    code, output = bench.run_warm("audit", *arguments)
     assert code == BAD_INPUT and message in output and "fix: " in output
 
 
 def test_what_can_be_read_is_shown_although_something_cannot(tmp_path: Path) -> None:
     good, bad = write(tmp_path, "web.vmx", EMULATED), write(tmp_path, "half.xml", DOMAIN[:400])
-    code, output = bench.run("audit", bad, good)
+    code, output = bench.run_warm("audit", bad, good)
     assert code == INPUT_PARTLY_READ
     assert "adapter type e1000" in output and "half.xml: this is no complete XML document" in output
 
@@ -199,8 +199,8 @@ def test_what_can_be_read_is_shown_although_something_cannot(tmp_path: Path) -> 
 def test_a_vm_in_two_files_is_no_duplicate_and_two_vms_with_one_address_are(tmp_path: Path) -> None:
     write(tmp_path, "a.vmx", VMX)
     write(tmp_path, "b.vmx", VMX)
-    assert bench.run("audit", tmp_path)[0] == 0
+    assert bench.run_warm("audit", tmp_path)[0] == 0
     write(tmp_path, "b.vmx", VMX.replace("web-01", "web-02"))
-    code, output = bench.run("audit", "--json", tmp_path)
+    code, output = bench.run_warm("audit", "--json", tmp_path)
     assert code == AUDIT_FOUND
     assert {each["rule"] for each in json.loads(output)["findings"]} == {"duplicate_mac_address"}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.own_testbeds import list_own_testbeds
+from tests.warm_process import run_module
 from vnetbench.lab import netlink, registry
 from vnetbench.results.file import ResultsFile
 
@@ -75,6 +76,14 @@ def run(*arguments: str | Path, **options: Any) -> tuple[int, str]:
     output, _ = process.communicate(timeout=PATIENCE_S)
     assert "Traceback" not in output, output
     return process.returncode, output
+
+
+def run_warm(*arguments: str | Path) -> tuple[int, str]:
+    """Run a command without load as `run` does, but in a forked process: it needs no imports."""
+    completed = run_module("vnetbench", *arguments)
+    output = completed.stdout + completed.stderr
+    assert "Traceback" not in output, output
+    return completed.returncode, output
 
 
 def trials(path: Path) -> list[tuple[int, int]]:

@@ -5,13 +5,12 @@ Each is read in a child process with a limit for memory and for CPU time.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.importers.hostile_archives import TEST_ARCHIVES
+from tests.warm_process import run_module
 
 MAX_EXTRA_MIB = 144
 """Memory on top of what the process has before it reads. An xz file may take 96 MiB."""
@@ -25,10 +24,7 @@ pytestmark = pytest.mark.pure
 def test_memory_and_time_of_an_archive_are_bounded(case: str, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     archive.write_bytes(TEST_ARCHIVES[case]())
-    command = [sys.executable, "-m", "tests.importers.archive_process", str(archive)]
-    done = subprocess.run(
-        [*command, str(MAX_EXTRA_MIB), str(MAX_CPU_S)], capture_output=True, text=True, check=False
-    )
+    done = run_module("tests.importers.archive_process", archive, str(MAX_EXTRA_MIB), str(MAX_CPU_S))
 
     assert done.returncode == 0, done.stderr
     outcome, *details = done.stdout.splitlines()

@@ -5,14 +5,13 @@ Each is read in a child process with a limit for memory and for CPU time.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.importers.hostile_logs import TEST_LOGS
 from tests.importers.hostile_workbooks import TEST_WORKBOOKS
+from tests.warm_process import run_module
 
 MAX_LOG_MIB, MAX_WORKBOOK_MIB = 256, 160
 """Memory on top of what the process has before it reads."""
@@ -34,10 +33,7 @@ def test_memory_and_time_of_a_workbook_are_bounded(case: str, tmp_path: Path) ->
 
 def _read_in_child(path: Path, content: bytes, extra_mib: int) -> None:
     path.write_bytes(content)
-    command = [sys.executable, "-m", "tests.importers.hostile_log_process", str(path)]
-    done = subprocess.run(
-        [*command, str(extra_mib), str(MAX_CPU_S)], capture_output=True, text=True, check=False
-    )
+    done = run_module("tests.importers.hostile_log_process", path, str(extra_mib), str(MAX_CPU_S))
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(("read ", "refused "))

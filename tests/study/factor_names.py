@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 import tree_sitter_rust
 from tree_sitter import Language, Node, Parser
@@ -83,9 +84,15 @@ def _imported_names(tree: ast.AST) -> Iterator[str]:
 
 def rust_file_sets(source: str, factor: Factor) -> bool:
     """Return whether a Rust file names a knob of the factor, or takes its level in a request."""
-    root = _RUST.parse(source.encode()).root_node
-    strings, fields = set(_strings(root)), set(_request_fields(root))
+    strings, fields = _strings_and_request_fields(source)
     return not strings.isdisjoint(factor.knobs) or factor.agent_parameter in fields
+
+
+@cache
+def _strings_and_request_fields(source: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Parse a Rust file once for all factors."""
+    root = _RUST.parse(source.encode()).root_node
+    return frozenset(_strings(root)), frozenset(_request_fields(root))
 
 
 def _strings(node: Node) -> Iterator[str]:

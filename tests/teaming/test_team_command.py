@@ -36,7 +36,7 @@ def uplinks(fields: dict[str, Any], direction: str = "forward") -> list[int | No
 
 
 def test_the_first_sentence_answers_the_question() -> None:
-    code, output = bench.run(
+    code, output = bench.run_warm(
         "team", "predict", "--policy", "ip-hash", "--links", "4", *PUBLISHED, "--speed", "1G"
     )
     assert code == 0
@@ -209,22 +209,22 @@ def test_bad_input_is_one_sentence_with_its_fix(arguments: tuple[str | Path, ...
 
 
 def test_bad_input_exits_with_2_and_without_a_traceback(tmp_path: Path) -> None:
-    code, output = bench.run("team", "predict", "--policy", "layer3+4", "--links", "2", *PUBLISHED)
+    code, output = bench.run_warm("team", "predict", "--policy", "layer3+4", "--links", "2", *PUBLISHED)
     assert code == 2 and "fix: " in output and "Traceback" not in output
-    code, output = bench.run(
+    code, output = bench.run_warm(
         "team", "predict", "--policy", "ip-hash", "--state", tmp_path / "none", *PUBLISHED
     )
     assert code == 2 and "Traceback" not in output
 
 
 def test_policies_are_listed_with_what_they_need() -> None:
-    code, output = bench.run("team", "policies")
+    code, output = bench.run_warm("team", "policies")
     assert code == 0 and "layer3+4" in output and "balance-slb" in output and "cisco-src-dst-mixed" in output
 
 
 def test_output_that_cannot_show_a_character_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    code, output = bench.run("team", "predict", "--policy", "ip-hash", "--links", "2", "--random", "2")
+    code, output = bench.run_warm("team", "predict", "--policy", "ip-hash", "--links", "2", "--random", "2")
     assert code == 0 and "2 random flows, seed 1" in output and "Traceback" not in output
 
 
