@@ -82,7 +82,8 @@ class Target:
     def spawn(self, stack: ExitStack, where: str, line: str) -> subprocess.Popen[bytes]:
         """Start a process that ends with the injection, at the latest with this process."""
         self.log.append(f"{where}: {line} &")
-        errors = stack.enter_context(tempfile.TemporaryFile())
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - the stack closes it.
+        stack.enter_context(errors)
         process = subprocess.Popen(
             self.command(where, shlex.split(line)),
             stdout=subprocess.DEVNULL,
@@ -100,7 +101,8 @@ class Target:
             time.sleep(wait_s)
         for line, process in self.processes:
             if process.poll() is not None:
-                raise InjectionError(f"ended with {process.returncode}: {line}: {self._error_output(process)}")
+                error = self._error_output(process)
+                raise InjectionError(f"ended with {process.returncode}: {line}: {error}")
 
     def _error_output(self, process: subprocess.Popen[bytes]) -> str:
         """Return what an injected process printed on its standard error."""

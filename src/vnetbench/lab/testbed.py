@@ -88,7 +88,7 @@ class Testbed(Protocol):
         """
 
     def describe(self) -> Mapping[str, object]:
-        """Return the description for the results file: the lab's name, and `endpoints`, a list of objects with `name`."""
+        """Return the description for the results file: `lab` (its name) and `endpoints` (with `name`)."""
 
     def close(self) -> None:
         """End the agents and remove everything that was created, in any state of the testbed."""
