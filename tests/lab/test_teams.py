@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -16,6 +17,10 @@ from vnetbench.lab.netns.topology import NetnsShape, describe_observed_interface
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.teams import TeamSpec
+from vnetbench.teaming.flows import Flow
+from vnetbench.teaming.policies.registry import find_policy
+from vnetbench.teaming.predict import predict_flows
+from vnetbench.teaming.team import Team, Uplink
 
 LINKS = 3
 SPEED = "20 Mbit/s"
@@ -51,6 +56,19 @@ def test_the_topology_names_both_ends_of_each_link() -> None:
         ("a2", "port", "a2", [2]),
         ("b2", "port", "b2", [2]),
     ]
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("links", [2, 4, 8])
+def test_ip_hash_gives_successive_pairs_of_vms_different_links(links: int) -> None:
+    topology = make_topology("x", NetnsShape("bridge", pairs=links, team_link_count=links))
+    pairs = zip(topology.endpoints_on_side("a"), topology.endpoints_on_side("b"), strict=True)
+    flows = [Flow(ip_address(a.address), ip_address(b.address)) for a, b in pairs]
+    team = Team(tuple(Uplink(f"link{number}", None) for number in range(links)))
+    prediction = predict_flows(flows, find_policy("ip-hash"), team)
+    assert {each.forward.uplink for each in prediction.flows} == set(range(links))
+    other = make_topology("y", NetnsShape("bridge", pairs=2))
+    assert [vm.address for vm in other.endpoints_on_side("b")] == ["10.77.2.1", "10.77.2.2"]
 
 
 @pytest.mark.pure
