@@ -119,6 +119,25 @@ def test_a_team_takes_effect_and_both_ends_are_read_back(testbed: NetnsTestbed, 
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize(
+    ("lacp_active", "lacp", "policy"),
+    [("near", "negotiated", "balance-tcp"), ("neither", "not negotiated", "active-backup")],
+)
+def test_lacp_needs_one_active_end(testbed: NetnsTestbed, lacp_active: str, lacp: str, policy: str) -> None:
+    effective = set_up(testbed, TeamSpec(policy="balance-tcp", links=LINKS, lacp_active=lacp_active))
+    (proved,) = effective["teams"]
+    assert (proved["lacp_active"], proved["lacp"], proved["policy"]) == (lacp_active, lacp, policy)
+    attached = [link["lacp"]["is_attached"] for link in proved["links"]]
+    partners = {link["lacp"]["partner_mac"] for link in proved["links"]}
+    assert testbed.team is not None
+    if lacp_active == "neither":
+        assert partners == {"00:00:00:00:00:00"}
+        assert testbed.team.read_near_state().team.active == 0
+    else:
+        assert attached == [True] * LINKS and len(partners) == 1
+
+
+@pytest.mark.lab
 def test_links_of_different_speeds_are_shaped_each(testbed: NetnsTestbed) -> None:
     team = TeamSpec(policy="balance-slb", links=LINKS, speed="10 Mbit/s, 20 Mbit/s, 30 Mbit/s")
     effective = set_up(testbed, team)
