@@ -62,6 +62,7 @@ def test_the_links_that_a_bond_uses_are_read_even_if_it_drops_every_packet() -> 
 
 def test_the_timer_of_lacp_is_set_and_read_back() -> None:
     assert lacp_columns("slow") == ("lacp=active", "other_config:lacp-time=slow")
+    assert lacp_columns("slow", is_active=False) == ("lacp=passive", "other_config:lacp-time=slow")
     assert lacp_columns("off") == ("lacp=off",)
     shown = "---- team-sw0 ----\n  status: active negotiated\n  aggregation key: 1\n  lacp_time: slow\n"
     assert read_lacp_timer(shown) == "slow"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -16,6 +17,10 @@ from vnetbench.lab.netns.topology import NetnsShape, describe_observed_interface
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.teams import TeamSpec
+from vnetbench.teaming.flows import Flow
+from vnetbench.teaming.policies.registry import find_policy
+from vnetbench.teaming.predict import predict_flows
+from vnetbench.teaming.team import Team, Uplink
 
 LINKS = 3
 SPEED = "20 Mbit/s"
@@ -51,6 +56,19 @@ def test_the_topology_names_both_ends_of_each_link() -> None:
         ("a2", "port", "a2", [2]),
         ("b2", "port", "b2", [2]),
     ]
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("links", [2, 4, 8])
+def test_ip_hash_gives_successive_pairs_of_vms_different_links(links: int) -> None:
+    topology = make_topology("x", NetnsShape("bridge", pairs=links, team_link_count=links))
+    pairs = zip(topology.endpoints_on_side("a"), topology.endpoints_on_side("b"), strict=True)
+    flows = [Flow(ip_address(a.address), ip_address(b.address)) for a, b in pairs]
+    team = Team(tuple(Uplink(f"link{number}", None) for number in range(links)))
+    prediction = predict_flows(flows, find_policy("ip-hash"), team)
+    assert {each.forward.uplink for each in prediction.flows} == set(range(links))
+    other = make_topology("y", NetnsShape("bridge", pairs=2))
+    assert [vm.address for vm in other.endpoints_on_side("b")] == ["10.77.2.1", "10.77.2.2"]
 
 
 @pytest.mark.pure
@@ -98,6 +116,25 @@ def test_a_team_takes_effect_and_both_ends_are_read_back(testbed: NetnsTestbed, 
         assert len(states.near.team.uplink_by_bucket) == 256
         assert states.far is not None
         assert len(states.far.team.uplink_by_bucket) == 256
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("lacp_active", "lacp", "policy"),
+    [("near", "negotiated", "balance-tcp"), ("neither", "not negotiated", "active-backup")],
+)
+def test_lacp_needs_one_active_end(testbed: NetnsTestbed, lacp_active: str, lacp: str, policy: str) -> None:
+    effective = set_up(testbed, TeamSpec(policy="balance-tcp", links=LINKS, lacp_active=lacp_active))
+    (proved,) = effective["teams"]
+    assert (proved["lacp_active"], proved["lacp"], proved["policy"]) == (lacp_active, lacp, policy)
+    attached = [link["lacp"]["is_attached"] for link in proved["links"]]
+    partners = {link["lacp"]["partner_mac"] for link in proved["links"]}
+    assert testbed.team is not None
+    if lacp_active == "neither":
+        assert partners == {"00:00:00:00:00:00"}
+        assert testbed.team.read_near_state().team.active == 0
+    else:
+        assert attached == [True] * LINKS and len(partners) == 1
 
 
 @pytest.mark.lab

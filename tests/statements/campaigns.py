@@ -74,6 +74,13 @@ def forwarded(
     ]
 
 
+def simulated_team(policy: str, predicted_flows: int | None = 1) -> TeamTraffic:
+    """Return a team of four links that carry the same."""
+    traffic = DirectionTraffic(10**6, 1000, 0.25, predicted_flows)
+    links = tuple(LinkTraffic(f"link{number}", 10**9, traffic, traffic) for number in range(4))
+    return TeamTraffic("uplinks", policy, "off", links)
+
+
 def team_links_used(
     policy: str,
     used: float | tuple[float, float],
@@ -83,9 +90,7 @@ def team_links_used(
     **levels: Level,
 ) -> CampaignSummary:
     """Return a campaign over a team of four links with this policy, which uses so many of them."""
-    traffic = DirectionTraffic(10**6, 1000, 0.25, predicted_flows)
-    links = tuple(LinkTraffic(f"link{number}", 10**9, traffic, traffic) for number in range(4))
-    teams = (TeamTraffic("uplinks", policy, "off", links),)
+    teams = (simulated_team(policy, predicted_flows),)
     rows = [({"pairs": 1, "streams": 8, **levels}, {"team_links_used_forward": used, "goodput_bps": 1e9})]
     return simulated_campaign(rows, SimulationOptions(spread=0.0, trials=trials, teams=teams))
 

@@ -14,6 +14,7 @@ from tests.statements.campaigns import (
     forwarded,
     goodputs,
     simulated_campaign,
+    simulated_team,
     team_links_used,
     verdict,
 )
@@ -368,9 +369,10 @@ def test_the_suggested_run_is_valid_and_complete(statement: Statement) -> None:
     study = load_study(ROOT / path, options[1::2])
     metrics: tuple[str, ...] = (
         "goodput_bps", "packets_per_s", "mean_segment_bytes", "throughput_fps",
-        "forwarder_busy_percent", "forwarder_vcpu_percent",
+        "forwarder_busy_percent", "forwarder_vcpu_percent", "team_links_used_forward",
     )  # fmt: skip
-    rows = [(each.factors, dict.fromkeys(metrics, 50.0)) for each in make_plan(study, 1).treatments]
+    treatments = make_plan(study, 1).treatments
+    rows = [(each.factors, dict.fromkeys(metrics, 50.0)) for each in treatments]
     way = SimulationOptions(
         study.workload,
         study.testbed.backend,
@@ -378,6 +380,7 @@ def test_the_suggested_run_is_valid_and_complete(statement: Statement) -> None:
         duration_s=study.timing.duration_s or 1.0,
         set_warmup_s=study.timing.warmup_s,
         uplink=study.testbed.uplink,
+        teams=tuple(simulated_team(str(treatments[0].factors["team_policy"])) for _ in study.testbed.teams),
     )
     lacking = [
         part.missing

@@ -118,7 +118,7 @@ def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) ->
                 ("team_policy", "team_far_end"),
                 'vswitch = "bridge"\n[[testbed.team]]\npolicy = "layer2"\n',
             ),
-            "team_lacp_active": '[[testbed.team]]\nlocation = "guests"\npolicy = "802.3ad/layer3+4"\n',
+            "team_lacp_active": 'vswitch = "openvswitch"\n[[testbed.team]]\npolicy = "balance-tcp"\n',
             **dict.fromkeys(("lro", "rx_ring", "tx_ring"), 'adapter = "vmxnet3"\n' if needs_guests else ""),
         }.get(name, "")
         parse_study(text, None)

@@ -193,7 +193,7 @@ LEVEL_STRATEGIES: dict[str, st.SearchStrategy[Level]] = {
     "team_policy": st.sampled_from(TEAM_POLICIES),
     "team_far_end": st.sampled_from(["auto", "same", "switch", *VSWITCH_POLICIES]),
     "team_links": st.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS),
-    "team_lacp_active": st.sampled_from(["both", "near", "far"]),
+    "team_lacp_active": st.sampled_from(["both", "near", "far", "neither"]),
     "team_lacp": st.sampled_from(["off", "slow", "fast"]),
     "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
     "adapter": st.sampled_from(ADAPTERS),

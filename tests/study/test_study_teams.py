@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -205,6 +206,17 @@ def test_the_far_end_follows_from_the_policy_or_is_chosen() -> None:
     ]  # fmt: skip
 
 
+def test_two_passive_ends_of_open_vswitch_use_one_link() -> None:
+    team = TeamSpec(policy="balance-tcp", lacp_active="neither")
+    assert (team.has_lacp, team.negotiates_lacp) == (True, False)
+    assert (team.policy, team.effective_policy, team.effective_far_policy) == (
+        "balance-tcp", "active-backup", "active-backup",
+    )  # fmt: skip
+    one_active = replace(team, lacp_active="far")
+    assert (one_active.is_near_end_active, one_active.is_far_end_active) == (False, True)
+    assert one_active.effective_policy == "balance-tcp" and one_active.negotiates_lacp
+
+
 def test_a_virtual_switch_without_teams_is_refused() -> None:
     text = f'{HEAD}[[testbed.team]]\nlinks = 2\n[factors]\nvswitch = ["openvswitch", "macvlan"]\n'
     assert problem(text) == (
@@ -269,13 +281,24 @@ def test_a_team_in_guests_has_the_policies_of_linux_bonding() -> None:
         ),
         (
             'policy = "layer2"\nlacp_active = "near"\n',
-            "7: the near end cannot be the only active one: only LACP of teams in guests has a passive end\n"
-            'write "both", or exclude this combination with [[exclude]]',
+            "7: near as the active ends needs LACP, which layer2 does not use here\n"
+            'use a policy or lacp with LACP, write "both", or exclude this combination with [[exclude]]',
         ),
         (
             'policy = "layer2"\nfar_end = "switch"\n',
-            "7: far end switch: the policy decides what is at the far end of a team in guests\n"
-            'remove it, or write location = "vswitches" and lab = "netns"',
+            "7: far end switch: a team in guests has a bond like its own there, or one of Open vSwitch\n"
+            'write "auto", or "balance-tcp" or "balance-slb"',
+        ),
+        (
+            'policy = "layer2"\nfar_end = "balance-tcp"\n',
+            "7: far end balance-tcp: without LACP, a bond of Open vSwitch drops frames of a channel\n"
+            'use a policy with LACP, such as "802.3ad/layer3+4", or exclude this combination with '
+            "[[exclude]]",
+        ),
+        (
+            'policy = "802.3ad/layer2"\nlacp_active = "neither"\n',
+            "7: Linux bonding sends frames of LACP even if both ends are passive\n"
+            'write location = "vswitches", vswitch = "openvswitch" and lab = "netns", or leave "neither" out',
         ),
         (
             "links = 9\n",

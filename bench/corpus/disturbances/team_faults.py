@@ -16,7 +16,7 @@ from vnetbench.lab import netlink
 from vnetbench.lab.disruption.link_end import LinkEnd
 from vnetbench.lab.links.shaping import limit_transmit_rate
 from vnetbench.lab.netns import open_vswitch
-from vnetbench.lab.netns.open_vswitch_bonds import bond_name
+from vnetbench.lab.netns.open_vswitch_bonds import LACP_WITHOUT_PARTNER, bond_name, is_ready
 from vnetbench.lab.netns.open_vswitch_team import OpenVswitchTestbedTeam, require_open_vswitch
 from vnetbench.lab.netns.testbed import NetnsTestbed
 from vnetbench.lab.netns.testbed_team import FAR, NEAR, TeamStates
@@ -52,21 +52,6 @@ class FaultyTeam(OpenVswitchTestbedTeam):
         """Accept any state: the fault is what is measured."""
 
 
-def passive_lacp() -> Disturbance:
-    """Set LACP to passive at both ends, so that the team falls back to active-backup."""
-
-    def spoil(team: OpenVswitchTestbedTeam) -> FaultyTeam:
-        _use_lacp(team, (NEAR, FAR), "passive")
-        spec = replace(team.spec, policy="active-backup", lacp="fast")
-
-        def fall_back(near: TeamState) -> TeamState:
-            return replace(near, policy_name=spec.policy)
-
-        return FaultyTeam(spec, team.links, team.switch, far_state=fall_back)
-
-    return _team_fault(spoil)
-
-
 def far_end_without_lacp() -> Disturbance:
     """Let the far end be a switch without a bond, so that LACP has no partner."""
 
@@ -74,7 +59,7 @@ def far_end_without_lacp() -> Disturbance:
         far = [device.interface for device in team.links.far]
         team.switch.change("del-port", bond_name(FAR))
         team.switch.change(*[word for name in far for word in ("--", "add-port", FAR, name)][1:])
-        _use_lacp(team, (NEAR,), "active")
+        _use_lacp_without_partner(team)
         spec = replace(team.spec, policy="active-backup", lacp="fast")
         return FaultyTeam(spec, team.links, team.switch)
 
@@ -187,19 +172,14 @@ def _team_testbed(target: DisturbanceTarget) -> NetnsTestbed:
     return target.testbed
 
 
-def _use_lacp(team: OpenVswitchTestbedTeam, bridges: Sequence[str], mode: str) -> None:
-    """Create bonds that fall back to their first link, and wait until they have done so."""
-    for bridge in bridges:
-        members = [device.interface for device in (team.links.near if bridge == NEAR else team.links.far)]
-        others = (f"other_config:{each}" for each in ("lacp-fallback-ab=true", f"bond-primary={members[0]}"))
-        # A bond that has negotiated would stay so.
-        team.switch.change("del-port", bond_name(bridge))
-        team.switch.add_bond(bridge, members, ["bond_mode=balance-tcp", f"lacp={mode}", *others])
-    for bridge in bridges:
-        team.switch.wait_for_bond(
-            bridge,
-            lambda text: "lacp_status: configured" in text and text.count(": enabled") == team.spec.links,
-        )
+def _use_lacp_without_partner(team: OpenVswitchTestbedTeam) -> None:
+    """Create a bond at the near end that falls back to its first link, and wait until it has done so."""
+    members = [device.interface for device in team.links.near]
+    others = (f"other_config:{each}" for each in ("lacp-fallback-ab=true", f"bond-primary={members[0]}"))
+    # A bond that has negotiated would stay so.
+    team.switch.change("del-port", bond_name(NEAR))
+    team.switch.add_bond(NEAR, members, ["bond_mode=balance-tcp", "lacp=active", *others])
+    team.switch.wait_for_bond(NEAR, lambda text: is_ready(text, team.spec.links, LACP_WITHOUT_PARTNER))
 
 
 @dataclass(frozen=True)

@@ -75,12 +75,15 @@ FAULTS = (
         levels=BALANCE_SLB,
         timing=TIMING,
     ),
-    _fault(
-        "lacp_not_negotiated",
+    Scenario(
+        ("lacp_not_negotiated",),
         "both ends are passive",
-        team_faults.passive_lacp(),
+        _streams(),
+        ("bond",),
         require_slowdown(0.2),
-        BALANCE_TCP,
+        levels={**BALANCE_TCP, "team_lacp_active": "neither"},
+        control_levels={"team_lacp_active": "both"},
+        timing=TIMING,
     ),
     _fault(
         "lacp_not_negotiated",

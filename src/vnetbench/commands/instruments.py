@@ -21,6 +21,7 @@ from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.netns.topology import OPEN_VSWITCH
 from vnetbench.search import mlrsearch
 from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import VSWITCH
 from vnetbench.study.labs import HOSTS, IMPORTED_LAB, IPERF3_BACKEND, QEMU
 from vnetbench.study.model import Plan, Study
@@ -93,6 +94,9 @@ def _check_testbed_creation(hosts_lab: HostsLab) -> None:
 
 def _prepare_guests(study: Study, plan: Plan, console: Console) -> GuestPrerequisites:
     levels = [complete_levels(t.factors, study.workload, study.testbed.backend) for t in plan.treatments]
+    teams = [team for each in levels for team in teams_of_treatment(study.testbed, each)]
+    if any(team.has_open_vswitch_far_end for team in teams):
+        open_vswitch.installed_version()
     for each in levels:
         check_guest_pinning(each, study.testbed)
     shapes = list(dict.fromkeys(guest_shape(each, study.testbed) for each in levels))

@@ -48,6 +48,8 @@ BPF_POLICIES = (
     ),
 )
 """Policies that the agent's BPF programs run between two bridges."""
+FAR_OPEN_VSWITCH_POLICIES = (BALANCE_TCP, BALANCE_SLB)
+"""Policies of a bond of Open vSwitch at the far end of a team in guests; with LACP, it uses all links."""
 POLICIES_BY_VSWITCH = {"openvswitch": OPEN_VSWITCH_POLICIES, "bridge": BPF_POLICIES}
 """Policies of teams by the level of `vswitch` whose teams run them."""
 VSWITCH_POLICIES = tuple(dict.fromkeys((*OPEN_VSWITCH_POLICIES, *BPF_POLICIES)))
@@ -59,8 +61,9 @@ Configuration")."""
 FAR_AUTO, FAR_SAME, FAR_SWITCH = "auto", "same", "switch"
 """Far ends of a team that are no policies."""
 LACP_AUTO, LACP_OFF, LACP_SLOW, LACP_FAST = "auto", "off", "slow", "fast"
-ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR = "both", "near", "far"
-"""Ends that send frames of LACP by themselves; the other one only answers (IEEE 802.1AX, LACP_Activity)."""
+ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR, ACTIVE_NEITHER = "both", "near", "far", "neither"
+ACTIVE_ENDS = (ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR, ACTIVE_NEITHER)
+"""Ends that send frames of LACP by themselves; another end only answers (IEEE 802.1AX, LACP_Activity)."""
 LACP_TIMEOUT_BY_TIMER_S = {LACP_SLOW: 90.0, LACP_FAST: 3.0}
 """Time without a frame of the partner after which LACP stops using a link (IEEE 802.1AX, 6.4.4)."""
 LACP_FRAMES_PER_TIMEOUT = 3
@@ -85,7 +88,7 @@ class TeamSpec:
     """`off`, the timer `slow` or `fast`, or `auto`: fast for policies that need LACP, else off."""
 
     lacp_active: str = ACTIVE_BOTH
-    """Ends that negotiate LACP actively; the other one is passive."""
+    """Ends that negotiate LACP actively, of ACTIVE_ENDS; the others are passive."""
     far_end: str = FAR_AUTO
     """`same` policy, `switch`, another policy, or `auto`: a switch if the policy needs no channel."""
 
@@ -103,6 +106,36 @@ class TeamSpec:
     def has_lacp(self) -> bool:
         """Whether both ends negotiate LACP."""
         return self.lacp_timer != LACP_OFF
+
+    @property
+    def is_near_end_active(self) -> bool:
+        """Whether the near end sends frames of LACP by itself."""
+        return self.lacp_active in (ACTIVE_BOTH, ACTIVE_NEAR)
+
+    @property
+    def is_far_end_active(self) -> bool:
+        """Whether the far end sends frames of LACP by itself."""
+        return self.lacp_active in (ACTIVE_BOTH, ACTIVE_FAR)
+
+    @property
+    def negotiates_lacp(self) -> bool:
+        """Whether the ends negotiate LACP. Two passive ends wait for each other."""
+        return self.has_lacp and self.lacp_active != ACTIVE_NEITHER
+
+    @property
+    def effective_policy(self) -> str:
+        """Policy that the near end applies. Without a partner for LACP, Open vSwitch uses one link."""
+        return ACTIVE_BACKUP if self.has_lacp and not self.negotiates_lacp else self.policy
+
+    @property
+    def effective_far_policy(self) -> str | None:
+        """Policy that the far end applies, as `effective_policy`; None if it does not bundle the links."""
+        return self.far_policy if self.effective_policy == self.policy else self.effective_policy
+
+    @property
+    def has_open_vswitch_far_end(self) -> bool:
+        """Whether the far end of a team in guests is a bond of Open vSwitch, and not one of a guest."""
+        return self.is_in_guests and self.far_end in FAR_OPEN_VSWITCH_POLICIES
 
     @property
     def is_in_guests(self) -> bool:

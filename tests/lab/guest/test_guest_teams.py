@@ -12,7 +12,7 @@ from tests.lab.ssh_hosts import wait_until
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
 from vnetbench.estimate.steady_state import select_steady_part
-from vnetbench.estimate.team_traffic import DIRECTIONS, collect_team_traffic
+from vnetbench.estimate.team_traffic import DIRECTIONS, TeamTraffic, collect_team_traffic
 from vnetbench.lab.disruption.link_end import LinkEnd
 from vnetbench.lab.guest.lab import QemuLab, guest_shape
 from vnetbench.lab.guest.prerequisites import prepare_guests
@@ -28,6 +28,7 @@ from vnetbench.study.workloads import TCP_STREAM
 pytestmark = pytest.mark.lab
 
 LINKS = 2
+LOAD_S = 3.0
 MIN_LOAD_BYTES = 10_000
 """A few full frames of a stream; more than LACP and requests for addresses can be."""
 
@@ -55,14 +56,19 @@ def guests() -> Iterator[LabInstrument]:
         yield instrument
 
 
-def measure_streams(instrument: LabInstrument, location: str, policy: str) -> TrialMeasurement:
-    factors = levels(location, team_policy=policy, streams=4, direction="both")
-    return instrument.measure(TrialLoad(factors, 3.0, 0.1, TCP_STREAM), lambda: False).measurement
+def measure_streams(instrument: LabInstrument, location: str, policy: str, **more: Level) -> TrialMeasurement:
+    factors = levels(location, team_policy=policy, **{"streams": 4, "direction": "both", **more})
+    return instrument.measure(TrialLoad(factors, LOAD_S, 0.1, TCP_STREAM), lambda: False).measurement
+
+
+def team_traffic(measured: TrialMeasurement) -> TeamTraffic:
+    trial = TrialRecord(0, 0, "", 0.0, LOAD_S, 0.0, dict(measured.effective), measured.endpoints)
+    (team,) = collect_team_traffic(select_steady_part(trial, 0))
+    return team
 
 
 def check_that_predicted_links_carry_the_load(measured: TrialMeasurement, policy: str) -> None:
-    trial = TrialRecord(0, 0, "", 0.0, 1.0, 0.0, dict(measured.effective), measured.endpoints)
-    (team,) = collect_team_traffic(select_steady_part(trial, 0))
+    team = team_traffic(measured)
     assert (team.policy, team.flows) == (policy, 8)
     assert [link.speed_bps for link in team.links] == [20_000_000] * LINKS
     for direction in DIRECTIONS:
@@ -87,14 +93,31 @@ def test_a_team_of_gateways_carries_each_flow_on_its_predicted_link(
     assert team["ready_s"] > 0
 
 
-def test_the_teams_of_two_guests_negotiate_lacp_and_predict_all_flows(guests: LabInstrument) -> None:
-    measured = measure_streams(guests, IN_GUESTS, "802.3ad/layer3+4")
+def test_two_guests_negotiate_lacp_and_their_flow_takes_its_predicted_link(guests: LabInstrument) -> None:
+    policy = "802.3ad/layer3+4"
+    measured = measure_streams(guests, IN_GUESTS, policy, streams=1, direction="forward")
     teams: Any = measured.effective["teams"]
-    (team,) = teams
-    assert (team["lacp"], team["far_end"]) == ("negotiated", "bond")
-    predicted = team["predicted"]
-    assert sum(predicted["forward"]) == sum(predicted["reverse"]) == predicted["flows"] == 8
-    assert all(each.bytes_received for each in measured.endpoints if each.name in ("a1", "b1"))
+    assert (teams[0]["lacp"], teams[0]["far_end"]) == ("negotiated", "bond")
+    team = team_traffic(measured)
+    assert (team.policy, team.flows, team.open_flows) == (policy, 1, {"forward": 0, "reverse": 0})
+    loaded = [link.forward.bytes >= MIN_LOAD_BYTES for link in team.links]
+    assert loaded == [link.forward.predicted_flows == 1 for link in team.links] and any(loaded)
+    # The other direction carries only acknowledgements: perhaps few, but none on the other link.
+    others = [link.reverse for link in team.links if not link.reverse.predicted_flows]
+    assert len(others) == LINKS - 1 and all(each.bytes < MIN_LOAD_BYTES for each in others)
+
+
+def test_a_gateway_negotiates_lacp_with_open_vswitch(gateways: LabInstrument) -> None:
+    policy = "802.3ad/layer3+4"
+    measured = measure_streams(gateways, IN_GATEWAYS, policy, team_far_end="balance-tcp", direction="forward")
+    teams: Any = measured.effective["teams"]
+    (described,) = teams
+    keys = ("lacp", "far_end", "far_policy")
+    assert [described[key] for key in keys] == ["negotiated", "bond", "balance-tcp"]
+    team = team_traffic(measured)
+    assert (team.flows, team.open_flows) == (4, {"forward": 0, "reverse": 0})
+    loaded = [link.forward.bytes >= MIN_LOAD_BYTES for link in team.links]
+    assert loaded == [bool(link.forward.predicted_flows) for link in team.links]
 
 
 def test_a_gateway_without_a_link_uses_the_other_one_until_it_is_back(gateways: LabInstrument) -> None:

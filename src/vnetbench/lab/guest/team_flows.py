@@ -11,7 +11,7 @@ from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.lab.guest.topology import GuestTopology
 from vnetbench.lab.netns.topology import Vm
 from vnetbench.lab.testbed import StreamSettings, query_mac_address
-from vnetbench.teaming.flows import Flow, parse_mac
+from vnetbench.teaming.flows import TCP, UDP, Flow, parse_mac
 
 
 def list_stream_flows(
@@ -39,6 +39,8 @@ def _pair_flows(
                 destination_mac,
                 stream["local_port"],
                 stream["remote_port"],
+                # Only streams of TCP have a transport, `tcp` or `mptcp`.
+                TCP if stream.get("transport") else UDP,
             )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pyroute2 import IPRoute
 
 from vnetbench.lab import netlink
@@ -10,6 +12,8 @@ from vnetbench.lab.guest.team_topology import FAR_SWITCH, NEAR_SWITCH, GuestTeam
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import NetDevice
 
+FarEnd = Literal["bond in a guest", "bond of Open vSwitch", "switch"]
+"""What the far ends of the links lead to; the switch does not bundle them."""
 LACP_GROUP_BIT = 1 << 2
 """Bit of the group address 01:80:c2:00:00:02, which a bridge otherwise keeps (IEEE 802.1Q, table 8-1)."""
 
@@ -45,10 +49,10 @@ def _connect(topology: GuestTeamTopology, switch: IPRoute) -> None:
                 _forward_as_a_cable(switch, port)
 
 
-def connect_far_end(topology: GuestTeamTopology, *, is_bundled: bool) -> None:
-    """Join each link with its member of the far guest, or all links with a switch that does not bundle them.
+def connect_far_end(topology: GuestTeamTopology, far_end: FarEnd) -> None:
+    """Join each link with its member of the far guest, with the far switch, or with no bridge of the kernel.
 
-    A guest that is an endpoint then has one adapter at that switch.
+    A far guest that is an endpoint and has no bond has one adapter at the far switch.
 
     Raises:
         BenchError: if the kernel refuses.
@@ -56,14 +60,15 @@ def connect_far_end(topology: GuestTeamTopology, *, is_bundled: bool) -> None:
     assert topology.team is not None
     _, far = topology.team_ends
     with netlink.open_in_namespace(topology.switch_namespace) as ipr:
-        names = far.patches if is_bundled else (FAR_SWITCH,) * len(far.patches)
-        for device, tap, patch, name in zip(
-            topology.team.far, far.member_taps, far.patches, names, strict=True
-        ):
-            _move_port(ipr, device, name, is_cable=is_bundled)
+        has_guest_bond = far_end == "bond in a guest"
+        for device, tap, patch in zip(topology.team.far, far.member_taps, far.patches, strict=True):
+            if far_end == "bond of Open vSwitch":
+                _leave_bridge(ipr, device)
+            else:
+                _move_port(ipr, device, patch if has_guest_bond else FAR_SWITCH, is_cable=has_guest_bond)
             # The first adapter of an endpoint leads to the switch, those of a gateway lead nowhere.
-            is_single_adapter = not is_bundled and not far.inner_nics and patch == far.patches[0]
-            _move_port(ipr, tap, name if is_single_adapter else patch, is_cable=not is_single_adapter)
+            is_single_adapter = not has_guest_bond and not far.inner_nics and patch == far.patches[0]
+            _move_port(ipr, tap, FAR_SWITCH if is_single_adapter else patch, is_cable=not is_single_adapter)
 
 
 def _move_port(ipr: IPRoute, device: NetDevice, bridge: str, *, is_cable: bool) -> None:
@@ -75,6 +80,12 @@ def _move_port(ipr: IPRoute, device: NetDevice, bridge: str, *, is_cable: bool) 
             ipr.link("set", index=index, master=master)
     if is_cable:
         _forward_as_a_cable(ipr, device)
+
+
+def _leave_bridge(ipr: IPRoute, device: NetDevice) -> None:
+    index = netlink.interface_index(ipr, device.interface)
+    with netlink.translate_netlink_errors(device.display_name):
+        ipr.link("set", index=index, master=0)
 
 
 def _forward_as_a_cable(ipr: IPRoute, device: NetDevice) -> None:

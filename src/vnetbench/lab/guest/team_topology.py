@@ -18,6 +18,7 @@ from vnetbench.lab.netns.topology import (
     Vm,
     check_testbed_name,
     namespace_name,
+    pair_address_number,
     team_links,
 )
 from vnetbench.study.teams import IN_GATEWAYS
@@ -206,10 +207,11 @@ def _patch_names(switch: str, link_count: int) -> tuple[str, ...]:
     return tuple(f"{switch}-patch{number}" for number in range(link_count))
 
 
-def _addresses(number: int, pair: int) -> tuple[str, str]:
+def _addresses(side_number: int, pair: int) -> tuple[str, str]:
+    number = pair_address_number(side_number, pair, has_team=True)
     return (
-        IPV4_ADDRESS_FORMAT.format(side=number, pair=pair),
-        IPV6_ADDRESS_FORMAT.format(side=number, pair=pair),
+        IPV4_ADDRESS_FORMAT.format(side=side_number, pair=number),
+        IPV6_ADDRESS_FORMAT.format(side=side_number, pair=number),
     )
 
 

@@ -22,6 +22,7 @@ from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.launcher import RunningGuest, close_guests
 from vnetbench.lab.guest.migration import GuestMigration
 from vnetbench.lab.guest.migration_ports import MigrationPorts
+from vnetbench.lab.guest.open_vswitch_end import OpenVswitchEnd
 from vnetbench.lab.guest.qemu_process import QemuProcess
 from vnetbench.lab.guest.team_events import make_guest_team_event
 from vnetbench.lab.guest.team_flows import list_stream_flows
@@ -77,6 +78,7 @@ class GuestTestbed:
         self.link = ImpairedLink(topology.testbed_name, topology)
         self.team: GuestTestbedTeam | None = None
         """The team as the last treatment configured it; None without a team."""
+        self._open_vswitch_end: OpenVswitchEnd | None = None
         self.is_closed = False
         self._facts = facts
         self._before_use = before_use
@@ -107,7 +109,10 @@ class GuestTestbed:
             (team,) = teams_of_treatment(spec, factors)
             # The bonds come first: knobs of an interface of this treatment may be theirs.
             assert self.topology.team is not None
-            self.team = GuestTestbedTeam(team, self.topology.team, self.topology, self.agents)
+            self._open_vswitch_end = self._open_vswitch_end or OpenVswitchEnd(self.topology)
+            self.team = GuestTestbedTeam(
+                team, self.topology.team, self.topology, self.agents, self._open_vswitch_end
+            )
             self.team.bundle_links()
         pinned_cpus = cpu_pinning.pin_threads(*cpu_pinning.pinning_levels(factors), threads, self.online_cpus)
         endpoints = self._knob_endpoints()

@@ -11,7 +11,8 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import NO_SIDE, Endpoint
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.guest.team_network import connect_far_end
+from vnetbench.lab.guest.open_vswitch_end import OpenVswitchEnd
+from vnetbench.lab.guest.team_network import FarEnd, connect_far_end
 from vnetbench.lab.guest.team_topology import (
     TEAM_INTERFACE,
     GuestTeamTopology,
@@ -27,8 +28,6 @@ from vnetbench.study.bonding_policies import (
 )
 from vnetbench.study.teams import (
     ACTIVE_BACKUP,
-    ACTIVE_FAR,
-    ACTIVE_NEAR,
     LACP_POLICY_PREFIX,
     LACP_TIMEOUT_BY_TIMER_S,
 )
@@ -55,26 +54,28 @@ class ReadyTime:
 class GuestTestbedTeam(TestbedTeam):
     """The teams of two guests, with links between them.
 
-    Modes that need a channel at the other end have a team of the same mode there. The others have a switch
-    that does not bundle the links, as bonding.rst describes it.
+    Modes that need a channel at the other end have a team of the same mode there, or with LACP a bond of Open
+    vSwitch. The others have a switch that does not bundle the links, as bonding.rst describes it.
     """
 
     topology: GuestTeamTopology
     agents: Mapping[str, AgentClient]
+    open_vswitch_end: OpenVswitchEnd
     ready_time: ReadyTime = field(default_factory=ReadyTime)
 
     def bundle_links(self) -> None:
         """See TestbedTeam. The bonds are in the guests."""
-        is_bundled = self.spec.far_policy is not None
-        ends = self.topology.team_ends
+        near, far = ends = self.topology.team_ends
         self._call_each({end: {"name": TEAM_INTERFACE} for end in ends})
-        connect_far_end(self.topology, is_bundled=is_bundled)
-        near, far = ends
-        requests = {near: self._request(near, self._options(near, ACTIVE_FAR))}
-        if is_bundled:
-            requests[far] = self._request(far, self._options(far, ACTIVE_NEAR))
+        self.open_vswitch_end.remove()
+        connect_far_end(self.topology, self._far_end)
+        requests = {near: self._request(near, self._options(near, is_active=self.spec.is_near_end_active))}
+        if self._has_team(far):
+            requests[far] = self._request(far, self._options(far, is_active=self.spec.is_far_end_active))
         elif not far.inner_nics:
             requests[far] = self._request(far, _SINGLE_ADAPTER_OPTIONS, member_count=1)
+        if self.spec.has_open_vswitch_far_end:
+            self.open_vswitch_end.create(self.spec)
         answers = self._call_each(requests)
         start = time.monotonic()
         for end, answer in answers.items():
@@ -82,10 +83,14 @@ class GuestTestbedTeam(TestbedTeam):
         self.wait_until_ready()
         self.ready_time.seconds = time.monotonic() - start
 
-    def _options(self, end: TeamEnd, active_other_end: str) -> dict[str, str]:
-        """Return the options of one end, which is passive if only the other one is active."""
-        is_passive = self.spec.lacp_active == active_other_end
-        return bonding_options(self.spec, end.member_names[0], is_passive=is_passive)
+    @property
+    def _far_end(self) -> FarEnd:
+        if self.spec.has_open_vswitch_far_end:
+            return "bond of Open vSwitch"
+        return "switch" if self.spec.far_policy is None else "bond in a guest"
+
+    def _options(self, end: TeamEnd, *, is_active: bool) -> dict[str, str]:
+        return bonding_options(self.spec, end.member_names[0], is_passive=not is_active)
 
     def _request(
         self, end: TeamEnd, options: Mapping[str, str], member_count: int | None = None
@@ -135,7 +140,7 @@ class GuestTestbedTeam(TestbedTeam):
         return endpoints
 
     def _has_team(self, end: TeamEnd) -> bool:
-        return end == self.topology.team_ends[0] or self.spec.far_policy is not None
+        return end == self.topology.team_ends[0] or self._far_end == "bond in a guest"
 
     def read_near_state(self) -> TeamState:
         """See TestbedTeam."""
@@ -143,6 +148,8 @@ class GuestTestbedTeam(TestbedTeam):
 
     def read_far_state(self) -> TeamState | None:
         """See TestbedTeam."""
+        if self.spec.has_open_vswitch_far_end:
+            return self.open_vswitch_end.read_state(self.spec)
         far = self.topology.team_ends[1]
         return self._read_state(far) if self._has_team(far) else None
 
@@ -173,7 +180,7 @@ class GuestTestbedTeam(TestbedTeam):
     def wait_until_ready(self) -> None:
         """Wait until all members may send, and LACP is negotiated if it is used; raises BenchError."""
         deadline = time.monotonic() + READY_TIMEOUT_S + LACP_TIMEOUT_BY_TIMER_S.get(self.spec.lacp_timer, 0.0)
-        while reason := self._find_unready_member(self.read_states()):
+        while reason := self._find_unready_end():
             if time.monotonic() > deadline:
                 raise BenchError(
                     f"the members of the team are not ready: {make_printable(reason)}",
@@ -182,14 +189,22 @@ class GuestTestbedTeam(TestbedTeam):
                 )
             time.sleep(STATE_POLL_INTERVAL_S)
 
+    def _find_unready_end(self) -> str:
+        """Return why the team may not carry the load yet; empty if it may."""
+        reason = ""
+        if self.spec.has_open_vswitch_far_end:
+            reason = self.open_vswitch_end.find_reason_not_ready(self.spec)
+        return reason or self._find_unready_member(self.read_states())
+
     def _find_unready_member(self, states: TeamStates) -> str:
         """Return why a member may not send yet; empty if all may, and LACP is negotiated if it is used."""
-        for end, state in zip(self.topology.team_ends, (states.near, states.far), strict=True):
-            # The notes name members without a link, in another aggregator, or without an LACP partner.
-            if state is not None and state.notes:
-                return f"{end.guest.name}: {' '.join(state.notes)}"
+        for end, state in ((NEAR, states.near), (FAR, states.far)):
+            # Notes on bonding name members without a link, in another aggregator, or without a partner.
+            is_bonding = end == NEAR or not self.spec.has_open_vswitch_far_end
+            if state is not None and is_bonding and state.notes:
+                return f"{self.end_location(end)}: {' '.join(state.notes)}"
         if self.spec.policy == ACTIVE_BACKUP and states.near.team.active != 0:
-            return f"{self.topology.team_ends[0].guest.name}: the first member is not active yet"
+            return f"{self.end_location(NEAR)}: the first member is not active yet"
         return ""
 
     def prove(self, states: TeamStates) -> None:
@@ -204,6 +219,8 @@ class GuestTestbedTeam(TestbedTeam):
 
     def end_location(self, end: str) -> str:
         """See TestbedTeam."""
+        if end == FAR and self.spec.has_open_vswitch_far_end:
+            return "the bond of Open vSwitch"
         return f"the team in {self.topology.team_ends[(NEAR, FAR).index(end)].guest.name}"
 
     def backend_values(self) -> Mapping[str, Any]:
@@ -214,6 +231,7 @@ class GuestTestbedTeam(TestbedTeam):
             **({"rebalance_interval_s": LOAD_BALANCE_INTERVAL_S} if has_balancer else {}),
             "lacp_timer": self.spec.lacp_timer if self.spec.has_lacp else None,
             **({"lacp_active": self.spec.lacp_active} if self.spec.has_lacp else {}),
+            **({"far_policy": self.spec.far_policy} if self.spec.has_open_vswitch_far_end else {}),
             **({} if seconds is None else {"ready_s": round(seconds, 3)}),
         }
 

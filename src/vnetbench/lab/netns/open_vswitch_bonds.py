@@ -13,6 +13,8 @@ from vnetbench.lab.netns import open_vswitch
 from vnetbench.lab.text_state import wait_for_text
 
 APPLICATION_CONTROL = "ovs-appctl"
+LACP_NEGOTIATED, LACP_WITHOUT_PARTNER = "negotiated", "configured"
+"""States of LACP that `bond/show` reports: with a partner, and on without a partner."""
 LACP_TIMEOUT_S = 20.0
 """Longest wait for LACP. A fast partner sends each second and expires after three (IEEE 802.1AX)."""
 QUERY_TIMEOUT_S = 60
@@ -86,9 +88,11 @@ class OpenVswitch:
         )
 
 
-def lacp_columns(timer: str) -> tuple[str, ...]:
+def lacp_columns(timer: str, *, is_active: bool = True) -> tuple[str, ...]:
     """Return the columns of a port with this timer of LACP: `slow`, `fast` or `off`."""
-    return ("lacp=off",) if timer == "off" else ("lacp=active", f"other_config:lacp-time={timer}")
+    if timer == "off":
+        return ("lacp=off",)
+    return (f"lacp={'active' if is_active else 'passive'}", f"other_config:lacp-time={timer}")
 
 
 def bond_name(bridge: str) -> str:
@@ -108,11 +112,11 @@ def find_open_vswitch(testbed_name: str) -> OpenVswitch:
     return OpenVswitch(registry.ensure_testbed_folder(testbed_name))
 
 
-def is_ready(bond_show: str, member_count: int, has_lacp: bool) -> bool:
-    """Return whether all members of a bond are enabled, and LACP is negotiated if it is on."""
-    is_negotiated = "lacp_status: negotiated" in bond_show or not has_lacp
+def is_ready(bond_show: str, member_count: int, lacp_status: str | None) -> bool:
+    """Return whether all members of a bond are enabled, and LACP has this status; None: any status."""
+    has_status = lacp_status is None or f"lacp_status: {lacp_status}" in bond_show
     enabled = re.findall(r"^(?:member|slave) .+: enabled$", bond_show, re.MULTILINE)
-    return is_negotiated and len(enabled) == member_count
+    return has_status and len(enabled) == member_count
 
 
 def read_lacp_timer(lacp_show: str) -> str | None:

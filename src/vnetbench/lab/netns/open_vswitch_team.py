@@ -8,6 +8,8 @@ from typing import Any
 
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netns.open_vswitch_bonds import (
+    LACP_NEGOTIATED,
+    LACP_WITHOUT_PARTNER,
     OpenVswitch,
     bond_name,
     find_open_vswitch,
@@ -44,23 +46,16 @@ class OpenVswitchTestbedTeam(TestbedTeam):
         names = (bond_name(NEAR), bond_name(FAR), *far)
         removed = [word for name in names for word in ("--", "--if-exists", "del-port", name)]
         self.switch.change(*removed[1:])
-        self.switch.add_bond(NEAR, near, self._bond_columns(near[0]))
-        if self.spec.has_lacp:
-            self.switch.add_bond(FAR, far, self._bond_columns(far[0]))
+        spec = self.spec
+        columns = bond_columns(spec, spec.policy, near[0], is_active=spec.is_near_end_active)
+        self.switch.add_bond(NEAR, near, columns)
+        if spec.has_lacp:
+            columns = bond_columns(spec, spec.policy, far[0], is_active=spec.is_far_end_active)
+            self.switch.add_bond(FAR, far, columns)
         else:
             self.switch.change(*[word for name in far for word in ("--", "add-port", FAR, name)][1:])
-        for bridge in (NEAR, FAR) if self.spec.has_lacp else (NEAR,):
-            self.switch.wait_for_bond(
-                bridge, lambda text: is_ready(text, self.spec.links, self.spec.has_lacp)
-            )
-
-    def _bond_columns(self, primary: str) -> list[str]:
-        """Return the columns of a bond's port; `primary` is active first with active-backup."""
-        interval = f"other_config:bond-rebalance-interval={REBALANCE_INTERVAL_MS}"
-        columns = [f"bond_mode={self.spec.policy}", interval, *lacp_columns(self.spec.lacp_timer)]
-        if self.spec.policy == ACTIVE_BACKUP:
-            columns.append(f"other_config:bond-primary={primary}")
-        return columns
+        for bridge in (NEAR, FAR) if spec.has_lacp else (NEAR,):
+            self.switch.wait_for_bond(bridge, lambda text: is_bond_ready(text, spec))
 
     def read_near_state(self) -> TeamState:
         """See TestbedTeam."""
@@ -71,28 +66,7 @@ class OpenVswitchTestbedTeam(TestbedTeam):
         return self._read_state(FAR, self.links.far) if self.spec.has_lacp else None
 
     def _read_state(self, bridge: str, devices: tuple[NetDevice, ...]) -> TeamState:
-        """Return the state of one end, with its members in the order of the links and all known buckets."""
-        state = read_bond_show(self.switch.read_bond(bridge), None)
-        names = interfaces_of(devices)
-        if {each.name for each in state.team.uplinks} != set(names):
-            found = ", ".join(sorted(each.name for each in state.team.uplinks))
-            raise TreatmentRefused(
-                f"the bond has the members {found}", where=f"bridge {bridge}", fix=TEAM_FIX
-            )
-        order = [names.index(each.name) for each in state.team.uplinks]
-        rates = self.spec.speeds_bps
-        members = sorted(zip(order, state.team.uplinks, strict=True), key=lambda each: each[0])
-        buckets = {bucket: order[i] for bucket, i in state.team.uplink_by_bucket.items()}
-        if self.spec.policy == BALANCE_TCP:
-            by_port = {self.switch.read_port_number(name): number for number, name in enumerate(names)}
-            buckets = read_bucket_rules(self.switch.query("bridge/dump-flows", bridge), by_port)
-        team = replace(
-            state.team,
-            uplinks=tuple(replace(each, speed_bps=rates[number]) for number, each in members),
-            active=None if state.team.active is None else order[state.team.active],
-            uplink_by_bucket=buckets,
-        )
-        return replace(state, team=team)
+        return read_bond_end(self.switch, bridge, devices, self.spec)
 
     def read_mac_moves(self) -> dict[str, int | None]:
         """See TestbedTeam."""
@@ -108,6 +82,8 @@ class OpenVswitchTestbedTeam(TestbedTeam):
             "rebalance_interval_s": REBALANCE_INTERVAL_MS / 1000,
             "lacp_timer": read_lacp_timer(text),
         }
+        if self.spec.has_lacp:
+            values["lacp_active"] = self.spec.lacp_active
         if self.spec.has_lacp and not parse_lacp_show(text).is_negotiated:
             values["lacp"] = "not negotiated"
         return values
@@ -123,6 +99,59 @@ class OpenVswitchTestbedTeam(TestbedTeam):
     def _read_lacp(self) -> str:
         """Return what the near switch reports about LACP; empty without LACP."""
         return self.switch.query("lacp/show", bond_name(NEAR)) if self.spec.has_lacp else ""
+
+
+def bond_columns(spec: TeamSpec, policy: str, primary: str, *, is_active: bool) -> list[str]:
+    """Return the columns of a bond's port.
+
+    Args:
+        spec: The team.
+        policy: The mode of the bond.
+        primary: The member that is active first, where only one is.
+        is_active: Whether this end negotiates LACP actively.
+    """
+    interval = f"other_config:bond-rebalance-interval={REBALANCE_INTERVAL_MS}"
+    columns = [f"bond_mode={policy}", interval, *lacp_columns(spec.lacp_timer, is_active=is_active)]
+    if spec.has_lacp and not spec.negotiates_lacp:
+        # Without a partner the bond would drop every packet. It now uses its primary member.
+        columns.append("other_config:lacp-fallback-ab=true")
+    if ACTIVE_BACKUP in (policy, spec.effective_policy):
+        columns.append(f"other_config:bond-primary={primary}")
+    return columns
+
+
+def is_bond_ready(bond_show: str, spec: TeamSpec) -> bool:
+    """Return whether all members of a team's bond are enabled, and LACP has the expected status."""
+    status = (LACP_NEGOTIATED if spec.negotiates_lacp else LACP_WITHOUT_PARTNER) if spec.has_lacp else None
+    return is_ready(bond_show, spec.links, status)
+
+
+def read_bond_end(
+    switch: OpenVswitch, bridge: str, devices: tuple[NetDevice, ...], spec: TeamSpec
+) -> TeamState:
+    """Return the state of a team's bond, with its members in the order of the links and all known buckets.
+
+    Raises:
+        BenchError: if the bond has other members, or the switch does not answer.
+    """
+    state = read_bond_show(switch.read_bond(bridge), None)
+    names = interfaces_of(devices)
+    if {each.name for each in state.team.uplinks} != set(names):
+        found = ", ".join(sorted(each.name for each in state.team.uplinks))
+        raise TreatmentRefused(f"the bond has the members {found}", where=f"bridge {bridge}", fix=TEAM_FIX)
+    order = [names.index(each.name) for each in state.team.uplinks]
+    members = sorted(zip(order, state.team.uplinks, strict=True), key=lambda each: each[0])
+    buckets = {bucket: order[i] for bucket, i in state.team.uplink_by_bucket.items()}
+    if state.policy_name == BALANCE_TCP:
+        by_port = {switch.read_port_number(name): number for number, name in enumerate(names)}
+        buckets = read_bucket_rules(switch.query("bridge/dump-flows", bridge), by_port)
+    team = replace(
+        state.team,
+        uplinks=tuple(replace(each, speed_bps=spec.speeds_bps[number]) for number, each in members),
+        active=None if state.team.active is None else order[state.team.active],
+        uplink_by_bucket=buckets,
+    )
+    return replace(state, team=team)
 
 
 def find_open_vswitch_team(testbed_name: str, links: TeamLinks, spec: TeamSpec) -> OpenVswitchTestbedTeam:

@@ -102,7 +102,7 @@ def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -
         `count_links_of_same_parity`; for each direction the number of flows on each link, and of those whose
         link the state does not show; and `advice`, sentences about what would spread the flows better.
     """
-    policy = find_predicted_policy(team.spec.policy)
+    policy = find_predicted_policy(states.near.policy_name or team.spec.policy)
     if states.far is not None and states.far.policy_name is not None:
         far_policy = find_predicted_policy(states.far.policy_name)
         prediction = predict_flows(flows, policy, states.near.team, far_policy, states.far.team)

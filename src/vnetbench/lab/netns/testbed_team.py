@@ -63,6 +63,10 @@ class TestbedTeam(ABC):
         """Return what only this backend has of each link, by its near interface; raises BenchError."""
         return {}
 
+    def find_disabled_members(self, state: TeamState) -> list[str]:
+        """Return the members of an end that should be able to send, and may not."""
+        return [each.name for each in state.team.uplinks if not each.is_up]
+
     def end_location(self, end: str) -> str:
         """Return where the end NEAR or FAR is, for errors."""
         return f"bridge {end}"
@@ -92,11 +96,14 @@ class TestbedTeam(ABC):
         Raises:
             TreatmentRefused: if the policy, the members or the speeds are not as requested.
         """
-        ends = ((NEAR, states.near, self.spec.policy), (FAR, states.far, self.spec.far_policy))
+        ends = (
+            (NEAR, states.near, self.spec.effective_policy),
+            (FAR, states.far, self.spec.effective_far_policy),
+        )
         for bridge, state, policy in ends:
             if state is None:
                 continue
-            down = [each.name for each in state.team.uplinks if not each.is_up]
+            down = self.find_disabled_members(state)
             if state.policy_name != policy or down:
                 reason = f"these members may not send: {', '.join(down)}" if down else state.policy_name
                 raise TreatmentRefused(

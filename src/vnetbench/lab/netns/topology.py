@@ -292,6 +292,16 @@ def make_topology(testbed_name: str, shape: NetnsShape) -> NetnsTopology:
     )
 
 
+def pair_address_number(side_number: int, pair: int, *, has_team: bool) -> int:
+    """Return the last part of the addresses of a pair's VM on one side (1 or 2).
+
+    It is the pair's number, except on side 2 of a team. With equal numbers on both sides, IP hash would put
+    all pairs on one link. With N links, N a power of two, N successive pairs now have N different links: the
+    XOR of n and 2n is the Gray code of 2n.
+    """
+    return 2 * pair if has_team and side_number == 2 else pair
+
+
 class RouterAddresses(NamedTuple):
     """A router's addresses on one side."""
 
@@ -342,13 +352,14 @@ def team_links(switch_namespace: str, count: int) -> TeamLinks:
 def _make_vm(testbed_name: str, shape: NetnsShape, side_number: int, side: PairSide, pair: int) -> Vm:
     own_name = f"{side}{pair}"
     is_routed = shape.vswitch == ROUTER
+    number = pair_address_number(side_number, pair, has_team=shape.team_link_count > 0)
     return Vm(
         own_name,
         side,
         pair,
         VM_INTERFACE,
-        IPV4_ADDRESS_FORMAT.format(side=side_number, pair=pair),
-        IPV6_ADDRESS_FORMAT.format(side=side_number, pair=pair),
+        IPV4_ADDRESS_FORMAT.format(side=side_number, pair=number),
+        IPV6_ADDRESS_FORMAT.format(side=side_number, pair=number),
         namespace_name(testbed_name, own_name),
         ROUTED_PREFIX_LENGTH if is_routed else IPV4_PREFIX_LENGTH,
         ROUTED_PREFIX6_LENGTH if is_routed else IPV6_PREFIX_LENGTH,

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.netns.open_vswitch_bonds import LACP_TIMEOUT_S, OpenVswitch, is_ready, lacp_columns
+from vnetbench.lab.netns.open_vswitch_bonds import (
+    LACP_NEGOTIATED,
+    LACP_TIMEOUT_S,
+    OpenVswitch,
+    is_ready,
+    lacp_columns,
+)
 from vnetbench.lab.teams.agreement import (
     Agreement,
     carry_flows,
@@ -156,7 +162,7 @@ def _negotiate_lacp(guest_team: GuestTeam, partner: OpenVswitch | None) -> None:
     partner.replace_bridge("far")
     partner.add_bond("far", far_ends, ("bond_mode=balance-slb", *lacp_columns("fast")))
     count = len(far_ends)
-    partner.wait_for_bond("far", lambda text: is_ready(text, count, has_lacp=True))
+    partner.wait_for_bond("far", lambda text: is_ready(text, count, LACP_NEGOTIATED))
     guest_team.wait_for_state(lambda text: has_negotiated_lacp(text, count), LACP_TIMEOUT_S)
 
 

@@ -13,6 +13,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.netns import builder, open_vswitch
 from vnetbench.lab.netns.open_vswitch_bonds import (
+    LACP_NEGOTIATED,
     OpenVswitch,
     bond_name,
     is_ready,
@@ -65,7 +66,8 @@ class OpenVswitchTeam:
             far_names = [member.interface for member in self.members]
             self.switch.replace_bridge("far")
             self.switch.add_bond("far", far_names, (f"bond_mode={mode}", *lacp))
-        self.switch.wait_for_bond("near", lambda text: is_ready(text, len(self.members), has_lacp))
+        status = LACP_NEGOTIATED if has_lacp else None
+        self.switch.wait_for_bond("near", lambda text: is_ready(text, len(self.members), status))
 
     def set_active_member(self, number: int) -> None:
         """Make a member the active one; raises BenchError."""

@@ -13,9 +13,7 @@ from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import WrongValue, format_raw_value
 from vnetbench.study.teams import (
     ACTIVE_BACKUP,
-    ACTIVE_BOTH,
-    ACTIVE_FAR,
-    ACTIVE_NEAR,
+    ACTIVE_ENDS,
     FAR_AUTO,
     FAR_SAME,
     FAR_SWITCH,
@@ -105,14 +103,16 @@ TEAM_LACP = Factor(
 
 TEAM_LACP_ACTIVE = Factor(
     "team_lacp_active",
-    value_types.keywords(ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR),
+    value_types.keywords(*ACTIVE_ENDS),
     unit="",
     default=None,
-    description="Ends of a team in guests that negotiate LACP actively: `both`, only the end at the first VM "
-    "(`near`), or only the other one (`far`). The passive end sends no frame of LACP until it has received "
-    "one. Without the factor, the team's own `lacp_active` applies.",
-    examples=('["both", "near", "far"]', '"near"'),
-    labs=(QEMU,),
+    description="Ends of the team that negotiate LACP actively: `both`, only the end at the first VM "
+    "(`near`), only the other one (`far`), or `neither`. A passive end sends no frame of LACP until it has "
+    "received one. So with `neither` LACP finds no partner, and a team of Open vSwitch uses one link. Linux "
+    "bonding (teams in guests) has no `neither`: it sends frames of LACP even if both ends are passive. "
+    "Without the factor, the team's own `lacp_active` applies.",
+    examples=('["both", "near", "far", "neither"]', '"near"'),
+    labs=(NETNS, QEMU),
     label="Active ends of LACP",
     phrase_template="LACP active: {}",
 )
@@ -122,13 +122,14 @@ TEAM_FAR_END = Factor(
     team_policies(VSWITCH_POLICIES, FAR_AUTO, FAR_SAME, FAR_SWITCH),
     unit="",
     default=None,
-    description='What is at the far end of the links of `[[testbed.team]]`, with `vswitch = "bridge"`. '
+    description='What is at the far end of the links of `[[testbed.team]]`. With `vswitch = "bridge"`: '
     "`same`: a channel with the same policy. `switch`: an ordinary switch without a channel, which sends "
     "answers over the link where it last saw the address. Another policy: a channel with that policy. "
-    "`auto`: `switch` for `active-backup`, `port-id` and `source-mac`, else `same`. Without the factor, the "
-    "team's own `far_end` applies.",
+    "`auto`: `switch` for `active-backup`, `port-id` and `source-mac`, else `same`. For teams in guests with "
+    "LACP: `auto` (a bond of Linux in a guest), or a bond of Open vSwitch on the host with `balance-tcp` or "
+    "`balance-slb`. Without the factor, the team's own `far_end` applies.",
     examples=('["same", "switch"]', '"layer2"'),
-    labs=(NETNS,),
+    labs=(NETNS, QEMU),
     label="Team far end",
     phrase_template="far end {}",
 )

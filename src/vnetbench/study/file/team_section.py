@@ -14,8 +14,7 @@ from vnetbench.study.factors.value_types import ValueType
 from vnetbench.study.file import host_value_types
 from vnetbench.study.file.keys import KeyFormat, StudySection
 from vnetbench.study.teams import (
-    ACTIVE_BOTH,
-    ACTIVE_FAR,
+    ACTIVE_ENDS,
     ACTIVE_NEAR,
     BETWEEN_VSWITCHES,
     FAR_AUTO,
@@ -53,8 +52,9 @@ class TeamSection(StudySection):
 
     Locations `guests` and `gateways`, in the lab `qemu`: Linux bonding bundles adapters of two guests, and
     link i joins member i of one guest with member i of the other. Modes that need a channel or LACP at the
-    other end have a bond of the same mode there. `active-backup`, `balance-tlb` and `balance-alb` have a
-    switch there that does not bundle the links.
+    other end have a bond of the same mode there. With LACP, `far_end` can choose a bond of Open vSwitch
+    instead. `active-backup`, `balance-tlb` and `balance-alb` have a switch there that does not bundle the
+    links.
 
     The bench creates the team anew for each trial and reads its state back. Each trial counts the bytes and
     packets of every link.
@@ -85,7 +85,8 @@ class TeamSection(StudySection):
         description='The second switch, with `vswitch = "bridge"`, unless the factor `team_far_end` '
         "varies it. `same`: a channel with the same policy. `switch`: an ordinary switch without a "
         "channel. Another policy: a channel with that one. `auto`: `switch` for `active-backup`, "
-        "`port-id` and `source-mac`, else `same`.",
+        "`port-id` and `source-mac`, else `same`. For teams in guests with LACP: `auto`, or a bond of Open "
+        "vSwitch on the host with `balance-tcp` or `balance-slb`.",
     )
     links: Annotated[int, KeyFormat(value_types.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS), "4")] = Field(
         _TEAM.links,
@@ -100,16 +101,15 @@ class TeamSection(StudySection):
         str, KeyFormat(value_types.keywords(LACP_AUTO, LACP_OFF, LACP_SLOW, LACP_FAST), '"fast"')
     ] = Field(
         _TEAM.lacp,
-        description="Timer of LACP, which both ends negotiate actively, unless the factor `team_lacp` varies "
-        "it. `fast`: a link without frames of the partner leaves the team after 3 s. `slow`: after 90 s. "
+        description="Timer of LACP at both ends, unless the factor `team_lacp` varies it. "
+        "`fast`: a link without frames of the partner leaves the team after 3 s. `slow`: after 90 s. "
         "`off`: no LACP. `auto`: `fast` for policies that need LACP, which are `balance-tcp` and those with "
         "`802.3ad/`, else `off`.",
     )
-    lacp_active: Annotated[
-        str, KeyFormat(value_types.keywords(ACTIVE_BOTH, ACTIVE_NEAR, ACTIVE_FAR), f'"{ACTIVE_NEAR}"')
-    ] = Field(
+    lacp_active: Annotated[str, KeyFormat(value_types.keywords(*ACTIVE_ENDS), f'"{ACTIVE_NEAR}"')] = Field(
         _TEAM.lacp_active,
-        description="Ends of a team in guests that negotiate LACP actively, unless the factor "
-        "`team_lacp_active` varies it: `both`, only the end at the first VM (`near`), or only the other one "
-        "(`far`). The passive end sends no frame of LACP until it has received one.",
+        description="Ends of the team that negotiate LACP actively, unless the factor `team_lacp_active` "
+        "varies it: `both`, only the end at the first VM (`near`), only the other one (`far`), or `neither`. "
+        "A passive end sends no frame of LACP until it has received one, so with `neither` LACP finds no "
+        "partner. Only bonds of Open vSwitch have `neither`.",
     )

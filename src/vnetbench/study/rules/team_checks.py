@@ -26,21 +26,25 @@ from vnetbench.study.rules.rule import EXCLUDE_FIX, TreatmentLevels
 from vnetbench.study.teams import (
     ACTIVE_BACKUP,
     ACTIVE_BOTH,
+    ACTIVE_NEITHER,
     BETWEEN_VSWITCHES,
     BPF_POLICIES,
     CISCO_PREFIX,
     FAR_AUTO,
+    FAR_OPEN_VSWITCH_POLICIES,
     FAR_SAME,
     FAR_SWITCH,
     IN_GATEWAYS,
     IN_GUESTS,
     LACP_OFF,
+    LACP_POLICY_PREFIX,
     MAX_CISCO_LINKS,
     POLICIES_BY_VSWITCH,
     TeamSpec,
 )
 
 _TEAM = ("testbed", "team", 0)
+_OPEN_VSWITCH_FAR_ENDS = " or ".join(f'"{name}"' for name in FAR_OPEN_VSWITCH_POLICIES)
 _OPEN_VSWITCH, _BRIDGE = "openvswitch", "bridge"
 
 
@@ -131,11 +135,10 @@ def _treatment_problems(study: Study, levels: TreatmentLevels, locate: KeyLocato
             f"{team.policy} needs LACP, which {setting} = {team.lacp} turns off",
             fix=f"{better}, or {EXCLUDE_FIX}",
         )
-    if team.lacp_active != ACTIVE_BOTH and not (team.is_in_guests and team.has_lacp):
+    if team.lacp_active != ACTIVE_BOTH and not team.has_lacp:
         yield _locate_setting(levels, locate, "lacp_active").make_problem(
-            f"the {team.lacp_active} end cannot be the only active one: only LACP of teams in guests has a "
-            "passive end",
-            fix=f'write "{ACTIVE_BOTH}", or {EXCLUDE_FIX}',
+            f"{team.lacp_active} as the active ends needs LACP, which {team.policy} does not use here",
+            fix=f'use a policy or lacp with LACP, write "{ACTIVE_BOTH}", or {EXCLUDE_FIX}',
         )
     yield from _speed_problems(team, levels, locate)
     for impairment in LINK_IMPAIRMENT_FACTORS:
@@ -156,10 +159,22 @@ def _guest_policy_problems(
             fix=f"write one of {', '.join(BONDING_POLICIES)}",
         )
         return
-    if team.far_end != FAR_AUTO:
+    if team.far_end != FAR_AUTO and not team.has_open_vswitch_far_end:
         yield _locate_setting(levels, locate, "far_end").make_problem(
-            f"far end {team.far_end}: the policy decides what is at the far end of a team in guests",
-            fix=f'remove it, or write location = "{BETWEEN_VSWITCHES}" and lab = "{NETNS}"',
+            f"far end {team.far_end}: a team in guests has a bond like its own there, or one of Open vSwitch",
+            fix=f'write "{FAR_AUTO}", or {_OPEN_VSWITCH_FAR_ENDS}',
+        )
+    elif team.has_open_vswitch_far_end and not team.needs_lacp:
+        yield _locate_setting(levels, locate, "far_end").make_problem(
+            f"far end {team.far_end}: without LACP, a bond of Open vSwitch drops frames of a channel",
+            fix=f'use a policy with LACP, such as "{LACP_POLICY_PREFIX}layer3+4", or {EXCLUDE_FIX}',
+        )
+    if team.lacp_active == ACTIVE_NEITHER:
+        # ad_initialize_port() takes the unknown partner for an active one, and so the port sends frames.
+        yield _locate_setting(levels, locate, "lacp_active").make_problem(
+            "Linux bonding sends frames of LACP even if both ends are passive",
+            fix=f'write location = "{BETWEEN_VSWITCHES}", {VSWITCH.name} = "{_OPEN_VSWITCH}" and '
+            f'lab = "{NETNS}", or leave "{ACTIVE_NEITHER}" out',
         )
     yield from guest_team_problems(study, team, levels, locate)
 
