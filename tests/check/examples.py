@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from vnetbench.audit.settings import SettingsAudit
 from vnetbench.check.ends import parse_path
 from vnetbench.check.limits import PathLimit
 from vnetbench.check.measurements import Measurement, MissingMeasurement
 from vnetbench.check.requirements import judge_requirement, parse_requirement
 from vnetbench.check.result import CheckResult
-from vnetbench.check.settings_audit import SettingsAudit
 from vnetbench.check.verdict import build_verdict
 
 PATH = parse_path(["web-01", "db-01"])

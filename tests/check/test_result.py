@@ -16,10 +16,11 @@ from tests.explain.comparisons.simulated import campaign, treatment
 from vnetbench.audit.finding import AuditResult, Relevance
 from vnetbench.audit.finding import Finding as AuditFinding
 from vnetbench.audit.rules import load_rules
+from vnetbench.audit.settings import SettingsAudit
 from vnetbench.check.ends import parse_path
 from vnetbench.check.json_document import check_json
 from vnetbench.check.limits import PathLimit, find_limits
-from vnetbench.check.settings_audit import SettingsAudit, audit_ends
+from vnetbench.check.settings_audit import audit_ends, evidence_of_limits
 from vnetbench.check.text import CheckText
 from vnetbench.check.verdict import build_verdict
 from vnetbench.explain.model import CandidateCause, Explanation, Finding
@@ -148,9 +149,11 @@ def test_a_temporary_result_is_proved_by_a_check_that_keeps_it() -> None:
 
 def test_a_setting_whose_cause_the_check_names_is_measured() -> None:
     audit = make_audit()
-    (finding,) = audit.with_measured_effects([LINK_FULL]).findings
+    (finding,) = audit.with_measured_effects(evidence_of_limits([LINK_FULL])).findings
     assert finding.matters_here == Relevance("measured", f"this check names it: {LINK_FULL.evidence}")
-    (finding,) = audit.with_measured_effects([replace(LINK_FULL, cause="sender_cpu")]).findings
+    (finding,) = audit.with_measured_effects(
+        evidence_of_limits([replace(LINK_FULL, cause="sender_cpu")])
+    ).findings
     assert finding.matters_here.state == "provable"
 
 

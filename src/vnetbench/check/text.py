@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from vnetbench.audit.finding import Finding
+from vnetbench.audit.settings import SettingsAudit
 from vnetbench.check.ends import IPERF3_SCHEME, CheckedPath, End
 from vnetbench.check.limits import FAILED_TRIALS, PathLimit
 from vnetbench.check.measurements import NO_DIRECTION, Measurement
 from vnetbench.check.parts import NORMAL
 from vnetbench.check.result import CheckResult
-from vnetbench.check.settings_audit import SettingsAudit, audit_sentences
 from vnetbench.check.value_text import format_cell
 from vnetbench.quantity import format_exact_bit_rate
 from vnetbench.report.tables.text_table import to_printable_text
@@ -153,7 +153,7 @@ def _keep_command(result: CheckResult) -> str:
 
 
 def _audit_lines(audit: SettingsAudit) -> Iterator[RenderableType]:
-    for sentence in audit_sentences(audit):
+    for sentence in audit.sentences:
         yield to_printable_text(sentence)
     for finding in audit.serious_findings:
         yield to_printable_text(
