@@ -119,6 +119,7 @@ def cli() -> None:
     metavar="LEVELS",
     help="Treatment that --diagnose changes, by levels (streams=4) or index.  [default: that of the answer]",
 )
+@click.option("--no-audit", is_flag=True, help="Leave out the audit of both ends' settings (hosts, qemu).")
 def run(
     study: Path,
     output: Path | None,
@@ -126,6 +127,7 @@ def run(
     seed: int | None,
     diagnose: bool,
     diagnosed: str | None,
+    no_audit: bool,
 ) -> int:
     """Run the study file STUDY and write one results file.
 
@@ -137,6 +139,7 @@ def run(
     if diagnosed is not None and not diagnose:
         raise BenchError("--treatment needs --diagnose", fix="add --diagnose, or remove --treatment")
     path = output or Path(f"{study.stem}.vnb")
+    overrides = (*overrides, "testbed.audit=false") if no_audit else overrides
     status = start_campaign(study, path, overrides, seed, _make_console())
     if diagnose and status == FINISHED:
         from vnetbench.commands.proof import run_diagnosis_experiments

@@ -58,7 +58,7 @@ def make_result(**fields: Any) -> CheckResult:
         is_complete=True,
         verdict=build_verdict(PATH, MEASUREMENTS, [LINK_FULL]),
         limits=(LINK_FULL,),
-        audit=SettingsAudit(None, ("The settings of db-01 were not audited.",)),
+        audit=SettingsAudit(None, {"db-01": "The settings of db-01 were not audited."}),
         measurements=MEASUREMENTS,
         missing=(MissingMeasurement("Packet rate, 64 B", "the part of the check did not finish"),),
         requirements=(

@@ -103,7 +103,9 @@ def make_audit() -> SettingsAudit:
         read_from=("net0",),
         matters_here=Relevance("provable", "x"),
     )
-    return SettingsAudit(AuditResult(("web-01",), (finding,), 3, (), ()), ("db-01 could not be read.",))
+    return SettingsAudit(
+        AuditResult(("web-01",), (finding,), 3, (), ()), {"db-01": "db-01 could not be read."}
+    )
 
 
 def test_the_document_follows_its_schema() -> None:
@@ -161,4 +163,4 @@ def test_the_lab_audits_this_machine_once_and_an_iperf3_server_not_at_all() -> N
     audit = audit_ends(parse_path([]))
     assert audit.result is not None and audit.result.targets == ("local",)
     audit = audit_ends(parse_path(["iperf3://esx-07"]))
-    assert audit.unread == ("The settings of esx-07 were not audited: it is an iperf3 server.",)
+    assert audit.unread == {"esx-07": "The settings of esx-07 were not audited: it is an iperf3 server."}

@@ -17,8 +17,8 @@ class SettingsAudit:
 
     result: AuditResult | None
     """None if no machine could be read: then nothing is known about the settings."""
-    unread: tuple[str, ...] = ()
-    """A sentence for each machine whose settings could not be read."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Machines whose settings could not be read, with a sentence each."""
     inventories: tuple[Inventory, ...] = field(default=(), repr=False)
     """What was read of each machine."""
 
@@ -35,7 +35,8 @@ class SettingsAudit:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The answer of the audit, and which machines it does not cover."""
-        return self.unread if self.result is None else (self.result.answer, *self.unread)
+        answer = () if self.result is None else (self.result.answer,)
+        return (*answer, *self.unread.values())
 
     def with_measured_effects(self, evidence_by_cause: Mapping[str, str]) -> SettingsAudit:
         """Return the audit in which a finding is `measured` if its cause explains the result.
@@ -46,15 +47,15 @@ class SettingsAudit:
         if self.result is None:
             return self
         findings = tuple(
-            replace(each, matters_here=Relevance("measured", evidence_by_cause[each.rule.cause]))
-            if each.rule.cause in evidence_by_cause
+            replace(each, matters_here=Relevance("measured", evidence))
+            if (evidence := evidence_by_cause.get(each.rule.cause or ""))
             else each
             for each in self.result.findings
         )
         return replace(self, result=replace(self.result, findings=findings))
 
 
-def judge_settings(inventories: Sequence[Inventory], unread: Sequence[str] = ()) -> SettingsAudit:
+def judge_settings(inventories: Sequence[Inventory], unread: Mapping[str, str]) -> SettingsAudit:
     """Return the audit of machines that were read, by all rules."""
     result = judge(inventories, select_rules(load_rules(), ())) if inventories else None
-    return SettingsAudit(result, tuple(unread), tuple(inventories))
+    return SettingsAudit(result, dict(unread), tuple(inventories))

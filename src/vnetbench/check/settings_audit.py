@@ -15,14 +15,14 @@ from vnetbench.errors import BenchError
 def audit_ends(path: CheckedPath) -> SettingsAudit:
     """Read and judge the settings of both ends, before the load. An end that cannot be read is named."""
     inventories: list[Inventory] = []
-    unread: list[str] = []
+    unread: dict[str, str] = {}
     for target, end in {_target_of(end): end for end in (path.first, path.second)}.items():
         if target is None:
-            unread.append(f"The settings of {end.name} were not audited: it is an iperf3 server.")
+            unread[end.name] = f"The settings of {end.name} were not audited: it is an iperf3 server."
             continue
         for each in read_target(target):
             if isinstance(each, BenchError):
-                unread.append(f"The settings of {end.name} were not audited: {each.what}.")
+                unread[end.name] = f"The settings of {end.name} were not audited: {each.what}."
             else:
                 inventories.append(each)
     return judge_settings(inventories, unread)

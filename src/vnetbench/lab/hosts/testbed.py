@@ -17,7 +17,7 @@ from vnetbench.lab import knobs, path_probe
 from vnetbench.lab.cpus import parse_cpu_set, select_local_cpus
 from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.hosts import addresses, deployment, leftovers, path_mtu
+from vnetbench.lab.hosts import addresses, deployment, leftovers, path_mtu, ssh
 from vnetbench.lab.hosts.connection import ConnectedHost, connect_host, disconnect_host
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.testbed import StreamSettings, endpoint_pairs, query_mac_address
@@ -146,6 +146,11 @@ class HostsTestbed:
             except BenchError as error:
                 raise BenchError(error.what, where=endpoint.name, fix=error.fix) from error
         return assigned
+
+    def machines_to_audit(self) -> dict[str, ssh.Machine]:
+        """See Testbed. An endpoint at another interface of the same machine adds nothing."""
+        audited = {e.name for e in self.endpoints if e.has_own_kernel}
+        return {each.spec.name: each.machine for each in self._connected if each.spec.name in audited}
 
     def describe(self) -> Mapping[str, object]:
         """See Testbed."""
