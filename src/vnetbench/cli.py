@@ -340,11 +340,15 @@ def _print_headlines_and_estimates(summary: CampaignSummary) -> None:
     """Print the answer, the headlines of the findings and the table of estimates."""
     from vnetbench.report.tables.estimates_table import estimates_table
     from vnetbench.report.text.explanation_text import FindingHeadlines
+    from vnetbench.report.text.settings_text import SettingsText, read_settings_audit
     from vnetbench.report.text.stored_narrative import read_or_build_narrative
     from vnetbench.report.text.time_text import time_lines
 
-    explanation = read_or_build_narrative(summary).findings_as_explanation
-    _print_renderables(FindingHeadlines(explanation, tuple(time_lines(summary))), estimates_table(summary))
+    narrative = read_or_build_narrative(summary)
+    headlines = FindingHeadlines(narrative.findings_as_explanation, tuple(time_lines(summary)))
+    _print_renderables(headlines, estimates_table(summary))
+    if (audit := read_settings_audit(summary, narrative)) is not None:
+        _print_renderables("", SettingsText(audit))
 
 
 def _print_renderables(*parts: RenderableType) -> None:
