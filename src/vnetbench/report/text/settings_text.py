@@ -43,25 +43,23 @@ class SettingProblem:
     fixes: tuple[str, ...]
     matters_here: str
 
-    @property
-    def is_serious(self) -> bool:
-        """Whether it is an error or a warning."""
-        return self.severity != "note"
+    is_relevant: bool
+    """Whether it is an error or a warning, or a note whose effect was measured."""
 
 
 @dataclass(frozen=True)
 class SettingsText:
-    """The errors and warnings of an audit as a rich renderable. Its first sentence counts the notes too."""
+    """The relevant problems of an audit as a rich renderable. Its first sentence counts all of them."""
 
     audit: SettingsAudit
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for sentence in self.audit.sentences:
             yield to_printable_text(sentence)
-        serious = [each for each in list_problems(self.audit) if each.is_serious]
-        for each in serious[:_MAX_TERMINAL_PROBLEMS]:
+        relevant = [each for each in list_problems(self.audit) if each.is_relevant]
+        for each in relevant[:_MAX_TERMINAL_PROBLEMS]:
             yield from _problem_lines(each)
-        hidden = len(serious) - _MAX_TERMINAL_PROBLEMS
+        hidden = len(relevant) - _MAX_TERMINAL_PROBLEMS
         if hidden > 0:
             yield to_printable_text(f"And {hidden} more: vnetbench report shows all.")
 
@@ -103,6 +101,7 @@ def _to_problem(group: RuleFindings, audit: SettingsAudit) -> SettingProblem:
         group.findings[0].expected,
         tuple(dict.fromkeys(each.fix for each in group.shown)),
         relevance_text(group.findings[0]),
+        is_relevant=group.rule.severity != "note" or group.findings[0].matters_here.state == "measured",
     )
 
 
