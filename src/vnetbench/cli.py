@@ -119,6 +119,7 @@ def cli() -> None:
     metavar="LEVELS",
     help="Treatment that --diagnose changes, by levels (streams=4) or index.  [default: that of the answer]",
 )
+@click.option("--no-audit", is_flag=True, help="Leave out the audit of both ends' settings (hosts, qemu).")
 def run(
     study: Path,
     output: Path | None,
@@ -126,6 +127,7 @@ def run(
     seed: int | None,
     diagnose: bool,
     diagnosed: str | None,
+    no_audit: bool,
 ) -> int:
     """Run the study file STUDY and write one results file.
 
@@ -137,6 +139,7 @@ def run(
     if diagnosed is not None and not diagnose:
         raise BenchError("--treatment needs --diagnose", fix="add --diagnose, or remove --treatment")
     path = output or Path(f"{study.stem}.vnb")
+    overrides = (*overrides, "testbed.audit=false") if no_audit else overrides
     status = start_campaign(study, path, overrides, seed, _make_console())
     if diagnose and status == FINISHED:
         from vnetbench.commands.proof import run_diagnosis_experiments
@@ -337,11 +340,15 @@ def _print_headlines_and_estimates(summary: CampaignSummary) -> None:
     """Print the answer, the headlines of the findings and the table of estimates."""
     from vnetbench.report.tables.estimates_table import estimates_table
     from vnetbench.report.text.explanation_text import FindingHeadlines
+    from vnetbench.report.text.settings_text import SettingsText, read_settings_audit
     from vnetbench.report.text.stored_narrative import read_or_build_narrative
     from vnetbench.report.text.time_text import time_lines
 
-    explanation = read_or_build_narrative(summary).findings_as_explanation
-    _print_renderables(FindingHeadlines(explanation, tuple(time_lines(summary))), estimates_table(summary))
+    narrative = read_or_build_narrative(summary)
+    headlines = FindingHeadlines(narrative.findings_as_explanation, tuple(time_lines(summary)))
+    _print_renderables(headlines, estimates_table(summary))
+    if (audit := read_settings_audit(summary, narrative)) is not None:
+        _print_renderables("", SettingsText(audit))
 
 
 def _print_renderables(*parts: RenderableType) -> None:

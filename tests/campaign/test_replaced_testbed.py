@@ -34,6 +34,9 @@ class FakeTestbed:
             self._checks.pop()()
         return {}
 
+    def machines_to_audit(self) -> Mapping[str, Any]:
+        return {}
+
     def describe(self) -> Mapping[str, object]:
         return {}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from vnetbench.audit.settings import SettingsAudit
 from vnetbench.check.ends import parse_path
 from vnetbench.check.limits import PathLimit
 from vnetbench.check.measurements import Measurement, MissingMeasurement
 from vnetbench.check.requirements import judge_requirement, parse_requirement
 from vnetbench.check.result import CheckResult
-from vnetbench.check.settings_audit import SettingsAudit
 from vnetbench.check.verdict import build_verdict
 
 PATH = parse_path(["web-01", "db-01"])
@@ -58,7 +58,7 @@ def make_result(**fields: Any) -> CheckResult:
         is_complete=True,
         verdict=build_verdict(PATH, MEASUREMENTS, [LINK_FULL]),
         limits=(LINK_FULL,),
-        audit=SettingsAudit(None, ("The settings of db-01 were not audited.",)),
+        audit=SettingsAudit(None, {"db-01": "The settings of db-01 were not audited."}),
         measurements=MEASUREMENTS,
         missing=(MissingMeasurement("Packet rate, 64 B", "the part of the check did not finish"),),
         requirements=(

@@ -16,10 +16,11 @@ from tests.explain.comparisons.simulated import campaign, treatment
 from vnetbench.audit.finding import AuditResult, Relevance
 from vnetbench.audit.finding import Finding as AuditFinding
 from vnetbench.audit.rules import load_rules
+from vnetbench.audit.settings import SettingsAudit
 from vnetbench.check.ends import parse_path
 from vnetbench.check.json_document import check_json
 from vnetbench.check.limits import PathLimit, find_limits
-from vnetbench.check.settings_audit import SettingsAudit, audit_ends
+from vnetbench.check.settings_audit import audit_ends, evidence_of_limits
 from vnetbench.check.text import CheckText
 from vnetbench.check.verdict import build_verdict
 from vnetbench.explain.model import CandidateCause, Explanation, Finding
@@ -102,7 +103,9 @@ def make_audit() -> SettingsAudit:
         read_from=("net0",),
         matters_here=Relevance("provable", "x"),
     )
-    return SettingsAudit(AuditResult(("web-01",), (finding,), 3, (), ()), ("db-01 could not be read.",))
+    return SettingsAudit(
+        AuditResult(("web-01",), (finding,), 3, (), ()), {"db-01": "db-01 could not be read."}
+    )
 
 
 def test_the_document_follows_its_schema() -> None:
@@ -150,9 +153,11 @@ def test_a_temporary_result_is_proved_by_a_check_that_keeps_it() -> None:
 
 def test_a_setting_whose_cause_the_check_names_is_measured() -> None:
     audit = make_audit()
-    (finding,) = audit.with_measured_effects([LINK_FULL]).findings
+    (finding,) = audit.with_measured_effects(evidence_of_limits([LINK_FULL])).findings
     assert finding.matters_here == Relevance("measured", f"this check names it: {LINK_FULL.evidence}")
-    (finding,) = audit.with_measured_effects([replace(LINK_FULL, cause="sender_cpu")]).findings
+    (finding,) = audit.with_measured_effects(
+        evidence_of_limits([replace(LINK_FULL, cause="sender_cpu")])
+    ).findings
     assert finding.matters_here.state == "provable"
 
 
@@ -160,4 +165,4 @@ def test_the_lab_audits_this_machine_once_and_an_iperf3_server_not_at_all() -> N
     audit = audit_ends(parse_path([]))
     assert audit.result is not None and audit.result.targets == ("local",)
     audit = audit_ends(parse_path(["iperf3://esx-07"]))
-    assert audit.unread == ("The settings of esx-07 were not audited: it is an iperf3 server.",)
+    assert audit.unread == {"esx-07": "The settings of esx-07 were not audited: it is an iperf3 server."}

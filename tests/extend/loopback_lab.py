@@ -67,6 +67,10 @@ class LoopbackTestbed:
         """Return no teams: nothing bundles links."""
         return ()
 
+    def machines_to_audit(self) -> Mapping[str, AgentClient]:
+        """Return no machines: the loopback has no settings of an adapter."""
+        return {}
+
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """Refuse frames: the loopback is no Ethernet."""
         raise TreatmentRefused("the loopback carries no frames", where="lo", fix="use the lab netns")

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple, Protocol
 from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_observer
+from vnetbench.audit.stored import AUDIT_FACTS_SUBJECT
 from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, choose_send_mode
 from vnetbench.campaign.environment_facts import add_kernel_ids, read_endpoint_facts
 from vnetbench.campaign.failure_probe import add_path_probe
 from vnetbench.campaign.load_checks import failure_from_agent_error
+from vnetbench.campaign.settings_audit import audit_testbed
 from vnetbench.campaign.step_series import run_step_series_and_final_run
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
 from vnetbench.campaign.trial_notes import shared_device_cpus_notes
@@ -98,6 +100,7 @@ class LabInstrument:
         self._observer: AgentClient | None = None
         self._new_facts = NewFacts()
         self._recorded_shapes: set[Hashable] = set()
+        self._audited_machines: set[str] = set()
 
     def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
         """See Instrument."""
@@ -216,8 +219,19 @@ class LabInstrument:
                 self._new_facts.facts_by_subject.update(facts)
                 self._new_facts.testbed_descriptions[str(shape)] = add_kernel_ids(testbed.describe(), facts)
                 self._recorded_shapes.add(shape)
+                self._audit_machines(testbed)
         self._testbeds.move_to_end(shape)
         return self._testbeds[shape]
+
+    def _audit_machines(self, testbed: Testbed) -> None:
+        """Audit the machines that are new, before any knob is set."""
+        if self._testbed_spec.audit:
+            audited = audit_testbed(testbed, self._audited_machines)
+            self._audited_machines.update(audited)
+            if audited:
+                self._new_facts.facts_by_subject[AUDIT_FACTS_SUBJECT] = {
+                    **self._new_facts.facts_by_subject.get(AUDIT_FACTS_SUBJECT, {}), **audited,
+                }  # fmt: skip
 
     def _get_or_start_observer(self) -> AgentClient:
         """Return the agent on the bench's host, and start it if necessary."""

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from vnetbench import cleanup
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_local_agent, start_observer
+from vnetbench.audit.stored import AUDIT_FACTS_SUBJECT
 from vnetbench.campaign.agent_parameters import common_prepare_parameters, list_streams
 from vnetbench.campaign.count_checks import check_server_totals
 from vnetbench.campaign.instrument import CompletedTrial, NewFacts
 from vnetbench.campaign.load_checks import check_and_return_socket_settings, failure_from_agent_error
+from vnetbench.campaign.settings_audit import audit_this_machine
 from vnetbench.campaign.source_port_checks import EndpointSockets, check_and_return_source_ports
 from vnetbench.campaign.trial import (
     TrialAbandoned,
@@ -131,6 +133,10 @@ class Iperf3Instrument:
                 "iperf3": server_facts["version"],
                 "system": server_facts["system"],
             }  # fmt: skip
+            if self._testbed_spec.audit:
+                self._new_facts.facts_by_subject[AUDIT_FACTS_SUBJECT] = audit_this_machine(
+                    testbed.local.name, testbed.local.interface, testbed.server.name
+                )
         return _TestbedAndAgents(testbed, agent, observer)
 
     def _set_cpus(

@@ -67,8 +67,8 @@ class CheckedPath:
     def testbed_toml(self) -> str:
         """Return the sections of a study that describe the path."""
         if self.is_own_lab:
-            return f"[testbed]\nlab = {json.dumps(self.lab)}\n"
-        lines = ["[testbed]", 'lab = "hosts"']
+            return f"[testbed]\nlab = {json.dumps(self.lab)}\naudit = false\n"
+        lines = ["[testbed]", 'lab = "hosts"', "audit = false  # The check has audited both ends already."]
         for end in (self.first, self.second):
             value = "true" if end.access == "local" else json.dumps(end.destination)
             lines += ["", "[[testbed.host]]", f"name = {json.dumps(end.name)}", f"{end.access} = {value}"]

@@ -27,7 +27,7 @@ def check_json(result: CheckResult) -> str:
             "audit": {
                 "is_audited": result.audit.result is not None,
                 "findings": [finding_fields(finding) for finding in result.audit.findings],
-                "not_audited": list(result.audit.unread),
+                "not_audited": list(result.audit.unread.values()),
             },
             "measurements": [asdict(each) for each in result.measurements],
             "not_measured": [asdict(each) for each in result.missing],

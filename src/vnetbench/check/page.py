@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from vnetbench.check.limits import PathLimit
 from vnetbench.check.measurements import NO_DIRECTION
 from vnetbench.check.result import CheckResult
-from vnetbench.check.settings_audit import audit_sentences
 from vnetbench.check.text import confidence_text, measurement_rows
 from vnetbench.check.value_text import format_cell
 from vnetbench.report.page.html import PagePreface
@@ -46,7 +45,7 @@ def _table_rows(result: CheckResult) -> Iterator[tuple[str, ...]]:
 
 
 def _audit_notes(result: CheckResult) -> Iterator[str]:
-    yield from audit_sentences(result.audit)
+    yield from result.audit.sentences
     for finding in result.audit.serious_findings:
         yield (
             f"{finding.target}, {finding.object_name}: {finding.rule.problem} ({finding.found}; expected: "

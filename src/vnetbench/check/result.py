@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vnetbench.audit.settings import SettingsAudit
 from vnetbench.check.ends import CheckedPath
 from vnetbench.check.limits import PathLimit, find_limits, is_abandoned
 from vnetbench.check.measurements import Measurement, MissingMeasurement, find_missing, measure_path
 from vnetbench.check.requirements import JudgedRequirement, Requirement, judge_requirement
-from vnetbench.check.settings_audit import SettingsAudit
+from vnetbench.check.settings_audit import evidence_of_limits
 from vnetbench.check.verdict import build_verdict
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
@@ -78,7 +79,7 @@ def build_result(
         and not any(is_abandoned(each) for summary in summaries.values() for each in summary.treatments),
         verdict=build_verdict(path, measurements, limits),
         limits=limits,
-        audit=audit.with_measured_effects(limits),
+        audit=audit.with_measured_effects(evidence_of_limits(limits)),
         measurements=measurements,
         missing=find_missing(path, measurements),
         requirements=tuple(judge_requirement(each, measurements, path) for each in request.requirements),

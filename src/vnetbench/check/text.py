@@ -11,16 +11,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from vnetbench.audit.finding import Finding
 from vnetbench.check.ends import IPERF3_SCHEME, CheckedPath, End
 from vnetbench.check.limits import FAILED_TRIALS, PathLimit
 from vnetbench.check.measurements import NO_DIRECTION, Measurement
 from vnetbench.check.parts import GOODPUT, NORMAL
 from vnetbench.check.result import CheckResult
-from vnetbench.check.settings_audit import SettingsAudit, audit_sentences
 from vnetbench.check.value_text import format_cell
 from vnetbench.quantity import format_exact_bit_rate
 from vnetbench.report.tables.text_table import to_printable_text
+from vnetbench.report.text.settings_text import SettingsText
 from vnetbench.study.labs import NETNS
 from vnetbench.wording.factor_text import capitalize_sentence
 
@@ -44,7 +43,7 @@ class CheckText:
             yield Text("Medians of the trials ± the wider side of the 95 % interval; ± ?: too few trials.")
         yield from _missing_lines(result)
         yield from _section("What limits it", _limit_lines(result))
-        yield from _section("Settings", _audit_lines(result.audit))
+        yield from _section("Settings", iter([SettingsText(result.audit)]))
         if result.requirements:
             yield from _section("Requirements", _requirement_lines(result))
         for note in result.notes:
@@ -156,26 +155,6 @@ def _keep_command(result: CheckResult, output: str) -> str:
     overrides = [word for each in result.overrides for word in ("--set", each)]
     consent = ["--yes"] if result.has_consent else []
     return check_command(result.path, *depth, *rate, *overrides, *consent, "-o", output)
-
-
-def _audit_lines(audit: SettingsAudit) -> Iterator[RenderableType]:
-    for sentence in audit_sentences(audit):
-        yield to_printable_text(sentence)
-    for finding in audit.serious_findings:
-        yield to_printable_text(
-            f"{finding.rule.severity}: {finding.target}, {finding.object_name}: {finding.rule.problem}"
-        )
-        details = Table.grid(padding=(0, 1, 0, 0))
-        for label, text in _finding_details(finding):
-            details.add_row(Text(label), to_printable_text(text))
-        yield Padding(details, (0, 0, 0, _INDENT))
-
-
-def _finding_details(finding: Finding) -> Iterator[tuple[str, str]]:
-    yield "Found:", f"{finding.found}; expected: {finding.expected}"
-    yield "Fix:", finding.fix
-    matters = finding.matters_here
-    yield "Matters:", f"{matters.state}: {matters.text}" if matters.text else matters.state
 
 
 def _requirement_lines(result: CheckResult) -> Iterator[RenderableType]:

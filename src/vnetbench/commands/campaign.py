@@ -8,6 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from vnetbench.audit.settings import SettingsAudit
+from vnetbench.audit.stored import AUDIT_FACTS_SUBJECT, audit_to_facts
 from vnetbench.campaign.environment_facts import read_bench_facts
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.signal_handler import SignalHandler
@@ -61,6 +63,7 @@ def run_plan(
     console: Console,
     series: InterventionSeries | None = None,
     make_display: DisplayFactory | None = None,
+    audit: SettingsAudit | None = None,
 ) -> CampaignStatus:
     """Run a new campaign from a plan, which may hold only some treatments of its study.
 
@@ -73,12 +76,15 @@ def run_plan(
         console: Where the live display is drawn.
         series: Chooses the treatments of each block; None: each block has all open treatments.
         make_display: Makes the display; None: the display of a single campaign.
+        audit: An audit of the path that the results file stores; None: the campaign's own, if any.
     """
     make_instrument = prepare_instrument(study, plan, console)
     with _tester_lock_if_needed(study):
         file = ResultsFile.create(get_output_path(), study, plan)
         if series is not None:
             file.add_facts(INTERVENTION_FACTS_SUBJECT, series.to_facts())
+        if audit is not None:
+            file.add_facts(AUDIT_FACTS_SUBJECT, audit_to_facts(audit))
         return _run_session(file, study, plan, make_instrument, console, series, make_display)
 
 

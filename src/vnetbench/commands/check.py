@@ -176,7 +176,7 @@ def _measure(
 
     planned = plan_parts(parts, results)
     audit = audit_ends(request.path)
-    outcome = run_parts(planned, console)
+    outcome = run_parts(planned, console, audit)
     summaries = {part: read_summary_with_experiments(path) for part, path in outcome.paths_by_part.items()}
     notes = [*outcome.errors, *_interruption_notes(outcome, is_kept=is_kept)]
     result = build_result(

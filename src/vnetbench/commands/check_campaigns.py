@@ -11,6 +11,7 @@ from types import FrameType
 
 from rich.console import Console
 
+from vnetbench.audit.settings import SettingsAudit
 from vnetbench.check.parts import Part
 from vnetbench.commands.campaign import run_plan
 from vnetbench.commands.check_display import CheckProgressBar
@@ -61,8 +62,8 @@ def plan_parts(parts: Sequence[Part], output: Path) -> list[PlannedPart]:
     return planned
 
 
-def run_parts(planned: Sequence[PlannedPart], console: Console) -> PartsOutcome:
-    """Run all parts. An error ends the check, but what is measured stays.
+def run_parts(planned: Sequence[PlannedPart], console: Console, audit: SettingsAudit) -> PartsOutcome:
+    """Run all parts, and store the audit with each. An error ends the check, but what is measured stays.
 
     Raises:
         BenchError: The first part cannot start, so nothing is measured.
@@ -77,6 +78,7 @@ def run_parts(planned: Sequence[PlannedPart], console: Console) -> PartsOutcome:
                 lambda path=each.path: path,  # type: ignore[misc]
                 console,
                 make_display=progress.display_factory(number),
+                audit=audit,
             )
         except BenchError as error:
             if not outcome.paths_by_part and not each.path.exists():

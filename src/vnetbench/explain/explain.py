@@ -42,6 +42,7 @@ from vnetbench.explain.model_check import find_model_agreement
 from vnetbench.explain.phrases import format_metric, supporting_evidence_phrase
 from vnetbench.explain.rules import CauseRule, get_cause, load_rules
 from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS_KEY, missing_interval_findings
+from vnetbench.explain.settings import add_settings
 from vnetbench.quantity import format_count_with_noun
 from vnetbench.wording.factor_text import capitalize_sentence
 from vnetbench.wording.treatment_names import treatment_name
@@ -83,9 +84,10 @@ def explain(summary: CampaignSummary, rules: Mapping[str, CauseRule] | None = No
     if not doubts and (groups or not failures):
         answer = tuple(_main_limit_sentences(groups, len(limits)))
     capitalized = (replace(finding, text=capitalize_sentence(finding.text)) for finding in findings)
+    all_findings = (*failure_findings(summary), *capitalized)
     return Explanation(
         (*failures, *answer),
-        (*failure_findings(summary), *capitalized),
+        tuple(add_settings(all_findings, summary)),
         is_limit_answered=not doubts,
         failures=failures,
     )

@@ -67,6 +67,26 @@ class EvidenceItem:
 
 
 @dataclass(frozen=True)
+class SettingEvidence:
+    """A setting that the audit of the campaign found wrong, and that can have the cause."""
+
+    rule: str
+    """Id of the audit rule."""
+    problem: str
+    """What is wrong, as a clause."""
+    location: str
+    """Machine and object: `web-01, ens192`."""
+    found: str
+    expected: str
+    fix: str
+
+    @property
+    def text(self) -> str:
+        """The setting as a sentence without its fix."""
+        return f"{self.location}: {self.problem} (found {self.found}; expected {self.expected})"
+
+
+@dataclass(frozen=True)
 class ExperimentResult:
     """Outcome of a run with the candidate's setting."""
 
@@ -92,6 +112,8 @@ class CandidateCause:
     """Command of the run that would confirm the cause; empty if no command can."""
     experiment_result: ExperimentResult | None = None
     """None if no experiment was run."""
+    settings: tuple[SettingEvidence, ...] = ()
+    """Audited settings that are about the cause."""
 
 
 @dataclass(frozen=True)

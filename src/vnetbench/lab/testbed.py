@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import SIDES, Endpoint
 from vnetbench.study.model import Level, TestbedSpec
+
+if TYPE_CHECKING:
+    from vnetbench.lab.hosts.ssh import Machine
 
 StreamSettings = Mapping[str, Sequence[Mapping[str, Any]]]
 """The streams of each endpoint of a trial as its agent reads them back (`trial.prepare` in the protocol)."""
@@ -85,6 +88,13 @@ class Testbed(Protocol):
 
         Raises:
             BenchError: if a CPU does not exist.
+        """
+
+    def machines_to_audit(self) -> Mapping[str, Machine | AgentClient]:
+        """Return the machines whose settings a campaign stores, by their names in its results.
+
+        A machine with a shell is a `Machine`; a guest that only has an agent is an `AgentClient`. It is empty
+        if the treatments set all settings that matter.
         """
 
     def describe(self) -> Mapping[str, object]:

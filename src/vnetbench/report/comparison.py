@@ -12,6 +12,7 @@ from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.estimate.ratios import adjust_p_values, estimate_rank_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.report.environment import FactDifference, find_differences
+from vnetbench.report.setting_differences import SettingsComparison, compare_settings
 from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.study.model import FactorLevels, Level
@@ -66,6 +67,8 @@ class CampaignComparison:
     """`before` and `after` if their guests ran under TCG."""
     imported_log_notes: tuple[str, ...]
     """Each imported campaign with the tools and logs that it comes from."""
+    settings: SettingsComparison
+    """What the audits of both campaigns found to differ."""
     environment_differences: tuple[FactDifference, ...]
     published_table_conditions: tuple[str, ...]
     """The conditions of each published table, which has no environment."""
@@ -112,6 +115,7 @@ def compare_campaigns(
             for name, each in campaigns.items()
             if each.is_imported
         ),
+        settings=compare_settings(before, after),
         environment_differences=find_differences(before, after),
         published_table_conditions=tuple(
             f"{name}: {each.represented_table.conditions}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from vnetbench.audit.stored import AUDIT_FACTS_SUBJECT
 from vnetbench.estimate.summary import CampaignSummary
 
 _IGNORED_VOLATILE_FACTS = {
@@ -37,9 +38,9 @@ class FactDifference:
 
 
 def list_facts(summary: CampaignSummary) -> tuple[Fact, ...]:
-    """Return every fact in the order of the results file."""
+    """Return every fact but those of the audit, in the order of the results file."""
     locations: dict[tuple[str, str], list[str]] = {}
-    for location, facts in summary.facts.items():
+    for location, facts in _facts_without_audit(summary).items():
         for name, value in _flatten_facts(facts):
             locations.setdefault((name, value), []).append(location)
     return tuple(Fact(tuple(shared), name, value) for (name, value), shared in locations.items())
@@ -63,7 +64,11 @@ def _environment_facts(summary: CampaignSummary) -> dict[str, object]:
     testbed = {key: value for key, value in summary.testbed.items() if key not in _IGNORED_TESTBED_FACTS}
     timing = {name: "automatic" if value is None else value for name, value in vars(summary.timing).items()}
     settings = {"workload": summary.workload, "timing": timing}
-    return {**summary.facts, "testbed": testbed, "study": settings}
+    return {**_facts_without_audit(summary), "testbed": testbed, "study": settings}
+
+
+def _facts_without_audit(summary: CampaignSummary) -> dict[str, Mapping[str, object]]:
+    return {subject: facts for subject, facts in summary.facts.items() if subject != AUDIT_FACTS_SUBJECT}
 
 
 def _diff_values(before: object, after: object, path: str = "") -> Iterator[tuple[str, str, str]]:

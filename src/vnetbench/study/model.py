@@ -128,6 +128,8 @@ class TestbedSpec:
     """Lab `hosts`: destination ports of the load, `first-last`; None: any."""
     teams: tuple[TeamSpec, ...] = ()
     """Lab `netns`: teams of links, without the factors that vary them."""
+    audit: bool = True
+    """Labs `hosts` and `qemu`: whether the campaign stores an audit of the endpoints' settings."""
 
     @property
     def backend(self) -> str:

@@ -168,6 +168,12 @@ class GuestTestbed:
             for guest, own in vcpus.items()
         }
 
+    def machines_to_audit(self) -> dict[str, AgentClient]:
+        """See Testbed. All guests in the same place are alike, so the first one stands for them."""
+        first = {each.side: each.name for each in reversed(self.topology.guests)}
+        names = sorted(first.values())
+        return {f"{name} ({self.topology.shape.adapter})": self.agents[name] for name in names}
+
     def observer_targets(self) -> dict[str, object]:
         """See Testbed. Includes QEMU's permanent threads, the switches' ports, and the guests' KVM."""
         threads = [

@@ -159,6 +159,10 @@ class NetnsTestbed:
         proof = path_probe.prove_paths(pairs, self.agents, mtu, ip_version, hops, link_delay_s=delay_s)
         return path_probe.stored_path_proof_values(mtu, proof)
 
+    def machines_to_audit(self) -> dict[str, AgentClient]:
+        """See Testbed. No adapter of this machine carries the load, and treatments set the namespaces."""
+        return {}
+
     def observer_targets(self) -> Mapping[str, object] | None:
         """See Testbed. Includes the threads of Open vSwitch, of delay lines, and for frames those of NAPI."""
         interfaces, threads_besides_switch = observed_devices(self.topology), self.link.observer_threads()

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from vnetbench.audit.output.json_form import finding_fields
+from vnetbench.audit.settings import SettingsAudit
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
@@ -21,6 +23,7 @@ from vnetbench.report.tables.published_comparison import (
 )
 from vnetbench.report.text.emulation_warning import find_accelerator
 from vnetbench.report.text.narrative_model import Narrative
+from vnetbench.report.text.settings_text import read_settings_audit
 from vnetbench.report.text.stored_narrative import read_or_build_narrative
 from vnetbench.results.records import StepRecord
 from vnetbench.study.factors.registry import FACTORS
@@ -66,6 +69,7 @@ def campaign_json(summary: CampaignSummary) -> str:
         "treatments": [_treatment_fields(treatment) for treatment in summary.treatments],
         "testbed": summary.testbed,
         "facts": summary.facts,
+        "audit": _audit_fields(read_settings_audit(summary, narrative)),
         "warnings": list(summary.warnings),
         "findings": [finding.text for finding in narrative.findings],
         "explanation": explanation_fields(narrative.findings_as_explanation),
@@ -114,6 +118,16 @@ def _null_for_infinite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_null_for_infinite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _audit_fields(audit: SettingsAudit | None) -> JsonObject | None:
+    if audit is None:
+        return None
+    return {
+        "answer": audit.result.answer if audit.result else None,
+        "findings": [finding_fields(finding) for finding in audit.findings],
+        "not_read": dict(audit.unread),
+    }
 
 
 def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:

@@ -48,6 +48,7 @@ def _candidate_fields(candidate: CandidateCause) -> JsonObject:
         "score": candidate.score,
         "confidence": candidate.confidence,
         "evidence": [_evidence_fields(item) for item in candidate.evidence],
+        "settings": [asdict(setting) for setting in candidate.settings],
         "advice": cause.advice or None,
         "is_advice_tried": result is not None,
         "setting": dict(cause.experiment_levels),

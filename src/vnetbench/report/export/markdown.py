@@ -77,6 +77,8 @@ def _narrative_lines(narrative: Narrative) -> Iterator[str]:
             for text in map(format_evidence, candidate.evidence):
                 values = ", ".join(filter(None, (text.value_with_unit, text.range, text.threshold)))
                 yield f"   - {_escape_markdown(f'{text.label}: {values}')}"
+            for setting in candidate.settings:
+                yield f"   - {_escape_markdown(f'Setting: {setting.text}. Fix: {setting.fix}')}"
             if candidate.command:
                 yield f"   - To test it: {_code_span(candidate.command)}"
     if narrative.findings:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from vnetbench.audit.settings import SettingsAudit
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.experiment_command import study_placeholder_note
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, Finding
@@ -46,6 +47,12 @@ from vnetbench.report.text.intervention_text import advice_with_outcome, setting
 from vnetbench.report.text.method import describe_method
 from vnetbench.report.text.narrative_model import Narrative
 from vnetbench.report.text.notes import campaign_notes, table_values_legend
+from vnetbench.report.text.settings_text import (
+    SettingProblem,
+    audit_notes,
+    list_problems,
+    read_settings_audit,
+)
 from vnetbench.report.text.stored_narrative import read_or_build_narrative
 from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.wording.estimate_text import (
@@ -77,6 +84,8 @@ class CandidateSection:
     """CSS class of the label."""
     is_named_in_finding: bool
     evidence: list[EvidenceText]
+    settings: list[str]
+    """Audited settings that are about the cause, with their fixes."""
     experiment_result: str
     command: str
     """The command that tests the cause; empty if the result is known or no command can test it."""
@@ -92,6 +101,17 @@ class FindingSection:
     text_after_headline: str
     chart: Chart | None
     candidates: list[CandidateSection]
+
+
+@dataclass(frozen=True)
+class SettingsSection:
+    """The audit of the endpoints' settings."""
+
+    sentences: tuple[str, ...]
+    """Its answer, and which machines it does not cover."""
+    problems: list[SettingProblem]
+    notes: tuple[str, ...]
+    """What it could not judge."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +145,8 @@ class CampaignSection:
     """The links of the testbed's team; empty without one."""
     team_advice: list[str]
     """What would spread the team's flows better."""
+    settings: SettingsSection | None
+    """The audit of the endpoints' settings; None without one."""
     facts: tuple[Fact, ...]
     method: tuple[tuple[str, str], ...]
     fallback_image: str
@@ -197,6 +219,7 @@ def _published_table_section(
         team_chart=None,
         team_columns=[],
         team_advice=[],
+        settings=None,
         facts=(),
         method=(),
         fallback_image=to_image_url(charts[0]),
@@ -231,10 +254,17 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
         team_chart=team_chart(summary),
         team_columns=team_columns(summary),
         team_advice=team_advice(summary),
+        settings=_settings_section(read_settings_audit(summary, narrative)),
         facts=list_facts(summary),
         method=describe_method(summary),
         fallback_image=to_image_url(charts[0]) if charts else "",
     )
+
+
+def _settings_section(audit: SettingsAudit | None) -> SettingsSection | None:
+    if audit is None:
+        return None
+    return SettingsSection(audit.sentences, list_problems(audit), audit_notes(audit))
 
 
 def _columns_of_measured_campaign(summary: CampaignSummary) -> list[Column]:
@@ -269,6 +299,7 @@ def _candidate_section(candidate: CandidateCause, finding: Finding) -> Candidate
         confidence_class=candidate.confidence.replace(" ", "-"),
         is_named_in_finding=is_named_in_finding(candidate, finding),
         evidence=[format_evidence(item) for item in candidate.evidence],
+        settings=[f"{each.text}. Fix: {each.fix}" for each in candidate.settings],
         experiment_result=""
         if result is None
         else f"{setting_verdict_label(candidate)}: {format_experiment_result(result)}",

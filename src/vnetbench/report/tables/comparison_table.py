@@ -14,6 +14,7 @@ from vnetbench.estimate.model import Estimate
 from vnetbench.quantity import format_count_with_noun, format_exact_share
 from vnetbench.report.comparison import CampaignComparison, MetricChange
 from vnetbench.report.environment import FactDifference
+from vnetbench.report.setting_differences import SettingsComparison
 from vnetbench.report.tables.columns import Column, factor_columns
 from vnetbench.report.tables.text_table import (
     COLUMN_GAP_CHARACTERS,
@@ -44,6 +45,7 @@ class ComparisonTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         comparison = self.comparison
+        yield from _settings_part(comparison.settings)
         yield to_printable_text(_answer_sentence(comparison.changes))
         yield to_printable_text(f"\nbefore: {comparison.before_path}\nafter:  {comparison.after_path}\n")
         for name in comparison.campaigns_with_emulated_guests:
@@ -102,16 +104,37 @@ def _names_of_varying_factors(changes: Sequence[MetricChange]) -> tuple[str, ...
     return tuple(name for name in names if len({change.factors.get(name) for change in changes}) > 1)
 
 
+def _settings_part(settings: SettingsComparison) -> Iterator[Table | Text]:
+    """Yield the audited settings that differ, or why they are unknown; nothing without audits."""
+    if not settings.audited_campaigns:
+        return
+    if len(settings.audited_campaigns) == 1:
+        missing = "after" if settings.audited_campaigns == ("before",) else "before"
+        yield Text(f"The campaign {missing} has no audit, so its settings are unknown.\n")
+    elif not settings.differences:
+        yield Text("No audited setting differs between the campaigns.\n")
+    else:
+        count = format_count_with_noun(len(settings.differences), "audited setting")
+        verb = "differs" if len(settings.differences) == 1 else "differ"
+        yield Text(f"{count} {verb} between the campaigns:")
+        yield _before_after_table("setting", settings.differences)
+        yield Text("")
+
+
 def _environment_table(differences: Sequence[FactDifference]) -> Table | Text:
     if not differences:
         return Text("No recorded fact differs between the environments.")
+    rows = [(f"{', '.join(each.locations)}: {each.name}", each.before, each.after) for each in differences]
+    return _before_after_table("difference", rows)
+
+
+def _before_after_table(title: str, rows: Sequence[tuple[str, str, str]]) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     for _ in range(3):
         table.add_column(overflow="fold")
-    table.add_row("difference", "before", "after", style="bold")
-    for each in differences:
-        name = f"{', '.join(each.locations)}: {each.name}"
-        table.add_row(*(to_printable_text(text or "–") for text in (name, each.before, each.after)))
+    table.add_row(title, "before", "after", style="bold")
+    for row in rows:
+        table.add_row(*(to_printable_text(text or "–") for text in row))
     return table
 
 

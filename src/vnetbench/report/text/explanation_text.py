@@ -116,6 +116,8 @@ def _candidate_renderables(
         head = Text(candidate.confidence, style=_CONFIDENCE_STYLES.get(candidate.confidence, ""))
         yield _labelled_paragraph(head.append(":"), candidate.cause.description)
     yield from _evidence_tables([format_evidence(item) for item in candidate.evidence], width)
+    for setting in candidate.settings:
+        yield _labelled_paragraph(Text("Setting:"), f"{setting.text}. Fix: {setting.fix}")
     result = candidate.experiment_result
     if result is not None:
         yield _labelled_paragraph(

@@ -102,6 +102,11 @@ class TestbedSection(StudySection):
         description="Lab `hosts`: TCP and UDP ports on which the second host of a pair receives load, so that"
         " you can open them in firewalls. Without it, any port.",
     )
+    audit: Annotated[bool, KeyFormat(value_types.booleans(), "false")] = Field(
+        _TESTBED.audit,
+        description="Labs `hosts` and `qemu`: `true` audits the settings of the endpoints before the first "
+        "trial and stores them in the results file. `false`, or `vnetbench run --no-audit`, leaves that out.",
+    )
 
 
 class HostSection(StudySection):

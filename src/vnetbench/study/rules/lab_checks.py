@@ -17,7 +17,7 @@ from vnetbench.study.workloads import WORKLOADS
 
 DEFAULT_LOCAL_HOST_NAME = "here"
 """Name of the bench's own machine if the study names no local host."""
-RESERVED_HOST_NAMES = ("host", "bench")
+RESERVED_HOST_NAMES = ("host", "bench", "audit")
 """Names that a results file uses for other facts."""
 
 MAX_IPERF3_STREAMS_PER_DIRECTION = 128
