@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vnetbench.estimate.metric import Metric
-from vnetbench.estimate.steady_state import SteadySamples
+from vnetbench.estimate.time_series import SteadySamples
 
 OUT_OF_ORDER = Metric(
     "out_of_order_percent",

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.endpoint import Endpoint, PairSide
+from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.hosts.team_reading import OPEN_VSWITCH, HostTeam
 from vnetbench.lab.netns.bpf_policies import find_predicted_policy
 from vnetbench.lab.netns.team_load import (
@@ -98,7 +98,7 @@ def list_sent_flows(
     )
 
 
-def predict_host_load(team: HostTeam, side: PairSide, flows: Sequence[Flow]) -> dict[str, Any]:
+def predict_host_load(team: HostTeam, side: str, flows: Sequence[Flow]) -> dict[str, Any]:
     """Return how many flows the team puts on each member, for the results file; empty if it cannot say.
 
     The switch chooses the member of frames that the host receives. Without a channel, it sends where it

@@ -63,7 +63,8 @@ find_team() {
     fi
     if ip -d -o link show dev "$1" | grep -q '\\ *team '; then
         echo "@team teamd $1"
-        teamdctl "$1" state dump 2>&1 | sed 's/^/@dump /'
+        state=$(teamdctl "$1" state dump 2>&1) || { echo "@failed $state"; return 0; }
+        echo "$state" | sed 's/^/@dump /'
         return 0
     fi
     find_open_vswitch_bond "$1" && return 0
@@ -122,9 +123,9 @@ def read_host_team(machine: Machine, interface: str, peer_address: str) -> HostT
         if line.startswith("@"):
             word, _, rest = line.partition(" ")
             lines.setdefault(word, []).append(rest)
+    if reason := " ".join(lines.get("@failed", ())):
+        raise _make_error(machine.name, interface, reason)
     if "@team" not in lines:
-        if reason := " ".join(lines.get("@failed", ())):
-            raise _make_error(machine.name, interface, reason)
         return None
     kind, _, name = lines["@team"][0].partition(" ")
     try:
