@@ -42,8 +42,8 @@ impl FrameGap {
         }
     }
 
-    /// Returns half the gap: frames closer than this belong to one burst.
-    pub fn half_gap(&self) -> Duration {
+    /// Returns half the gap: frames that follow each other sooner belong to one burst.
+    pub fn max_gap_in_burst(&self) -> Duration {
         Duration::from_nanos(self.nanos / 2)
     }
 }
@@ -151,10 +151,10 @@ impl Default for BurstCounter {
 
 impl BurstCounter {
     /// Counts frames that leave together at this time.
-    pub fn record(&mut self, now: Instant, frames: u64, half_gap: Duration) {
+    pub fn record(&mut self, now: Instant, frames: u64, max_gap_in_burst: Duration) {
         if self
             .last_sent_at
-            .is_some_and(|last_sent_at| now - last_sent_at >= half_gap)
+            .is_some_and(|last_sent_at| now - last_sent_at >= max_gap_in_burst)
         {
             self.classes[burst_class_index(self.burst)] += 1;
             self.burst = 0;

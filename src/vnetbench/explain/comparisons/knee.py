@@ -200,7 +200,7 @@ def _knee_finding(summary: CampaignSummary, factor: str, knees: Sequence[Scaling
     for knee in knees:
         groups.setdefault(_knee_sentence(summary, knee), []).append(knee)
     sentences = [
-        f"{_curves_of_knees_clause(summary, factor, group, len(knees))}{sentence}."
+        f"{_clause_that_names_curves(summary, factor, group, len(knees))}{sentence}."
         for sentence, group in groups.items()
     ]
     return Finding(
@@ -232,7 +232,7 @@ def _knee_sentence(summary: CampaignSummary, knee: ScalingKnee) -> str:
     return text
 
 
-def _curves_of_knees_clause(
+def _clause_that_names_curves(
     summary: CampaignSummary, factor: str, knees: Sequence[ScalingKnee], curve_count: int
 ) -> str:
     """Return the start of a sentence that names its curves; empty if there is only one."""

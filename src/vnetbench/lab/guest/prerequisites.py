@@ -74,7 +74,7 @@ def prepare_guests(shapes: Iterable[GuestShape]) -> GuestPrerequisites:
         dict.fromkeys(shape.adapter for shape in shapes), TEAM_MODULES if has_team else ()
     )
     for shape in shapes:
-        _check_host(shape)
+        _check_host_devices(shape)
         check_memory(_count_guests(shape), shape.hardware(TCG))
     software = BootImages(own_kernel.image, initramfs.find_or_build_initramfs(own_kernel))
     return GuestPrerequisites(
@@ -88,7 +88,7 @@ def _count_guests(shape: GuestShape) -> int:
     return shape.pairs * (2 if shape.role == "guest-to-guest" else 1)
 
 
-def _check_host(shape: GuestShape) -> None:
+def _check_host_devices(shape: GuestShape) -> None:
     """Raise BenchError if this machine's kernel lacks something that an adapter needs."""
     if not os.access(TUN_DEVICE, os.R_OK | os.W_OK):
         raise BenchError(

@@ -3,8 +3,8 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
-  const MIN_PANEL_WIDTH = 230, Y_AXIS_WIDTH = 56, NARROW_WIDTH = 560;
-  const MIN_NAME_SHARE = 0.25, MAX_NAME_SHARE = 0.5, CHARACTER_WIDTH = 6.5, LEGEND_SYMBOL_WIDTH = 40;
+  const MIN_PANEL_WIDTH = 230, Y_AXIS_WIDTH = 56, MAX_VALUE_AXIS_WIDTH = 80, NARROW_WIDTH = 560;
+  const MIN_NAME_SHARE = 0.25, MAX_NAME_SHARE = 0.5, LEGEND_SYMBOL_WIDTH = 40;
 
   const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 
@@ -38,25 +38,32 @@
     return copy;
   };
 
-  const longestText = (values, field) => values.reduce((length, row) => Math.max(length, String(row[field] ?? "").length), 0);
+  // Browsers differ in the fonts that they have, so measure texts in the font that draws them.
+  const pencil = document.createElement("canvas").getContext("2d");
+  pencil.font = `${data.configs.light.legend.labelFontSize}px ${data.configs.light.font}`;
+  const widestText = (values, field) => {
+    const texts = new Set(values.map((row) => String(row[field] ?? "")));
+    return Math.max(0, ...[...texts].map((text) => pencil.measureText(text).width));
+  };
 
   const isLegend = (key, value) =>
     ["color", "shape", "strokeDash"].includes(key) && value?.field && value.type !== "quantitative" && value.legend !== null;
 
   // Labels and legends must not be wider than the chart: give long entries fewer columns, and limit the names
-  // on the left of bars, above which no legend stands.
+  // on the left of bars. No legend stands above the names and values on the left.
   const fitTexts = (spec, values, width) => {
-    const entryWidth = (field) => CHARACTER_WIDTH * longestText(values, field) + LEGEND_SYMBOL_WIDTH;
-    let nameWidth = 0, longestEntry = 0;
+    const entryWidth = (field) => widestText(values, field) + LEGEND_SYMBOL_WIDTH;
+    let nameWidth = 0, valueAxisWidth = 0, longestEntry = 0;
     JSON.stringify(spec, (key, value) => {
-      if (key === "y" && value?.type === "nominal") nameWidth = CHARACTER_WIDTH * longestText(values, value.field);
+      if (key === "y" && value?.type === "nominal") nameWidth = widestText(values, value.field);
+      if (key === "y" && value?.type === "quantitative") valueAxisWidth = MAX_VALUE_AXIS_WIDTH;
       if (isLegend(key, value)) longestEntry = Math.max(longestEntry, entryWidth(value.field));
       return value;
     });
     const nameLimit = Math.max(MIN_NAME_SHARE * width, Math.min(MAX_NAME_SHARE * width, width - longestEntry));
-    const legendWidth = width - Math.min(nameWidth, nameLimit);
+    const legendWidth = width - Math.max(Math.min(nameWidth, nameLimit), spec.facet ? 0 : valueAxisWidth);
     return JSON.parse(JSON.stringify(spec), (key, value) => {
-      if (value?.labelLimit) value.labelLimit = Math.min(value.labelLimit, key === "axis" ? nameLimit : 0.95 * width);
+      if (value?.labelLimit) value.labelLimit = Math.min(value.labelLimit, { axis: nameLimit, legend: legendWidth - LEGEND_SYMBOL_WIDTH }[key] ?? 0.95 * width);
       if (isLegend(key, value)) {
         const columns = Math.max(1, Math.floor(legendWidth / entryWidth(value.field)));
         value.legend = { ...value.legend, columns: Math.min(value.legend?.columns ?? columns, columns) };

@@ -147,7 +147,7 @@ impl PacketSource {
                 let lateness = now.saturating_duration_since(pacing.schedule.due_at(number));
                 pacing.lateness.record(lateness);
             }
-            bursts.record(now, handled, pacing.gap.half_gap());
+            bursts.record(now, handled, pacing.gap.max_gap_in_burst());
             earliest = earliest.max(now.checked_sub(catch_up_without_gap).unwrap_or(now))
                 + catch_up_gap * handled as u32;
             number += handled;
