@@ -52,6 +52,10 @@ class LoopbackTestbed:
         """Return no forwarders: the kernel hands the data over."""
         return {}
 
+    def watched_interfaces(self, endpoint: Endpoint) -> tuple[str, ...]:
+        """Return no other interfaces: there is only the loopback."""
+        return ()
+
     def reset_delay_line_counters_and_seeds(self) -> None:
         """Do nothing: there is no delay line."""
 

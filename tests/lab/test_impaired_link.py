@@ -163,6 +163,9 @@ def test_a_trial_resets_the_counters_before_its_load(monkeypatch: pytest.MonkeyP
         def interfaces_by_forwarding_agent(self) -> dict[str, tuple[str, ...]]:
             return {}
 
+        def watched_interfaces(self, endpoint: object) -> tuple[str, ...]:
+            return ()
+
         def reset_delay_line_counters_and_seeds(self) -> None:
             done.append("counts")
 

@@ -7,6 +7,7 @@ mod napi;
 pub mod queues;
 mod receive_steering;
 pub mod rings;
+mod team_hash_policy;
 mod values;
 
 use std::io;
@@ -34,7 +35,8 @@ pub const OFFLOADS: [&str; 7] = [
 /// The knobs of an interface, ordered so that setting one may change only those before it in the list.
 ///
 /// A driver may restart the adapter, and disabling checksums also disables the offloads that need them.
-pub const INTERFACE_KNOBS_DEPENDENTS_FIRST: [&str; 16] = [
+pub const INTERFACE_KNOBS_DEPENDENTS_FIRST: [&str; 17] = [
+    "team_hash_policy",
     "napi_has_priority",
     "napi_cpus",
     "lro",
@@ -69,6 +71,7 @@ enum Knob {
     RpsCpus,
     NapiCpus,
     NapiHasPriority,
+    TeamHashPolicy,
     Cpus,
     Ports,
 }
@@ -99,6 +102,7 @@ impl Knob {
             "rps_cpus" => Self::RpsCpus,
             "napi_cpus" => Self::NapiCpus,
             "napi_has_priority" => Self::NapiHasPriority,
+            "team_hash_policy" => Self::TeamHashPolicy,
             "cpus" => Self::Cpus,
             "ports" => Self::Ports,
             _ => {
@@ -134,6 +138,9 @@ impl Knob {
                 .map(|list| json!(list.map(|list| list.to_string()))),
             Self::NapiHasPriority => {
                 napi::read_common_realtime_priority(&open()?).map(|first| json!(first))
+            }
+            Self::TeamHashPolicy => {
+                team_hash_policy::read_hash_policy(&open()?).map(|policy| json!(policy))
             }
             Self::Cpus => cpus::read_main_thread_cpus().map(|list| json!(list.to_string())),
             Self::Ports => Ok(json!(ports::format_allowed_ports())),
@@ -199,6 +206,10 @@ impl Knob {
             Self::NapiHasPriority => {
                 let first = values::parse_switch(value)?;
                 open().and_then(|interface| napi::set_realtime_priority(&interface, first))
+            }
+            Self::TeamHashPolicy => {
+                let policy = values::parse_hash_policy(value)?;
+                open().and_then(|interface| team_hash_policy::set_hash_policy(&interface, policy))
             }
             Self::Cpus => {
                 let list = values::parse_nonempty_cpu_list(value)?;

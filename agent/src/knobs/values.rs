@@ -14,6 +14,8 @@ const ADAPTIVE_VALUE: &str = "adaptive";
 const SPREAD_VALUE: &str = "spread";
 /// Separates the CPU lists of single interrupts.
 const INTERRUPT_CPU_LIST_SEPARATOR: &str = ";";
+/// More than any hash policy has.
+const MAX_HASH_POLICY_BYTES: usize = 32;
 /// More than any adapter supports.
 const MAX_COALESCE_S: f64 = 1.0;
 
@@ -26,6 +28,16 @@ pub fn parse_switch(value: &Value) -> Result<bool> {
 
 fn invalid_value_error(value: &Value, expected: &str) -> RequestError {
     RequestError::BadParameter(format!("the value must be {expected}, not {value}"))
+}
+
+/// Parses the name of a bond's hash policy, such as `layer3+4`.
+pub fn parse_hash_policy(value: &Value) -> Result<&str> {
+    let is_known_character = |c: char| c.is_ascii_alphanumeric() || c == '+';
+    value
+        .as_str()
+        .filter(|name| !name.is_empty() && name.len() <= MAX_HASH_POLICY_BYTES)
+        .filter(|name| name.chars().all(is_known_character))
+        .ok_or_else(|| invalid_value_error(value, "the name of a hash policy"))
 }
 
 /// Parses a count of at least 1.

@@ -119,6 +119,7 @@ struct TcpCrrRequest {
 const MIXED_REQUEST_PARAMETERS: [&str; 4] =
     ["request_bytes", "response_bytes", "rate_per_s", "waiting"];
 const IDLE_PARAMETER: &str = "idle_s";
+const WATCH_PARAMETER: &str = "watch";
 
 /// The two parts of a `mixed` load, each with its socket options.
 pub struct MixedWorkload {
@@ -144,7 +145,7 @@ struct UdpStreamRequest {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ObserveRequest {
+struct WatchRequest {
     watch: Option<observer::ObserverRequest>,
 }
 
@@ -211,9 +212,16 @@ pub fn parse_mixed(
     })
 }
 
-/// Parses which threads and interfaces `observe` reads in addition to the system.
-pub fn parse_observe_parameters(request: Map<String, Value>) -> Result<observer::ObserverRequest> {
-    let request: ObserveRequest = parse_parameters(WorkloadName::Observe, request)?;
+/// Takes `watch` from the parameters: the threads and interfaces that the agent observes besides the load.
+pub fn take_observer_request(
+    workload: WorkloadName,
+    parameters: &mut Map<String, Value>,
+) -> Result<observer::ObserverRequest> {
+    let watch = parameters
+        .remove_entry(WATCH_PARAMETER)
+        .into_iter()
+        .collect();
+    let request: WatchRequest = parse_parameters(workload, watch)?;
     let observer = request.watch.unwrap_or_default();
     observer.check_list_lengths().map(|()| observer)
 }

@@ -130,7 +130,7 @@ pub struct TrialPlan {
     pub timeout: Duration,
     /// The endpoint's address and load; `None` for `observe`.
     pub load: Option<(ConnectionMethod, Load)>,
-    /// What `observe` observes; empty for other workloads.
+    /// What the agent observes besides the load.
     pub observer: observer::ObserverRequest,
 }
 
@@ -142,12 +142,13 @@ impl TrialPrepareRequest {
                 "trial must be 1 to {MAX_TRIAL_NAME_BYTES} bytes long"
             ));
         }
-        let (load, watched) = match self.workload {
-            WorkloadName::Observe => (None, self.observer_request()?),
-            _ => (
-                Some(self.build_load()?),
-                observer::ObserverRequest::default(),
-            ),
+        let watched = parameters::take_observer_request(self.workload, &mut self.parameters)?;
+        let load = match self.workload {
+            WorkloadName::Observe => {
+                self.check_observe()?;
+                None
+            }
+            _ => Some(self.build_load()?),
         };
         Ok(TrialPlan {
             interval: parse_sample_interval(self.interval_s)?,
@@ -161,10 +162,13 @@ impl TrialPrepareRequest {
         })
     }
 
-    fn observer_request(&mut self) -> Result<observer::ObserverRequest> {
-        let watched = parameters::parse_observe_parameters(std::mem::take(&mut self.parameters))?;
+    /// Checks that a request for `observe` has nothing that needs a load.
+    fn check_observe(&self) -> Result<()> {
+        if let Some(name) = self.parameters.keys().next() {
+            return reject_parameter(format!("the workload observe has no parameter {name}"));
+        }
         if self.streams.is_empty() && self.listen.is_none() && self.connect.is_none() {
-            return Ok(watched);
+            return Ok(());
         }
         reject_parameter("the workload observe accepts no streams, listen, or connect".into())
     }

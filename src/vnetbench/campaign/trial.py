@@ -329,6 +329,8 @@ class _TrialPreparation:
         return {**answers, **self._wait(waiting, "trial.ready")}
 
     def _send(self, endpoint: Endpoint, secret: str, **parameters: object) -> Future[dict[str, Any]]:
+        if names := self._testbed.watched_interfaces(endpoint):
+            parameters["watch"] = {"interfaces": list(names)}
         return self._testbed.agents[endpoint.name].send(
             "trial.prepare", **self._workload, secret=secret, interface=endpoint.interface,
             system=endpoint.has_own_kernel, thread_cpus=self.thread_cpus[endpoint.name], **parameters,

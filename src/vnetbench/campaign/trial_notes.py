@@ -155,11 +155,13 @@ def _bench_cpu_use_notes(
 
 
 def team_notes(effective: Mapping[str, Any], load_s: float) -> list[str]:
-    """Return a note for each team whose switch may have moved flows since their links were predicted."""
-    return [
+    """Return a note for each team that could not be read, or that may have moved flows."""
+    teams = effective.get("teams", ())
+    unreadable = [team["unreadable"] for team in teams if "unreadable" in team]
+    return unreadable + [
         f"{team['name']}: the switch moves flows between links every {team['rebalance_interval_s']:g} s, so "
         "flows may have left the link that was predicted for them before the load"
-        for team in effective.get("teams", ())
+        for team in teams
         if "predicted" in team
         and team["policy"] != ACTIVE_BACKUP
         # Open vSwitch, balance-tlb and balance-alb move flows.

@@ -8,6 +8,7 @@ from vnetbench.estimate.disruption_metrics import DISRUPTION_METRICS
 from vnetbench.estimate.frame_metrics import FRAME_METRICS
 from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.reported_metrics import REPORTED_METRICS
+from vnetbench.estimate.segment_order import OUT_OF_ORDER
 from vnetbench.estimate.team_traffic import TEAM_METRICS
 from vnetbench.quantity import CPU_SUM_UNIT
 
@@ -385,7 +386,7 @@ METRICS: dict[str, Metric] = {
             "lower",
             "TCP's smoothed round-trip time, mean over the sending streams",
         ),
-        *(*TEAM_METRICS, *REPORTED_METRICS),
+        *(OUT_OF_ORDER, *TEAM_METRICS, *REPORTED_METRICS),
     )
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.steady_state import SteadyPart
@@ -76,8 +76,8 @@ class DirectionTraffic:
     """Share of the team's bytes in this direction, 0 to 1; None if the team carried nothing."""
     predicted_flows: int | None
     """Number of flows that the team's state just before the load puts on the link; None if unknown."""
-    packets_received: int = 0
-    """Packets that the other end of the link received."""
+    packets_received: int | None = None
+    """Packets that the other end of the link received; None if nothing counts them there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +134,16 @@ class TeamTraffic:
 def collect_team_traffic(part: SteadyPart) -> tuple[TeamTraffic, ...]:
     """Return the traffic of each team of a trial's testbed, from the counters of its links.
 
-    A link's near end sends forward, and its far end sends in reverse.
+    A link's near end sends forward, and its far end sends in reverse. Of a host's team, only this end is
+    counted: what it sends and what it receives. Teams that could not be read are left out.
     """
-    teams = _list_or_empty(part.trial.effective.get("teams"))
-    duration_s = sum(sample.interval_s for sample in part.host_samples)
-    return tuple(_team_traffic(mapping_or_empty(team), part.host_samples, duration_s) for team in teams)
+    samples_by_endpoint = {endpoint.name: samples for endpoint, samples in part.endpoints}
+    teams = map(mapping_or_empty, _list_or_empty(part.trial.effective.get("teams")))
+    return tuple(
+        _team_traffic(team, samples_by_endpoint.get(str(team.get("endpoint")), part.host_samples))
+        for team in teams
+        if _list_or_empty(team.get("links"))
+    )
 
 
 def team_metrics(part: SteadyPart) -> Iterator[tuple[str, float]]:
@@ -164,16 +169,14 @@ def _relative_speeds(team: TeamTraffic) -> list[float]:
     return [speed * len(speeds) / sum(speeds) for speed in speeds]
 
 
-def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample], duration_s: float) -> TeamTraffic:
+def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample]) -> TeamTraffic:
     predicted = mapping_or_empty(team.get("predicted"))
     links = [mapping_or_empty(each) for each in _list_or_empty(team.get("links"))]
     forward, reverse = (
         _direction_traffic(
-            [(str(link.get(sender)), str(link.get(receiver))) for link in links],
-            samples,
-            predicted.get(direction),
+            [_link_counters(team, link, direction) for link in links], samples, predicted.get(direction)
         )
-        for direction, sender, receiver in zip(DIRECTIONS, ("near", "far"), ("far", "near"), strict=True)
+        for direction in DIRECTIONS
     )
     flows = predicted.get("flows")
     return TeamTraffic(
@@ -191,7 +194,7 @@ def _team_traffic(team: Mapping[str, Any], samples: Sequence[Sample], duration_s
         _whole_number(predicted.get("same_parity_links")),
         str(team.get("far_end") or ""),
         {end: _whole_number(count) for end, count in mapping_or_empty(team.get("mac_moves")).items()},
-        duration_s,
+        sum(sample.interval_s for sample in samples),
         str(team["far_policy"]) if team.get("far_policy") else None,
         _finite_number(team.get("ready_s")),
     )
@@ -212,22 +215,41 @@ def _link_traffic(
     )
 
 
+class _LinkCounters(NamedTuple):
+    """Where the counters of one direction of a link are."""
+
+    interface: str
+    prefix: str
+    """`tx` if the interface sends in this direction, `rx` if it receives."""
+    receiver: str | None
+    """Interface that receives what passes the link; None if nothing counts it."""
+
+
+def _link_counters(team: Mapping[str, Any], link: Mapping[str, Any], direction: str) -> _LinkCounters:
+    if "endpoint" not in team:
+        sender, receiver = ("near", "far") if direction == FORWARD else ("far", "near")
+        return _LinkCounters(str(link.get(sender)), "tx", str(link.get(receiver)))
+    interface = str(link.get("interface"))
+    sends = (team.get("side") == "a") == (direction == FORWARD)
+    return _LinkCounters(interface, "tx", None) if sends else _LinkCounters(interface, "rx", interface)
+
+
 def _direction_traffic(
-    ends: Sequence[tuple[str, str]], samples: Sequence[Sample], predicted: object
+    links: Sequence[_LinkCounters], samples: Sequence[Sample], predicted: object
 ) -> list[DirectionTraffic]:
-    """Return what passed each link; `ends` are its sending and its receiving interface."""
-    flows = predicted if isinstance(predicted, list) and len(predicted) == len(ends) else None
-    carried = [_sum_counter(sender, "tx_bytes", samples) for sender, _ in ends]
+    """Return what passed each link in one direction."""
+    flows = predicted if isinstance(predicted, list) and len(predicted) == len(links) else None
+    carried = [_sum_counter(each.interface, f"{each.prefix}_bytes", samples) for each in links]
     total = sum(carried)
     return [
         DirectionTraffic(
             count,
-            _sum_counter(sender, "tx_packets", samples),
+            _sum_counter(each.interface, f"{each.prefix}_packets", samples),
             count / total if total else None,
             None if flows is None else _whole_number(flows[number]),
-            _sum_counter(receiver, "rx_packets", samples),
+            None if each.receiver is None else _sum_counter(each.receiver, "rx_packets", samples),
         )
-        for number, ((sender, receiver), count) in enumerate(zip(ends, carried, strict=True))
+        for number, (each, count) in enumerate(zip(links, carried, strict=True))
     ]
 
 

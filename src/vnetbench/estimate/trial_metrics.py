@@ -9,6 +9,7 @@ from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, frame_metric
 from vnetbench.estimate.guests import busy_percent, guest_metrics, sum_cpu_seconds_by_state
 from vnetbench.estimate.latency import count_histogram_values, latency_metrics
 from vnetbench.estimate.outage_metrics import outage_metrics
+from vnetbench.estimate.segment_order import segment_order_metrics
 from vnetbench.estimate.steady_state import SteadyPart, select_steady_part
 from vnetbench.estimate.team_traffic import team_metrics
 from vnetbench.estimate.time_series import (
@@ -65,6 +66,7 @@ def metrics_of_steady_part(part: SteadyPart) -> dict[str, float]:
                 host_samples,
             )
         ),
+        **dict(segment_order_metrics(part.receivers)),
         **dict(team_metrics(part)),
         **dict(_iperf3_server_metrics(trial)),
     }

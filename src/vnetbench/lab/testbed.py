@@ -45,6 +45,9 @@ class Testbed(Protocol):
     def interfaces_by_forwarding_agent(self) -> Mapping[str, Sequence[str]]:
         """Return the interfaces of each agent that forwards frames between the endpoints."""
 
+    def watched_interfaces(self, endpoint: Endpoint) -> Sequence[str]:
+        """Return what an endpoint's agent counts besides its own interface, such as members of a team."""
+
     def reset_delay_line_counters_and_seeds(self) -> None:
         """Reset the counters of all delay lines, since one setup may serve several trials."""
 

@@ -10,6 +10,8 @@ BETWEEN_VSWITCHES = "vswitches"
 """Location of a team: its links join the two virtual switches on the path of every pair."""
 IN_GUESTS, IN_GATEWAYS = "guests", "gateways"
 """Locations of teams of Linux bonding: in the two guests of a pair, or in two guests that are gateways."""
+IN_HOSTS = "hosts"
+"""Location of a team that a host of the lab `hosts` already has: the bench reads it and never makes one."""
 GUEST_LOCATIONS = (IN_GUESTS, IN_GATEWAYS)
 ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP = "active-backup", "balance-slb", "balance-tcp"
 OPEN_VSWITCH_POLICIES = (ACTIVE_BACKUP, BALANCE_SLB, BALANCE_TCP)

@@ -99,6 +99,16 @@ def test_without_negotiation_lacp_leaves_out_all_links(monkeypatch: pytest.Monke
             },
             "hash_without_channel",
         ),
+        (
+            {
+                **NO_LACP,
+                "policy": "layer3+4",
+                "far_end": "switch without a bond",
+                "mac_moves": {"near": None, "far": None},
+                "open_flows": {"forward": 0, "reverse": 4},
+            },
+            "hash_without_channel",
+        ),
         ({**NO_LACP, "policy": "source-mac", "mac_moves": {"near": 90}}, "channel_without_hash"),
         (
             {**NO_LACP, "policy": "port-id", "far_policy": "ip-hash", "mac_moves": {"near": 90}},

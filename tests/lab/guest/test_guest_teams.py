@@ -138,3 +138,18 @@ def test_a_gateway_without_a_link_uses_the_other_one_until_it_is_back(gateways: 
         assert event.prove()["carrier_changes"] == 2
     finally:
         event.restore()
+
+
+def test_the_hash_policy_of_a_bond_is_set_through_the_bridge_above_it(gateways: LabInstrument) -> None:
+    measure_streams(gateways, IN_GATEWAYS, "layer3+4")
+    (testbed,) = gateways._testbeds.values()
+    assert isinstance(testbed, GuestTestbed) and testbed.team is not None
+    agent = testbed.agents[testbed.team.topology.team_ends[0].guest.name]
+    knob: Any = {"interface": "br0", "knob": "team_hash_policy"}
+    assert agent.call("knob.get", interface="br0", knobs=["team_hash_policy"])["values"] == {
+        "team_hash_policy": "layer3+4"
+    }
+    assert agent.call("knob.set", **knob, value="layer2+3")["effective"] == "layer2+3"
+    assert testbed.team.read_near_state().policy_name == "layer2+3"
+    assert agent.call("knob.set", **knob, value="layer3+4")["effective"] == "layer3+4"
+    assert testbed.team.read_near_state().policy_name == "layer3+4"

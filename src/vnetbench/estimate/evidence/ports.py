@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vnetbench.estimate.evidence.aggregation import median, ratio
+from vnetbench.estimate.frame_losses import UPLINK_ROLE
 from vnetbench.estimate.steady_state import SteadyPart
-from vnetbench.results.records import HOST
+from vnetbench.results.records import HOST, Sample
 
 
 class PortSample(NamedTuple):
@@ -92,13 +93,22 @@ def collect_ports(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
         )
         for endpoint, samples in part.endpoints
     ]
+    return own + _team_member_ports(part) + _observed_ports(part, testbed)
+
+
+def _team_member_ports(part: SteadyPart) -> list[Port]:
+    """Return the interfaces that endpoints count besides their own: the members of a host's team."""
+    return [
+        Port(f"{endpoint.name} {name}", members, UPLINK_ROLE, f"the network of {endpoint.name}")
+        for endpoint, samples in part.endpoints
+        for name, members in _samples_by_interface(samples).items()
+    ]
+
+
+def _observed_ports(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
+    """Return the interfaces that the observer on the bench's machine counts."""
     descriptions = {each["name"]: each for each in testbed.get("observed_interfaces") or ()}
-    observed: dict[str, list[PortSample]] = {}
-    for sample in part.host_samples:
-        for name, values in sample.observation.interface_counters.items() if sample.observation else ():
-            port_sample = PortSample(sample.interval_s, _flatten_observed_counters(values))
-            observed.setdefault(name, []).append(port_sample)
-    return own + [
+    return [
         Port(
             name,
             samples,
@@ -106,9 +116,18 @@ def collect_ports(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
             description.get("leads_to", ""),
             frozenset(description.get("pairs", ())),
         )
-        for name, samples in observed.items()
+        for name, samples in _samples_by_interface(part.host_samples).items()
         for description in [descriptions.get(name, {})]
     ]
+
+
+def _samples_by_interface(samples: Sequence[Sample]) -> dict[str, list[PortSample]]:
+    observed: dict[str, list[PortSample]] = {}
+    for sample in samples:
+        for name, values in sample.observation.interface_counters.items() if sample.observation else ():
+            port_sample = PortSample(sample.interval_s, _flatten_observed_counters(values))
+            observed.setdefault(name, []).append(port_sample)
+    return observed
 
 
 def sampled_interfaces_by_endpoint(part: SteadyPart, testbed: Mapping[str, Any]) -> dict[str, frozenset[str]]:

@@ -14,6 +14,7 @@ from vnetbench.estimate.team_traffic import (
     TeamTraffic,
     collect_team_traffic,
 )
+from vnetbench.study.factors.directions import REVERSE
 from vnetbench.study.factors.team_factors import TEAM_POLICIES
 from vnetbench.study.teams import POLICIES_WITHOUT_CHANNEL
 
@@ -116,6 +117,14 @@ TEAM_EVIDENCE_METRICS = (
         ("effective.teams[].mac_moves.near",),
     ),
     EvidenceMetric(
+        "team_flows_with_open_answers",
+        "1",
+        "flows whose answers follow a moving address",
+        "number of flows whose address takes several links, while the far switch does not bundle them: it "
+        "sends answers over the link where it last saw the address. Absent without predicted flows",
+        _STATE,
+    ),
+    EvidenceMetric(
         "team_hash_without_channel",
         YES_OR_NO_UNIT,
         "hash policy without a channel on the far switch",
@@ -181,17 +190,21 @@ def _count_links_without_lacp(team: TeamTraffic) -> int:
 
 
 def _count_silent_links(team: TeamTraffic) -> int | None:
-    """Return the number of links with predicted flows that carry nothing; None without predictions."""
+    """Return the number of links with predicted flows that carry nothing.
+
+    None without predictions, or if nothing counts what arrives.
+    """
     direction = team.data_direction()
-    if any(getattr(link, direction).predicted_flows is None for link in team.links):
+    traffic: list[DirectionTraffic] = [getattr(link, direction) for link in team.links]
+    arrived = [each.packets_received for each in traffic if each.packets_received is not None]
+    if len(arrived) < len(traffic) or any(each.predicted_flows is None for each in traffic):
         return None
-    total = sum(getattr(link, direction).packets_received for link in team.links)
-    return sum(_is_silent(link, direction, total) for link in team.links)
+    least = MIN_USED_SHARE * sum(arrived)
+    ends = zip(team.links, traffic, arrived, strict=True)
+    return sum(_is_silent(link, each, is_empty=count < least) for link, each, count in ends)
 
 
-def _is_silent(link: LinkTraffic, direction: str, total_packets: int) -> bool:
-    traffic: DirectionTraffic = getattr(link, direction)
-    is_empty = traffic.packets_received < MIN_USED_SHARE * total_packets
+def _is_silent(link: LinkTraffic, traffic: DirectionTraffic, *, is_empty: bool) -> bool:
     return bool(traffic.predicted_flows) and is_empty and link.is_enabled is not False
 
 
@@ -203,11 +216,13 @@ def _channel_values(team: TeamTraffic, trial_s: float) -> EvidenceValues:
     if not team.far_end or team.policy not in TEAM_POLICIES:
         return rates
     has_channel = team.far_end != _NO_CHANNEL
+    open_answers = None if team.flows is None or has_channel else team.open_flows.get(REVERSE)
     needs_channel = team.policy not in POLICIES_WITHOUT_CHANNEL
     # Without a policy of its own, a far end that bundles the links hashes.
     far_hashes = has_channel and team.far_policy not in POLICIES_WITHOUT_CHANNEL
     return {
         **rates,
+        "team_flows_with_open_answers": open_answers,
         "team_hash_without_channel": needs_channel and not has_channel,
         "team_channel_without_hash": far_hashes and not needs_channel and team.lacp == "off",
     }

@@ -195,6 +195,10 @@ class GuestTestbed:
         guests = (guest for guest in self.topology.guests if not guest.side)
         return {guest.name: tuple(nic.guest_interface for nic in guest.nics) for guest in guests}
 
+    def watched_interfaces(self, endpoint: Endpoint) -> tuple[str, ...]:
+        """See Testbed. This lab has none."""
+        return ()
+
     def reset_delay_line_counters_and_seeds(self) -> None:
         """See Testbed."""
         self.link.reset_counters_and_seeds()

@@ -13,14 +13,23 @@ from typing import Any, Literal
 
 from vnetbench.agents.client import AgentError
 from vnetbench.errors import BenchError
+from vnetbench.failure_kinds import TESTBED_CHANGED
 from vnetbench.lab import knobs, path_probe
 from vnetbench.lab.cpus import parse_cpu_set, select_local_cpus
 from vnetbench.lab.endpoint import SIDES, Endpoint
-from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.hosts import addresses, deployment, leftovers, path_mtu, ssh
 from vnetbench.lab.hosts.connection import ConnectedHost, connect_host, disconnect_host
+from vnetbench.lab.hosts.host_teams import (
+    describe_host_team,
+    describe_unreadable_team,
+    list_sent_flows,
+    predict_host_load,
+)
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
+from vnetbench.lab.hosts.team_reading import HostTeam, read_host_team
 from vnetbench.lab.testbed import StreamSettings, endpoint_pairs, query_mac_address
+from vnetbench.study.factors.team_factors import TEAM_HASH_POLICY
 from vnetbench.study.factors.testbed_factors import IP_VERSION, MIN_IPV6_MTU, MTU, VM_CPUS
 from vnetbench.study.model import Level, TestbedSpec
 
@@ -66,6 +75,8 @@ class HostsTestbed:
             (e.name, self.agents[e.name].send("knob.get", interface=None, knobs=[knobs.CPUS_KNOB]))
             for e in endpoints
         ]
+        self._ip_version = ""
+        self._teams: dict[str, HostTeam | str] = {}
         for endpoint in endpoints:
             self.agents[endpoint.name].call("knob.set", interface=None, knob="ports", value=endpoint.ports)
         self._cpus = {
@@ -79,12 +90,13 @@ class HostsTestbed:
             factors, self.endpoints, self.load_cpus_in_endpoint_numbering(factors), frozenset()
         )
         before = knobs.read_knobs(self.endpoints, self.agents, wanted)
+        wanted = _leave_out_hosts_without_bond(wanted, before)
         for setting in wanted:
             if not setting.matches(before[setting.endpoint.name].get(setting.knob)):
                 self._check_can_set_and_undo(setting)
         found = knobs.apply_settings_and_read_knobs(wanted, self.endpoints, self.agents)
         knobs.check_settings(wanted, found)
-        ip_version = self._resolve_ip_version(factors)
+        self._ip_version = ip_version = self._resolve_ip_version(factors)
         mtus = {name: int(values["mtu"]) for name, values in found.items()}
         # Packets between two addresses of one machine never leave it, so such a pair has no path to prove.
         apart = [pair for pair in endpoint_pairs(self) if not self._are_one_machine(*pair)]
@@ -98,6 +110,7 @@ class HostsTestbed:
         for endpoint in self.endpoints:
             mtu = min(mtus[endpoint.name], int(proved.get("path_mtu_proved", mtus[endpoint.name])))
             path_probe.check_frame_size(factors, mtu, f"{endpoint.name} {endpoint.interface}")
+        self._teams = self._read_host_teams()
         return {**knobs.merge_knob_values(found), **proved}
 
     def observer_targets(self) -> Mapping[str, object] | None:
@@ -115,13 +128,58 @@ class HostsTestbed:
         """See Testbed. This lab has none."""
         return []
 
+    def watched_interfaces(self, endpoint: Endpoint) -> tuple[str, ...]:
+        """See Testbed. The members of the host's team."""
+        team = self._teams.get(endpoint.name)
+        return team.counted_members if isinstance(team, HostTeam) else ()
+
     def read_mac_moves(self) -> list[dict[str, int | None]]:
-        """See Testbed. This lab has none."""
-        return []
+        """See Testbed. The switches of hosts are unknown."""
+        return [{} for _ in self._teams]
 
     def read_teams(self, *, has_lasting_flows: bool, streams: StreamSettings) -> list[dict[str, Any]]:
-        """See Testbed. This lab has none."""
-        return []
+        """See Testbed. The teams that the interfaces of the hosts run over."""
+        if not self._teams:
+            return []
+        teams = self._read_host_teams()
+        described = []
+        for a, b in endpoint_pairs(self):
+            for endpoint, peer in ((a, b), (b, a)):
+                team, before = teams.get(endpoint.name), self._teams.get(endpoint.name)
+                if not isinstance(team, HostTeam):
+                    described += [describe_unreadable_team(endpoint, team)] if team else []
+                    continue
+                if not isinstance(before, HostTeam) or team.members != before.members:
+                    raise TrialFailed(
+                        f"the members of {team.name} on {endpoint.name} changed before the load",
+                        kind=TESTBED_CHANGED,
+                    )
+                record = describe_host_team(endpoint, team)
+                if has_lasting_flows:
+                    flows = list_sent_flows(endpoint, peer, team, streams[endpoint.name], self._ip_version)
+                    predicted = predict_host_load(team, endpoint.side, flows)
+                    record |= {"predicted": predicted} if predicted else {}
+                described.append(record)
+        return described
+
+    def _read_host_teams(self) -> dict[str, HostTeam | str]:
+        """Return the team of each host that has one, or why it cannot be read."""
+        machines = {each.spec.name: each.machine for each in self._connected}
+
+        def read(pair: tuple[Endpoint, Endpoint]) -> HostTeam | str | None:
+            endpoint, peer = pair
+            address = peer.address_for(self._ip_version)
+            try:
+                return read_host_team(machines[endpoint.name], endpoint.interface, address)
+            except HostUnreachable:
+                raise
+            except BenchError as error:
+                return str(error)
+
+        pairs = [pair for a, b in endpoint_pairs(self) for pair in ((a, b), (b, a))]
+        with ThreadPoolExecutor(len(pairs)) as pool:
+            found = zip(pairs, pool.map(read, pairs), strict=True)
+            return {endpoint.name: team for (endpoint, _), team in found if team is not None}
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Testbed. The default is the MAC address of the peer's interface, as on one link."""
@@ -300,3 +358,18 @@ class HostsLab:
                     )
                 )
         return tuple(endpoints)
+
+
+def _leave_out_hosts_without_bond(
+    settings: Sequence[knobs.KnobSetting], values: Mapping[str, Mapping[str, Any]]
+) -> list[knobs.KnobSetting]:
+    """Return the settings without those of a bond at hosts that have none, if another host has one.
+
+    Without any bond, the settings remain, so that the treatment is refused.
+    """
+    has_bond = {name: read.get(TEAM_HASH_POLICY.name) is not None for name, read in values.items()}
+    return [
+        each
+        for each in settings
+        if each.knob != TEAM_HASH_POLICY.name or has_bond[each.endpoint.name] or not any(has_bond.values())
+    ]

@@ -109,14 +109,14 @@ def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -
         reverse = [each.reverse for each in prediction.flows]
     else:
         prediction = predict_flows(flows, policy, states.near.team, MAC_LEARNING)
-        reverse = _predict_learned(flows, [each.forward for each in prediction.flows])
+        reverse = predict_learned_answers(flows, [each.forward for each in prediction.flows])
     has_advice = 0 < len(flows) <= MAX_ADVISED_FLOWS
     return {
         "flows": len(flows),
         "distinct_flows": count_independent_flows(prediction),
         "same_parity_links": count_links_of_same_parity(flows, policy, states.near.team),
-        **_count_by_link("forward", [each.forward for each in prediction.flows], team.spec.links),
-        **_count_by_link("reverse", reverse, team.spec.links),
+        **count_by_link("forward", [each.forward for each in prediction.flows], team.spec.links),
+        **count_by_link("reverse", reverse, team.spec.links),
         "advice": list(advise(prediction).sentences) if has_advice else [],
     }
 
@@ -142,7 +142,7 @@ def count_links_of_same_parity(flows: Sequence[Flow], policy: Policy, team: Team
     return None if None in links else len(links)
 
 
-def _predict_learned(flows: Sequence[Flow], forward: Sequence[Prediction]) -> list[Prediction]:
+def predict_learned_answers(flows: Sequence[Flow], forward: Sequence[Prediction]) -> list[Prediction]:
     """Return the links of answers from a switch that learns addresses.
 
     An address whose flows take several links moves with each frame, so nothing shows the link of an answer.
@@ -158,6 +158,7 @@ def _predict_learned(flows: Sequence[Flow], forward: Sequence[Prediction]) -> li
     ]
 
 
-def _count_by_link(direction: str, predictions: Sequence[Prediction], links: int) -> dict[str, object]:
+def count_by_link(direction: str, predictions: Sequence[Prediction], links: int) -> dict[str, object]:
+    """Return the number of flows on each link in a direction, and of those whose link is open."""
     counts = [sum(each.uplink == number for each in predictions) for number in range(links)]
     return {direction: counts, f"{direction}_open": len(predictions) - sum(counts)}

@@ -184,6 +184,10 @@ class NetnsTestbed:
         """See Testbed. This lab has none."""
         return {}
 
+    def watched_interfaces(self, endpoint: Endpoint) -> tuple[str, ...]:
+        """See Testbed. This lab has none."""
+        return ()
+
     def reset_delay_line_counters_and_seeds(self) -> None:
         """See Testbed."""
         self.link.reset_counters_and_seeds()

@@ -18,7 +18,7 @@ from vnetbench.study.factors.guest_factors import GUEST_FACTORS
 from vnetbench.study.factors.imported_factors import LABEL_PREFIX, is_label, make_label_factor
 from vnetbench.study.factors.level_expressions import parse_levels
 from vnetbench.study.factors.load_factors import LOAD_FACTORS, REQUEST_OR_DATAGRAM_RATE
-from vnetbench.study.factors.team_factors import FACTOR_BY_TEAM_KEY
+from vnetbench.study.factors.team_factors import FACTOR_BY_TEAM_KEY, TEAM_HASH_POLICY
 from vnetbench.study.factors.testbed_factors import MTU, TESTBED_FACTORS
 from vnetbench.study.labs import HOSTS, IMPORTED_LAB, IPERF3_BACKEND, NETNS
 from vnetbench.study.model import Level
@@ -33,6 +33,7 @@ FACTORS: Mapping[str, Factor] = {
         *FRAME_FACTORS,
         *TESTBED_FACTORS,
         *FACTOR_BY_TEAM_KEY.values(),
+        TEAM_HASH_POLICY,
         *GUEST_FACTORS,
     )
 }

@@ -8,12 +8,13 @@ from dataclasses import replace
 from vnetbench.study.bonding_policies import BONDING_POLICIES
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.labs import NETNS, QEMU
+from vnetbench.study.labs import HOSTS, NETNS, QEMU
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import WrongValue, format_raw_value
 from vnetbench.study.teams import (
     ACTIVE_BACKUP,
     ACTIVE_ENDS,
+    BONDING_HASHES,
     FAR_AUTO,
     FAR_SAME,
     FAR_SWITCH,
@@ -132,6 +133,24 @@ TEAM_FAR_END = Factor(
     labs=(NETNS, QEMU),
     label="Team far end",
     phrase_template="far end {}",
+)
+
+TEAM_HASH_POLICY = Factor(
+    "team_hash_policy",
+    value_types.keywords(*BONDING_HASHES),
+    unit="",
+    default=None,
+    description="Hash policy (`xmit_hash_policy`) of the Linux bond that the interface of a host runs over, "
+    "also below a VLAN interface or a bridge. The bench sets it on each host that has such a bond, reads it "
+    "back, and restores it at the end. Without the factor, the bench only reads teams of hosts "
+    "([how to](how-to/measure-a-host-team.md)).",
+    examples=('["layer2", "layer2+3", "layer3+4"]', '"layer3+4"'),
+    labs=(HOSTS,),
+    label="Team hash policy",
+    phrase_template="hash policy {}",
+    needs_root=True,
+    knobs=("team_hash_policy",),
+    knob_fix="log in as root to a host whose interface runs over a Linux bond, or remove team_hash_policy",
 )
 
 FACTOR_BY_TEAM_KEY = {

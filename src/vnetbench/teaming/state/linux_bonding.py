@@ -89,6 +89,33 @@ def read_bonding_dump(text: str, team_name: str | None = None) -> TeamState:
     )
 
 
+@dataclass(frozen=True)
+class MemberLacp:
+    """LACP at one member of a bond."""
+
+    is_attached: bool
+    """Whether the member belongs to the aggregator that carries the traffic."""
+    partner_mac: str
+    """System ID of the partner, all zero without one."""
+    partner_key: int | None
+
+
+def read_member_lacp(text: str) -> dict[str, MemberLacp]:
+    """Return LACP at each member of a dump of mode 802.3ad, as far as the dump shows it (to root only)."""
+    bond, members = _parse_sections(text)
+    if "Active Aggregator Info" not in bond.parts:
+        return {}
+    return {
+        name: MemberLacp(
+            not _find_lacp_exclusion(member, bond),
+            partner.get("system mac address", NO_PARTNER),
+            parse_number(partner.get("oper key", "")),
+        )
+        for name, member in members.items()
+        if (partner := member.parts.get("details partner lacp pdu")) is not None
+    }
+
+
 def _check_one_bond(text: str) -> None:
     bonds = len(_PATTERN.findall(text))
     if bonds > 1:
