@@ -122,8 +122,10 @@ test-real-parallel: install test-peers
 		--skip-record=$(SKIPS) --max-skipped-percent=2
 
 # Programs that only the tests need.
-test-peers:
-	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server ethtool iptables nftables
+test-peers: $(BIN)/vnetbench
+	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server ethtool iptables nftables libvirt
+	$(BIN)/python -c 'import libvirt' 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[libvirt]'
 
 # Seconds of each fuzz target.
 FUZZ_SECONDS ?= 60

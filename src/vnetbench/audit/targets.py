@@ -1,4 +1,4 @@
-"""Read the targets of an audit: this machine, machines over SSH, files and folders."""
+"""Read the targets of an audit: this machine, machines over SSH, hypervisors, files and folders."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from vnetbench.audit.files.text import parse_json, read_text
 from vnetbench.audit.inventory import Inventory
 from vnetbench.audit.linux.collect import collect_local, collect_over_ssh, read_linux_listing
 from vnetbench.audit.linux.sections import is_linux_listing
+from vnetbench.audit.live import libvirt_host, proxmox_api
 from vnetbench.audit.windows import guest
 from vnetbench.errors import BenchError
+from vnetbench.libvirt_connection import is_libvirt_uri
 from vnetbench.printable import make_printable
 from vnetbench.quantity import format_count_with_noun
 
@@ -30,6 +32,10 @@ def read_target(target: str) -> Iterator[Inventory | BenchError]:
     try:
         if target == LOCAL:
             yield collect_local()
+        elif is_libvirt_uri(target):
+            yield from libvirt_host.read_libvirt_uri(target)
+        elif proxmox_api.is_proxmox_target(target):
+            yield from proxmox_api.read_proxmox_api(target)
         elif Path(target).is_dir():
             yield from _read_folder(Path(target))
         elif Path(target).exists():

@@ -45,8 +45,9 @@ def audit(
 ) -> int:
     """Read and judge the settings of machines, VMs and switches, without load.
 
-    A TARGET is local (the default), a machine as for ssh, a .vmx file, a libvirt domain XML, a Proxmox VE
-    configuration, an export of vSphere as JSON, the output of one of the scripts, or a folder of these.
+    A TARGET is local (the default), a machine as for ssh, a libvirt URI (qemu:///system), Proxmox VE's API
+    (proxmox://HOST), a .vmx file, a libvirt domain XML, a Proxmox VE configuration, an export of vSphere as
+    JSON, the output of one of the scripts, or a folder of these.
 
     Exit codes: 0 no error and no warning, 5 some, 2 bad input, 4 a target could not be read.
     """

@@ -81,12 +81,17 @@ def read_domain(text: str, where: str) -> Inventory:
         )
     inventory = Inventory(where)
     for domain in domains:
-        vm = _add_vm(inventory, domain)
-        for index, interface in enumerate(domain.findall("devices/interface")):
-            _add_adapter(inventory, interface, index, vm)
-        for index, disk in enumerate(domain.findall("devices/disk")):
-            _add_disk(inventory, disk, index)
+        add_domain(inventory, domain)
     return inventory
+
+
+def add_domain(inventory: Inventory, domain: Element) -> None:
+    """Add the VM, the adapters and the disk controllers of a `<domain>`."""
+    vm = _add_vm(inventory, domain)
+    for index, interface in enumerate(domain.findall("devices/interface")):
+        _add_adapter(inventory, interface, index, vm)
+    for index, disk in enumerate(domain.findall("devices/disk")):
+        _add_disk(inventory, disk, index)
 
 
 def _add_vm(inventory: Inventory, domain: Element) -> InventoryObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from vnetbench.audit.duplicates import parse_mac
 from vnetbench.audit.files.vm import NONE, is_true, parse_whole
@@ -56,6 +57,12 @@ def read_config(text: str, where: str) -> Inventory:
     if not values:
         raise BenchError("this is no configuration of a VM", where=where, fix="run qm config ID > FILE")
     inventory = Inventory(where)
+    add_config(inventory, values)
+    return inventory
+
+
+def add_config(inventory: Inventory, values: Mapping[str, str]) -> None:
+    """Add the VM, the adapters and the disk controllers of a configuration."""
     vm = _add_vm(inventory, values)
     for key, value in values.items():
         if _NET.fullmatch(key):
@@ -64,10 +71,9 @@ def read_config(text: str, where: str) -> Inventory:
             controller = inventory.add_object("disk_controller", key, "proxmox")
             model = values.get("scsihw", "lsi").lower() if match[1] == "scsi" else match[1]
             controller.add("model", model, "scsihw" if match[1] == "scsi" else key)
-    return inventory
 
 
-def _add_vm(inventory: Inventory, values: dict[str, str]) -> InventoryObject:
+def _add_vm(inventory: Inventory, values: Mapping[str, str]) -> InventoryObject:
     vm = inventory.add_object("vm", values.get("name", "vm"), "proxmox")
     sockets, cores = parse_whole(values.get("sockets")) or 1, parse_whole(values.get("cores")) or 1
     vm.add("vcpus", parse_whole(values.get("vcpus")) or sockets * cores, "sockets, cores, vcpus")

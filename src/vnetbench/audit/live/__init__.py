@@ -1,0 +1,1 @@
+"""Readers of the APIs of hypervisors. Their sessions only read."""
