@@ -87,6 +87,7 @@ def test_a_stage_imports_no_later_stage_except_those_that_the_page_lists() -> No
                 "errors.py",
                 "regular_file.py",
                 "libvirt_connection.py",
+                "netrc_file.py",
             },
         ),
         ("study", {"study", "published", "quantity.py", "printable.py", "errors.py"}),
@@ -97,9 +98,13 @@ def test_a_folder_imports_only_its_allowed_folders(folder: str, allowed: set[str
     assert found and found <= allowed
 
 
-def test_the_audit_reaches_hosts_through_ssh_only() -> None:
+def test_the_audit_reaches_hosts_through_ssh_and_vsphere_only() -> None:
     found = {module for importer, module in all_imports() if stage(importer) == "audit"}
-    assert {module for module in found if stage(module) == "lab"} == {"lab/hosts/ssh.py"}
+    assert {module for module in found if stage(module) == "lab"} == {
+        "lab/hosts/ssh.py",
+        "lab/vsphere/address.py",
+        "lab/vsphere/session.py",
+    }
 
 
 def test_a_study_imports_only_the_catalog_of_published_tables() -> None:

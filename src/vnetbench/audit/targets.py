@@ -13,9 +13,10 @@ from vnetbench.audit.files.text import parse_json, read_text
 from vnetbench.audit.inventory import Inventory
 from vnetbench.audit.linux.collect import collect_local, collect_over_ssh, read_linux_listing
 from vnetbench.audit.linux.sections import is_linux_listing
-from vnetbench.audit.live import libvirt_host, proxmox_api
+from vnetbench.audit.live import libvirt_host, proxmox_api, vsphere_api
 from vnetbench.audit.windows import guest
 from vnetbench.errors import BenchError
+from vnetbench.lab.vsphere.address import is_vsphere_address
 from vnetbench.libvirt_connection import is_libvirt_uri
 from vnetbench.printable import make_printable
 from vnetbench.quantity import format_count_with_noun
@@ -27,8 +28,13 @@ MAX_FOLDER_FILES = 2000
 _MAX_FOLDER_DEPTH = 8
 
 
-def read_target(target: str) -> Iterator[Inventory | BenchError]:
-    """Yield the inventories of a target, and the errors of what could not be read."""
+def read_target(target: str, save_export: Path | None = None) -> Iterator[Inventory | BenchError]:
+    """Yield the inventories of a target, and the errors of what could not be read.
+
+    Args:
+        target: As the user named it.
+        save_export: Where to store the export of a vSphere server.
+    """
     try:
         if target == LOCAL:
             yield collect_local()
@@ -36,6 +42,8 @@ def read_target(target: str) -> Iterator[Inventory | BenchError]:
             yield from libvirt_host.read_libvirt_uri(target)
         elif proxmox_api.is_proxmox_target(target):
             yield from proxmox_api.read_proxmox_api(target)
+        elif is_vsphere_address(target):
+            yield from vsphere_api.read_vsphere(target, save_export)
         elif Path(target).is_dir():
             yield from _read_folder(Path(target))
         elif Path(target).exists():

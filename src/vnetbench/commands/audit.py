@@ -29,6 +29,12 @@ FORMATS = ("table", "json", "markdown", "html", "sarif")
     "--baseline", type=click.Path(path_type=Path), help="JSON of an earlier audit. Show only what is new."
 )
 @click.option("--disable", "disabled", multiple=True, metavar="RULE", help="Leave out a rule. Repeatable.")
+@click.option(
+    "--save-export",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Store what is read of a vSphere server. FILE can be a target later.",
+)
 @click.option("--rules", "list_rules", is_flag=True, help="List the rules and stop.")
 @click.option("--windows-script", is_flag=True, help="Print the script for a Windows guest and stop.")
 @click.option(
@@ -39,6 +45,7 @@ def audit(
     output_format: str,
     baseline: Path | None,
     disabled: Sequence[str],
+    save_export: Path | None,
     list_rules: bool,
     windows_script: bool,
     linux_script: bool,
@@ -46,8 +53,8 @@ def audit(
     """Read and judge the settings of machines, VMs and switches, without load.
 
     A TARGET is local (the default), a machine as for ssh, a libvirt URI (qemu:///system), Proxmox VE's API
-    (proxmox://HOST), a .vmx file, a libvirt domain XML, a Proxmox VE configuration, an export of vSphere as
-    JSON, the output of one of the scripts, or a folder of these.
+    (proxmox://HOST), a vSphere server (vsphere://USER@HOST/), a .vmx file, a libvirt domain XML, a Proxmox VE
+    configuration, an export of vSphere as JSON, the output of one of the scripts, or a folder of these.
 
     Exit codes: 0 no error and no warning, 5 some, 2 bad input, 4 a target could not be read.
     """
@@ -70,7 +77,7 @@ def audit(
     from vnetbench.audit.judge import judge
 
     known = read_baseline(baseline) if baseline else frozenset()
-    inventories, errors = _read_targets(targets or ("local",))
+    inventories, errors = _read_targets(targets or ("local",), save_export)
     result = judge(inventories, rules).without(known)
     click.echo(_format_result(result, output_format))
     for error in errors:
@@ -80,14 +87,23 @@ def audit(
     return exit_codes.AUDIT_FOUND if result.is_serious else 0
 
 
-def _read_targets(targets: Sequence[str]) -> tuple[list[Inventory], list[BenchError]]:
+def _read_targets(
+    targets: Sequence[str], save_export: Path | None
+) -> tuple[list[Inventory], list[BenchError]]:
     """Return the inventories of all targets, and the errors; raises an error if nothing can be read."""
     from vnetbench.audit.targets import read_target
+    from vnetbench.lab.vsphere.address import is_vsphere_address
 
+    if save_export is not None and sum(map(is_vsphere_address, targets)) != 1:
+        raise BenchError(
+            "an export is that of one vSphere server",
+            where="--save-export",
+            fix="name one: vsphere://USER@HOST/",
+        )
     inventories: list[Inventory] = []
     errors: list[BenchError] = []
     for target in dict.fromkeys(targets):
-        for each in read_target(target):
+        for each in read_target(target, save_export):
             if isinstance(each, BenchError):
                 errors.append(each)
             else:

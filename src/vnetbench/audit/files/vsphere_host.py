@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vnetbench.audit.files.json_path import get, get_flag, get_list, get_text, get_whole
+from vnetbench.audit.files.json_path import get, get_flag, get_list, get_text, get_whole, walk
 from vnetbench.audit.inventory import Inventory, InventoryObject
 
 _OPTIONS = {
@@ -25,7 +25,10 @@ def add_host(inventory: Inventory, source: dict[str, Any], objects: list[dict[st
         if fact:
             host.add(fact, get_whole(option, "value"), f"config.option {get_text(option, 'key')}")
     network = get(source, "config", "network")
-    ports = {get_text(each, "device"): each for each in objects if get(each, "connectedSwitchPort")}
+    # Hints inside the host are its own. Other exports have one host, and its hints beside it.
+    hints = [each for each in walk(source) if get(each, "connectedSwitchPort")]
+    hints = hints or [each for each in objects if get(each, "connectedSwitchPort")]
+    ports = {get_text(hint, "device"): hint for hint in hints}
     nics = {get_text(nic, "key"): nic for nic in get_list(network, "pnic")}
     switches = [*get_list(network, "vswitch"), *get_list(network, "proxySwitch")]
     mtu_by_nic = {
@@ -44,9 +47,9 @@ def add_host(inventory: Inventory, source: dict[str, Any], objects: list[dict[st
     for group in get_list(network, "portgroup"):
         if get(group, "spec", "policy", "nicTeaming") or get(group, "spec", "policy", "security"):
             label = f"{name} port group {get_text(group, 'spec', 'name')}"
-            _add_team(
-                inventory, label, get(group, "computedPolicy") or get(group, "spec", "policy"), devices, ports
-            )
+            computed = get(group, "computedPolicy")
+            policy = computed if get(computed, "nicTeaming") else get(group, "spec", "policy")
+            _add_team(inventory, label, policy, devices, ports)
     _add_vmkernel_adapters(inventory, name, network)
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import netrc
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 from vnetbench.errors import BenchError
-
-NETRC_VARIABLE = "NETRC"
-"""Names another netrc file, as for curl and requests."""
+from vnetbench.netrc_file import read_login
 
 
 class AccessToken(NamedTuple):
@@ -40,28 +36,5 @@ def find_token(host: str, variable: str, separator: str) -> AccessToken | None:
             raise BenchError("the value has no name, or no secret", where=variable,
                              fix=f"write it as NAME{separator}SECRET")  # fmt: skip
         return AccessToken(name, secret)
-    return _read_netrc(host)
-
-
-def _read_netrc(host: str) -> AccessToken | None:
-    path = Path(os.environ.get(NETRC_VARIABLE) or Path.home() / ".netrc")
-    if not path.exists():
-        return None
-    try:
-        mode = path.stat().st_mode
-        entry = netrc.netrc(str(path)).authenticators(host)
-    except netrc.NetrcParseError as error:
-        raise BenchError(
-            f"the file is damaged in line {error.lineno}", where=str(path), fix="see netrc(5)"
-        ) from None
-    except (OSError, UnicodeError):
-        raise BenchError(
-            "cannot read the file", where=str(path), fix="check its permissions and its encoding"
-        ) from None
-    if entry is None or not entry[0] or not entry[2]:
-        return None
-    if mode & 0o077:
-        raise BenchError(
-            "other users can read the secrets in this file", where=str(path), fix=f"chmod 600 {path}"
-        )
-    return AccessToken(entry[0], entry[2])
+    login = read_login(host)
+    return None if login is None else AccessToken(login.name, login.secret)

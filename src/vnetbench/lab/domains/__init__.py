@@ -1,0 +1,1 @@
+"""What the labs that change existing VMs share: a journal of the original settings."""
