@@ -22,13 +22,16 @@ from vnetbench.study.file.reference import (
 )
 from vnetbench.study.file.schema import make_json_schema
 from vnetbench.study.file.sections import HEAD_OF_FILE, SECTIONS
-from vnetbench.study.labs import NETNS, QEMU
+from vnetbench.study.labs import HOSTS, NETNS, QEMU
 from vnetbench.study.plan import make_plan
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted((ROOT / "studies").glob("*.toml"))
 PAGES = sorted((ROOT / "docs/studies").glob("*.md"))
 VALIDATOR = jsonschema.Draft202012Validator(make_json_schema())
+TWO_HOSTS = '[testbed]\nlab = "hosts"\n' + "".join(
+    f'[[testbed.host]]\nname = "{n}"\nssh = "{n}"\n' for n in "ab"
+)
 COMMAND = re.compile(r"^ +(?:sudo \.venv/bin/)?vnetbench run (studies/\S+ (?:.*\\\n)*.*)$", re.MULTILINE)
 
 
@@ -101,6 +104,8 @@ def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) ->
         workload = "frame_latency" if name == "frame_load" else FACTORS[name].workloads[0]
         needs_guests = QEMU in FACTORS[name].labs and (NETNS not in FACTORS[name].labs or "vsock" in example)
         lab = f'[testbed]\nlab = "{QEMU if needs_guests else NETNS}"\n'
+        if FACTORS[name].labs == (HOSTS,):
+            lab = TWO_HOSTS
         text = f'title = "x"\nworkload = "{workload}"\n{lab}[factors]\n{name} = {example}\n'
         text += {
             "irq_cpus": 'cpus = "1 each"\n',
@@ -135,7 +140,7 @@ def test_the_example_of_a_key_loads_and_is_valid_by_the_schema(section: str, key
     if workload:
         head += f'workload = "{workload}"\n'
     if key == "ports":
-        line += 'lab = "hosts"\n' + "".join(f'[[testbed.host]]\nname = "{n}"\nssh = "{n}"\n' for n in "ab")
+        line += TWO_HOSTS.removeprefix("[testbed]\n")
     factors = "[factors]\nmtu = 1500\n"
     text = line + head + factors if section == HEAD_OF_FILE else f"{head}{factors}[{section}]\n{line}"
     parse_study(text, None)

@@ -13,7 +13,7 @@ from vnetbench.study.factors.level_expressions import MAX_LEVELS, parse_levels
 from vnetbench.study.factors.registry import FACTORS, complete_levels, format_level, parse_level
 from vnetbench.study.factors.team_factors import TEAM_POLICIES
 from vnetbench.study.model import Level
-from vnetbench.study.teams import MAX_TEAM_LINKS, MIN_TEAM_LINKS, VSWITCH_POLICIES
+from vnetbench.study.teams import BONDING_HASHES, MAX_TEAM_LINKS, MIN_TEAM_LINKS, VSWITCH_POLICIES
 
 
 def levels(name: str, raw: object) -> tuple[Level, ...]:
@@ -195,6 +195,7 @@ LEVEL_STRATEGIES: dict[str, st.SearchStrategy[Level]] = {
     "team_links": st.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS),
     "team_lacp_active": st.sampled_from(["both", "near", "far", "neither"]),
     "team_lacp": st.sampled_from(["off", "slow", "fast"]),
+    "team_hash_policy": st.sampled_from(BONDING_HASHES),
     "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
     "adapter": st.sampled_from(ADAPTERS),
     "role": st.sampled_from(GUEST_ROLES),
