@@ -118,6 +118,7 @@ def _check_with_fault(kind: str, cpus: tuple[int, ...], depth: str, accounting: 
                 "check",
                 "--json",
                 *([] if depth == "normal" else [f"--{depth}"]),
+                *_vswitch_options(kind),
             ],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -146,6 +147,11 @@ def _check_with_fault(kind: str, cpus: tuple[int, ...], depth: str, accounting: 
 
 def _cause(kind: str) -> Cause:
     return next(each for each in CAUSES if each.id == kind)
+
+
+def _vswitch_options(kind: str) -> list[str]:
+    """Return the options that build the virtual switch in which the fault has an effect."""
+    return [] if kind == NO_FAULT else ["--set", f"vswitch={_cause(kind).vswitches[0]}"]
 
 
 def _read_document(output: Any, errors: Any) -> dict[str, Any]:
