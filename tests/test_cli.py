@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,19 @@ def test_explain_in_a_pipe_prints_plain_text_of_80_columns_except_for_commands(r
     first = "MTU 9000 instead of 1500 makes no significant difference in goodput here: ×"
     assert " ".join(output.split()).startswith(first)
     assert [line for line in output.splitlines() if len(line) > 80 and "vnetbench run" not in line] == []
+
+
+def test_an_error_keeps_a_file_name_that_reads_like_an_emoji(tmp_path: Path) -> None:
+    code, output = bench.run_warm("show", str(tmp_path / ":x:.vnb"))
+    assert code == 2
+    assert f"vnetbench: {tmp_path}/:x:.vnb: " in output
+
+
+def test_every_console_prints_colons_as_they_are() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    consoles = [options for text in sources for options in re.findall(r"\bConsole\(([^)]*)", text)]
+    assert consoles
+    assert [options for options in consoles if "emoji=False" not in options] == []
 
 
 def test_show_and_explain_start_with_the_same_answer(results: Path) -> None:

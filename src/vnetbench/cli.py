@@ -361,11 +361,11 @@ def _print_renderables(*parts: RenderableType) -> None:
 def _make_console() -> Console:
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)
 
 
 def _print_error(text: str) -> None:
     from rich.console import Console
 
-    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.print("vnetbench: " + make_printable(text, keep="\n"))

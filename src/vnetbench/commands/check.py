@@ -93,7 +93,7 @@ def check(
         raise BenchError(
             "this folder does not exist", where=str(page.parent), fix="create it, or choose another --report"
         )
-    console = Console(highlight=False, stderr=as_json)
+    console = Console(highlight=False, emoji=False, stderr=as_json)
     with terminate_as_interrupt():
         _prepare_path(request, parts, console)
         with _output_path(output) as results:
@@ -220,7 +220,7 @@ def _print_result(result: CheckResult, *, as_json: bool) -> None:
     from vnetbench.check.text import CheckText
     from vnetbench.report.tables.text_table import TrimmedLines
 
-    Console(highlight=False).print(TrimmedLines(CheckText(result)), crop=False)
+    Console(highlight=False, emoji=False).print(TrimmedLines(CheckText(result)), crop=False)
 
 
 def _exit_code(result: CheckResult, *, is_interrupted: bool) -> int:

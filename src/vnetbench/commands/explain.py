@@ -47,7 +47,8 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
     if prove:
         from vnetbench.commands.proof import format_empty_proof_error, run_proof
 
-        status = run_proof(results, summary, treatment_indices, Console(highlight=False, stderr=as_json))
+        console = Console(highlight=False, emoji=False, stderr=as_json)
+        status = run_proof(results, summary, treatment_indices, console)
         is_interrupted = status == INTERRUPTED
         summary = read_summary_with_experiments(results)
         if not (is_interrupted or summary.experiments):
@@ -97,7 +98,7 @@ def _print_explanation(
         tuple(time_lines(summary, treatment_indices)),
     )
     text = ExplanationText(narrative.findings_as_explanation, notes, lines)
-    Console(highlight=False).print(TrimmedLines(text), crop=False)
+    Console(highlight=False, emoji=False).print(TrimmedLines(text), crop=False)
 
 
 def _explanation_notes(summary: CampaignSummary, narrative: Narrative) -> Iterator[str]:

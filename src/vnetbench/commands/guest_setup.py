@@ -34,7 +34,7 @@ def prepare(adapters: Sequence[str], replace_existing: bool) -> None:
             cache.remove_least_recently_used(kind, 0)
     find_qemu_and_fetch_kernel(adapters)
     privilege.acquire_network_rights()
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     shapes = [GuestShape(adapter, role=GUEST_TO_HOST) for adapter in adapters]
     ready = prepare_guests(shapes)
     console.print(ready.summary(), soft_wrap=True, markup=False)

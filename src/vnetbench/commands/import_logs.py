@@ -281,7 +281,8 @@ def _parse_factor(text: str) -> tuple[str, Level]:
 def _progress_bar(total_bytes: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar; yield a function to call with the size of each piece read."""
     start = monotonic()
-    with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
+    console = Console(file=sys.stderr, emoji=False)
+    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
         bar.stop()
         task = bar.add_task("reading", total=total_bytes, visible=False)
 

@@ -19,7 +19,7 @@ def list_published_tables() -> None:
     """List the published tables."""
     from vnetbench.report.tables.reference_table import published_table_lines
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     for line in published_table_lines():
         console.print(line)
 
@@ -38,4 +38,4 @@ def show_published_table(name: str, as_json: bool) -> None:
     if as_json:
         click.echo(campaign_json(summary))
     else:
-        Console(highlight=False).print(TrimmedLines(published_values_table(summary)))
+        Console(highlight=False, emoji=False).print(TrimmedLines(published_values_table(summary)))

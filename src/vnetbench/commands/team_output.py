@@ -65,7 +65,7 @@ def print_prediction(arguments: TeamArguments, *, as_json: bool) -> None:
 
 def print_policies() -> None:
     """Print the table of all policies."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     for family in dict.fromkeys(policy.family for policy in POLICIES.values()):
         table = _make_table(family, "Uplink by", "Decided by", "Needs of a flow")
         table.columns[0].no_wrap = True

@@ -257,4 +257,4 @@ def _make_table(*columns: str) -> Table:
 
 
 def _make_console() -> Console:
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)

@@ -83,7 +83,7 @@ def throughput(repeat: int, overrides: Sequence[str], output: Path | None, **opt
     or on Ctrl-C, you get the estimate so far with its interval.
     """
     all_overrides = [*_format_overrides(repeat, options), *overrides]
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     with ExitStack() as stack:
 
         @cache
