@@ -14,6 +14,7 @@ import pytest
 
 from bench.redteam.target import process_name
 from tests.faults.bench_process import PATIENCE_S, run, start
+from tests.lab.guest.guest_audit import check_audit_of_guests
 from tests.lab.ssh_hosts import wait_until
 from tests.machine import FIRST_CPU, USABLE_CPUS
 from tests.own_testbeds import list_own_testbeds
@@ -116,6 +117,7 @@ def test_a_trial_between_guests_is_measured_with_the_levels_of_its_treatment(
     (facts,) = learned.testbed_descriptions.values()
     assert facts["guest_kernel"] == prerequisites.kernel.release
     assert learned.facts_by_subject["a1"]["hostname"] == "a1"
+    check_audit_of_guests(learned.facts_by_subject, str(factors["adapter"]))
 
 
 def test_a_switch_or_vnic_with_a_small_mtu_is_named(create_testbed: CreateTestbed) -> None:
