@@ -1,4 +1,4 @@
-"""What the audit of a campaign reads of two fresh guests."""
+"""What a campaign stores about two fresh guests: their names, and the audit of their settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from vnetbench.audit.stored import read_stored_audit
 
 
 def check_audit_of_guests(facts: Mapping[str, Mapping[str, object]], adapter: str) -> None:
-    """Assert that both guests were read, with their paravirtual adapters and no wrong setting."""
+    """Assert that both guests were audited, with their paravirtual adapters and no wrong setting."""
+    assert (facts["a1"]["hostname"], facts["b1"]["hostname"]) == ("a1", "b1")
     audit = read_stored_audit(facts)
     assert audit is not None and not audit.unread
     assert {each.target for each in audit.inventories} == {f"{name} ({adapter})" for name in ("a1", "b1")}

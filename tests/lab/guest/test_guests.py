@@ -112,11 +112,9 @@ def test_a_trial_between_guests_is_measured_with_the_levels_of_its_treatment(
     assert (effective["path_mtu_proved"], effective["rx_ring"], effective["vswitch_mtu"]) == (4000, 128, 4000)
     first, second = ([str(cpu)] for cpu in (USABLE_CPUS[0], USABLE_CPUS[1 % len(USABLE_CPUS)]))
     assert effective["vcpu_pin"] == ({"a1": first, "b1": second} if first != second else first)
-    received = {each.name: each.bytes_received for each in done.measurement.endpoints}
-    assert received["b1"] > 0
+    assert {each.name: each.bytes_received for each in done.measurement.endpoints}["b1"] > 0
     (facts,) = learned.testbed_descriptions.values()
     assert facts["guest_kernel"] == prerequisites.kernel.release
-    assert learned.facts_by_subject["a1"]["hostname"] == "a1"
     check_audit_of_guests(learned.facts_by_subject, str(factors["adapter"]))
 
 
