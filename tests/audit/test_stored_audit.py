@@ -48,14 +48,22 @@ def test_a_file_without_an_audit_has_none() -> None:
     assert read_stored_audit({"host": {"kernel": "6.1"}}) is None
 
 
-def test_a_stored_audit_has_the_same_findings_and_unjudged_rules() -> None:
+def test_a_stored_audit_has_the_same_findings() -> None:
     before, after = audit_sample("linux", DAMAGED), read_back(web=stored_machine(DAMAGED)).result
     assert after is not None
     assert [(each.rule.id, each.object_name, each.found, each.expected) for each in after.findings] == [
         (each.rule.id, each.object_name, each.found, each.expected) for each in before.findings
     ]
-    assert [each.rule for each in after.unjudged] == [each.rule for each in before.unjudged]
     assert after.applied_rule_count == before.applied_rule_count
+
+
+def test_a_fact_that_could_not_be_read_keeps_its_reason() -> None:
+    guest = Inventory("web")
+    guest.add_object("interface", "eth0", "linux").unreadable["tso"] = "the driver does not say"
+    result = read_back(web=json.loads(json.dumps(machine_to_json(guest)))).result
+    assert result is not None
+    unjudged = [(each.rule_id, each.object_name, each.reason) for each in result.unjudged]
+    assert unjudged == [("tso_off", "eth0", "the driver does not say")]
 
 
 def test_a_machine_that_was_not_read_keeps_its_reason() -> None:
