@@ -29,8 +29,7 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.lab import netlink
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.hosts import deployment, leftovers, ssh
-from vnetbench.lab.hosts import testbed as hosts_testbed
+from vnetbench.lab.hosts import connection, deployment, leftovers, ssh
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.hosts.testbed import HostsLab
 from vnetbench.results.records import TrialRecord
@@ -263,7 +262,7 @@ def test_a_long_path_of_the_temporary_folder_does_not_prevent_a_connection(
 
 def test_a_host_without_space_is_reported_with_the_reason_for_each_folder(network: HostNetwork) -> None:
     with pytest.raises(BenchError, match="no folder on the host can hold the agent") as refused:
-        hosts_testbed.connect_host(network.hosts["full-01"].spec, "a-test", "a test")
+        connection.connect_host(network.hosts["full-01"].spec, "a-test", "a test")
     for reason in (
         "/run: programs may not run there (noexec)", "/var/tmp: only 64 KiB of ",
         "/tmp: Read-only file system", f"{ROOT}/full-01/root: only 64 KiB of ",
@@ -278,12 +277,12 @@ def test_a_damaged_agent_or_one_for_another_architecture_is_not_run(
     with monkeypatch.context() as patched:
         patched.setattr(deployment, "agent_sha256", lambda: "0" * 64)
         with pytest.raises(BenchError, match="the received file differs from the sent one"):
-            hosts_testbed.connect_host(host, "a-test", "a test")
+            connection.connect_host(host, "a-test", "a test")
     monkeypatch.setattr(deployment, "agent_architectures", lambda: ("aarch64", "arm64"))
     with pytest.raises(
         BenchError, match="the host is a x86_64 machine, but the agent is built for aarch64"
     ) as refused:
-        hosts_testbed.connect_host(host, "a-test", "a test")
+        connection.connect_host(host, "a-test", "a test")
     assert "VNETBENCH_AGENT" in str(refused.value.fix)
 
 
@@ -352,13 +351,13 @@ def test_a_leftover_record_with_another_folder_is_ignored(
 def test_a_host_in_use_by_another_campaign_is_refused(
     network: HostNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connected = hosts_testbed.connect_host(network.hosts["web-01"].spec, "a-test", "the first")
+    connected = connection.connect_host(network.hosts["web-01"].spec, "a-test", "the first")
     try:
         monkeypatch.setattr(leftovers.AgentFolderRecord, "is_own", False)
         with pytest.raises(BenchError, match=r"another campaign uses this host \(process \d+: the first\)"):
-            hosts_testbed.connect_host(network.hosts["web-01"].spec, "a-test", "the second")
+            connection.connect_host(network.hosts["web-01"].spec, "a-test", "the second")
     finally:
-        hosts_testbed.disconnect_host(connected)
+        connection.disconnect_host(connected)
 
 
 def test_two_campaigns_that_start_at_once_never_share_a_host(
@@ -376,10 +375,10 @@ def test_two_campaigns_that_start_at_once_never_share_a_host(
     monkeypatch.setattr(deployment, "survey_host", survey_together)
     host = network.hosts["web-01"].spec
     with ThreadPoolExecutor(2) as pool:
-        started = [pool.submit(hosts_testbed.connect_host, host, "a-test", "a test") for _ in range(2)]
+        started = [pool.submit(connection.connect_host, host, "a-test", "a test") for _ in range(2)]
     connected = [each.result() for each in started if each.exception() is None]
     for each in connected:
-        hosts_testbed.disconnect_host(each)
+        connection.disconnect_host(each)
     assert len(connected) <= 1
     assert all("another campaign" in str(each.exception()) for each in started if each.exception())
 

@@ -11,9 +11,9 @@ from vnetbench.agents.client import AgentError
 from vnetbench.commands.doctor_check import GOOD, LIMITED, MISSING, Check, print_check
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs
-from vnetbench.lab.hosts import testbed
+from vnetbench.lab.hosts import connection
 from vnetbench.lab.hosts.addresses import usable_addresses
-from vnetbench.lab.hosts.testbed import ConnectedHost
+from vnetbench.lab.hosts.connection import ConnectedHost
 from vnetbench.study.file.host_value_types import ssh_destinations
 from vnetbench.study.model import ExistingEndpointSpec
 
@@ -26,7 +26,7 @@ def check_host(console: Console, destination: str) -> int:
     """Install an agent on a host, run the checks and remove it; return 0 if the host is usable, else 1."""
     host_spec = ExistingEndpointSpec("host", ssh_destination=str(ssh_destinations().parse(destination)))
     try:
-        connected = testbed.connect_host(host_spec, "doctor", "doctor")
+        connected = connection.connect_host(host_spec, "doctor", "doctor")
     except BenchError as error:
         print_check(console, Check("agent", MISSING, f"{error.where}: {error.what}", error.fix or ""))
         return 1
@@ -44,9 +44,9 @@ def check_host(console: Console, destination: str) -> int:
         print_check(console, Check("agent", MISSING, error.message, "try again"))
         succeeded = False
     except BaseException:
-        testbed.disconnect_host(connected)
+        connection.disconnect_host(connected)
         raise
-    if testbed.disconnect_host(connected):
+    if connection.disconnect_host(connected):
         print_check(
             console,
             Check("clean-up", GOOD, "the bench removed the agent and its folder, and changed nothing else"),
