@@ -24,7 +24,7 @@ from vnetbench.report.live_display import Display, create_display
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, CampaignStatus
 from vnetbench.study.file.load import load_study, parse_study
-from vnetbench.study.labs import HOSTS
+from vnetbench.study.labs import EXISTING_MACHINE_LABS
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
 from vnetbench.study.study_diff import diff_study_texts
@@ -187,7 +187,7 @@ def print_user_namespace_limits(console: Console) -> None:
 
 def _tester_lock_if_needed(study: Study) -> AbstractContextManager[None]:
     """Lock this machine where it generates frames: its CPUs suffice for a single campaign of frames."""
-    is_tester = WORKLOADS[study.workload].carries_frames and study.testbed.lab != HOSTS
+    is_tester = WORKLOADS[study.workload].carries_frames and study.testbed.lab not in EXISTING_MACHINE_LABS
     return hold_tester_lock() if is_tester else nullcontext()
 
 

@@ -16,6 +16,7 @@ from vnetbench.lab import privilege
 from vnetbench.lab.guest.lab import QemuLab, check_guest_pinning, guest_shape
 from vnetbench.lab.guest.prerequisites import GuestPrerequisites, find_qemu_and_fetch_kernel, prepare_guests
 from vnetbench.lab.hosts.testbed import HostsLab
+from vnetbench.lab.libvirt.testbed import LibvirtLab
 from vnetbench.lab.netns import open_vswitch
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.netns.topology import OPEN_VSWITCH
@@ -23,7 +24,7 @@ from vnetbench.search import mlrsearch
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import VSWITCH
-from vnetbench.study.labs import HOSTS, IMPORTED_LAB, IPERF3_BACKEND, QEMU
+from vnetbench.study.labs import EXISTING_MACHINE_LABS, IMPORTED_LAB, IPERF3_BACKEND, LIBVIRT, QEMU
 from vnetbench.study.model import Plan, Study
 
 ReportMessage = Callable[[str], None]
@@ -59,9 +60,9 @@ def prepare_instrument(
         with closing(Iperf3Instrument(testbed)) as instrument:
             instrument.contact_server()
         return lambda say: Iperf3Instrument(testbed)
-    if testbed.lab == HOSTS:
+    if testbed.lab in EXISTING_MACHINE_LABS:
         check_agent_binary()
-        hosts = HostsLab(testbed, title)
+        hosts = LibvirtLab(testbed, title) if testbed.lab == LIBVIRT else HostsLab(testbed, title)
         _check_testbed_creation(hosts)
         return lambda say: LabInstrument(hosts, testbed)
     if testbed.lab == QEMU:
