@@ -18,6 +18,7 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import INTERVENTION_FACTS_SUBJECT
 from vnetbench.explain.interventions.planner import InterventionSeries
 from vnetbench.lab import privilege
+from vnetbench.lab.domains.journal import list_domain_records
 from vnetbench.lab.hosts import leftovers
 from vnetbench.lab.tester_lock import hold_tester_lock
 from vnetbench.report.live_display import Display, create_display
@@ -169,6 +170,7 @@ def _run_session(
         raise
     finally:
         _print_host_leftovers(console)
+        _print_changed_vms(console)
     file.close(status)
     return status
 
@@ -197,6 +199,17 @@ def _print_host_leftovers(console: Console) -> None:
         if left.is_own:
             console.print(
                 f"Left on a host: {left}. When the host is reachable, run: vnetbench lab clean",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def _print_changed_vms(console: Console) -> None:
+    """Print the VMs that this process could not restore."""
+    for record in list_domain_records():
+        if not isinstance(record, BenchError) and record.is_own:
+            console.print(
+                f"Left changed: {record}. To restore it, run: vnetbench lab clean",
                 markup=False,
                 soft_wrap=True,
             )

@@ -63,7 +63,7 @@ def prepare_instrument(
     if testbed.lab in EXISTING_MACHINE_LABS:
         check_agent_binary()
         hosts = LibvirtLab(testbed, title) if testbed.lab == LIBVIRT else HostsLab(testbed, title)
-        _check_testbed_creation(hosts)
+        _check_hosts(hosts)
         return lambda say: LabInstrument(hosts, testbed)
     if testbed.lab == QEMU:
         ready = _prepare_guests(study, plan, console)
@@ -81,10 +81,10 @@ def prepare_instrument(
     return lambda say: LabInstrument(NetnsLab(testbed, title), testbed)
 
 
-def _check_testbed_creation(hosts_lab: HostsLab) -> None:
-    """Create and close a testbed on the hosts; raise BenchError if an agent does not run."""
+def _check_hosts(hosts_lab: HostsLab) -> None:
+    """Check the hosts of a study; raise BenchError if an agent does not run."""
     try:
-        hosts_lab.create_testbed("check", hosts_lab.testbed_shape({})).close()
+        hosts_lab.check_hosts()
     except AgentError as error:
         raise BenchError(
             f"the agent does not run on this host: {error.message}",

@@ -280,6 +280,10 @@ class HostsLab:
         names = [host.name for host in self._hosts]
         return ", ".join(f"{a} to {b}" for a, b in zip(names[::2], names[1::2], strict=True))
 
+    def check_hosts(self) -> None:
+        """Connect to the hosts and disconnect again; raises BenchError or AgentError if that fails."""
+        HostsLab.create_testbed(self, "check", "").close()
+
     def create_testbed(self, name: str, shape: Hashable) -> HostsTestbed:
         """See Lab. Waits once for hosts that were connected before, because they may come back."""
         until = time.monotonic() + self._reconnect_timeout_s

@@ -6,10 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from xml.etree import ElementTree
-from xml.etree.ElementTree import Element
 
 from vnetbench.errors import BenchError
+from vnetbench.lab.libvirt.live_settings import list_live_only_settings
 from vnetbench.libvirt_connection import format_error, import_libvirt, is_missing_domain
 
 SHUTDOWN_TIME_LIMIT_S = 180.0
@@ -40,7 +39,7 @@ def errors_of_domain(where: str) -> Iterator[None]:
 
 
 def find_domain(connection: Any, name: str) -> Any:
-    """Return a domain that libvirt keeps while it is shut down.
+    """Return a domain with a definition, which libvirt keeps while the domain is shut down.
 
     Raises:
         BenchError: there is no such domain, or it would vanish.
@@ -56,21 +55,46 @@ def find_domain(connection: Any, name: str) -> Any:
     return domain
 
 
-def read_definition(domain: Any) -> Element:
-    """Return the definition that the next start uses, with the passwords that a new definition needs."""
+def read_definition(domain: Any, *, has_passwords: bool) -> str:
+    """Return the definition that the next start uses. Passwords of displays are hidden unless requested."""
     libvirt = import_libvirt("")
-    flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
-    return ElementTree.fromstring(domain.XMLDesc(flags))
+    flags = libvirt.VIR_DOMAIN_XML_INACTIVE | (libvirt.VIR_DOMAIN_XML_SECURE if has_passwords else 0)
+    return str(domain.XMLDesc(flags))
 
 
-def read_running_state(domain: Any) -> Element:
-    """Return the XML of a running domain as it runs."""
-    return ElementTree.fromstring(domain.XMLDesc(0))
-
-
-def define(domain: Any, definition: Element) -> None:
+def define(domain: Any, definition: str) -> None:
     """Replace a domain's definition. A running domain gets it with the next start."""
-    domain.connect().defineXML(ElementTree.tostring(definition, encoding="unicode"))
+    domain.connect().defineXML(definition)
+
+
+def check_can_restart(domain: Any, where: str) -> None:
+    """Check that a restart of a domain loses nothing.
+
+    Raises:
+        BenchError: the domain has a state or settings that a restart would lose.
+    """
+    libvirt = import_libvirt(where)
+    if domain.hasManagedSaveImage():
+        raise BenchError(
+            "the VM has a saved state, which would be lost",
+            where=where,
+            fix="resume it (virsh start) and shut it down first",
+        )
+    state, _reason = domain.state()
+    if state not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED, libvirt.VIR_DOMAIN_SHUTOFF):
+        raise BenchError(
+            "the VM is neither running nor shut down",
+            where=where,
+            fix="resume it (virsh resume), or shut it down first",
+        )
+    if domain.isActive():
+        definition = read_definition(domain, has_passwords=False)
+        if lost := list_live_only_settings(str(domain.XMLDesc(0)), definition):
+            raise BenchError(
+                f"a restart would lose settings that only the running VM has: {', '.join(lost)}",
+                where=where,
+                fix="add them to its definition (virsh edit), or shut the VM down first",
+            )
 
 
 def shut_down(domain: Any, where: str) -> None:

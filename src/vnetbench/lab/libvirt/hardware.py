@@ -13,19 +13,16 @@ from vnetbench.study.factors.guest_factors import ADAPTER, RX_RING, TX_RING
 from vnetbench.study.factors.testbed_factors import MTU, QUEUES
 from vnetbench.study.model import Level
 
-VIRTIO = "virtio"
+VIRTIO, VHOST = "virtio", "vhost"
 _MODEL_AND_DRIVER = {
     "virtio-net": (VIRTIO, "qemu"),
-    "virtio-net-vhost": (VIRTIO, "vhost"),
+    "virtio-net-vhost": (VIRTIO, VHOST),
     **{level: (level, "") for level in ("vmxnet3", "e1000e", "e1000", "rtl8139", "igb")},
 }
 """libvirt's model and driver by level of the factor `adapter`."""
-_CONVENTIONAL_PCI_MODELS = ("e1000", "rtl8139")
-"""Models that need a slot of another kind than the PCIe models, and so another address."""
+_TYPES_WITH_VHOST = ("bridge", "network", "direct", "ethernet")
 MIN_VIRTIO_RING = 256
 """Smallest ring that libvirt sets. The driver in the guest can use less of it."""
-_QEMU_NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
-ElementTree.register_namespace("qemu", _QEMU_NAMESPACE)
 
 
 @dataclass(frozen=True)
@@ -61,13 +58,13 @@ def _hardware_ring(requested: int) -> int:
     return max(MIN_VIRTIO_RING, 1 << (requested - 1).bit_length()) if requested else 0
 
 
-def find_adapter(domain: Element, mac: str, where: str) -> Element:
-    """Return the `<interface>` with a MAC address; without an address, the only one.
+def find_adapter(xml: str, mac: str, where: str) -> Element:
+    """Return the `<interface>` with a MAC address from the XML of a domain; without an address, the only one.
 
     Raises:
         BenchError: there is no such adapter, or the choice is open.
     """
-    adapters = domain.findall("devices/interface")
+    adapters = ElementTree.fromstring(xml).findall("devices/interface")
     found = [each for each in adapters if not mac or read_mac(each) == mac.lower()]
     if len(found) == 1:
         return found[0]
@@ -103,7 +100,16 @@ def request_hardware(adapter: Element, hardware: VmHardware, where: str) -> None
                 fix=f"use {', '.join(_MODEL_AND_DRIVER)}, or the lab qemu",
                 factor=ADAPTER.name,
             )
-        _set_model(adapter, *_MODEL_AND_DRIVER[hardware.adapter])
+        model, driver = _MODEL_AND_DRIVER[hardware.adapter]
+        if driver == VHOST and adapter.get("type") not in _TYPES_WITH_VHOST:
+            # libvirt would accept and ignore it.
+            raise TreatmentRefused(
+                f"an adapter of type {adapter.get('type')} cannot use vhost",
+                where=where,
+                fix="connect the adapter to a bridge or a network, or leave virtio-net-vhost out",
+                factor=ADAPTER.name,
+            )
+        _set_model(adapter, model, driver)
     if _read(adapter, "model", "type").startswith(VIRTIO):
         for name, value in (
             ("queues", hardware.queues), ("rx_queue_size", hardware.rx_ring),
@@ -116,7 +122,7 @@ def request_hardware(adapter: Element, hardware: VmHardware, where: str) -> None
 
 
 def read_hardware(adapter: Element) -> dict[str, str]:
-    """Return what decides whether two `<interface>` elements are the same hardware."""
+    """Return model, driver and MTU of an `<interface>`: equal values are equal hardware."""
     keys = (
         ("model", "type"), ("driver", "name"), ("driver", "queues"), ("driver", "rx_queue_size"),
         ("driver", "tx_queue_size"), ("mtu", "size"),
@@ -124,21 +130,10 @@ def read_hardware(adapter: Element) -> dict[str, str]:
     return {f"{path} {name}": value for path, name in keys if (value := _read(adapter, path, name))}
 
 
-def replace_adapter(domain: Element, adapter: Element) -> None:
-    """Put an `<interface>` in the place of the one with the same MAC address."""
-    devices = domain.find("devices")
-    assert devices is not None
-    for index, each in enumerate(devices):
-        if each.tag == "interface" and read_mac(each) == read_mac(adapter):
-            devices[index] = adapter
-            return
-
-
 def _set_model(adapter: Element, model: str, driver: str) -> None:
-    before = _read(adapter, "model", "type")
+    # The PCI address stays, so that the guest's interface keeps its name. libvirt accepts a conventional model
+    # at the address of a PCIe one, and the reverse, if the definition names the address.
     _child(adapter, "model").set("type", model)
-    if (before in _CONVENTIONAL_PCI_MODELS) != (model in _CONVENTIONAL_PCI_MODELS):
-        _remove(adapter, "address")  # libvirt chooses a slot of the right kind.
     if driver:
         _child(adapter, "driver").set("name", driver)
     else:
