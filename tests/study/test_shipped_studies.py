@@ -141,6 +141,10 @@ def test_the_example_of_a_key_loads_and_is_valid_by_the_schema(section: str, key
         head += f'workload = "{workload}"\n'
     if key == "ports":
         line += TWO_HOSTS.removeprefix("[testbed]\n")
+    if key == "connection":
+        line += 'lab = "libvirt"\n' + "".join(
+            f'[[testbed.host]]\nname = "{n}"\nssh = "{n}"\ndomain = "{n}"\n' for n in "ab"
+        )
     factors = "[factors]\nmtu = 1500\n"
     text = line + head + factors if section == HEAD_OF_FILE else f"{head}{factors}[{section}]\n{line}"
     parse_study(text, None)

@@ -18,13 +18,14 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import INTERVENTION_FACTS_SUBJECT
 from vnetbench.explain.interventions.planner import InterventionSeries
 from vnetbench.lab import privilege
+from vnetbench.lab.domains.journal import list_domain_records
 from vnetbench.lab.hosts import leftovers
 from vnetbench.lab.tester_lock import hold_tester_lock
 from vnetbench.report.live_display import Display, create_display
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, CampaignStatus
 from vnetbench.study.file.load import load_study, parse_study
-from vnetbench.study.labs import HOSTS
+from vnetbench.study.labs import EXISTING_MACHINE_LABS
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
 from vnetbench.study.study_diff import diff_study_texts
@@ -169,6 +170,7 @@ def _run_session(
         raise
     finally:
         _print_host_leftovers(console)
+        _print_changed_vms(console)
     file.close(status)
     return status
 
@@ -187,7 +189,7 @@ def print_user_namespace_limits(console: Console) -> None:
 
 def _tester_lock_if_needed(study: Study) -> AbstractContextManager[None]:
     """Lock this machine where it generates frames: its CPUs suffice for a single campaign of frames."""
-    is_tester = WORKLOADS[study.workload].carries_frames and study.testbed.lab != HOSTS
+    is_tester = WORKLOADS[study.workload].carries_frames and study.testbed.lab not in EXISTING_MACHINE_LABS
     return hold_tester_lock() if is_tester else nullcontext()
 
 
@@ -197,6 +199,17 @@ def _print_host_leftovers(console: Console) -> None:
         if left.is_own:
             console.print(
                 f"Left on a host: {left}. When the host is reachable, run: vnetbench lab clean",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def _print_changed_vms(console: Console) -> None:
+    """Print the VMs that this process could not restore."""
+    for record in list_domain_records():
+        if not isinstance(record, BenchError) and record.is_own:
+            console.print(
+                f"Left changed: {record}. To restore it, run: vnetbench lab clean",
                 markup=False,
                 soft_wrap=True,
             )
