@@ -20,12 +20,23 @@ from vnetbench.lab.libvirt.testbed import LibvirtLab
 from vnetbench.lab.netns import open_vswitch
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.netns.topology import OPEN_VSWITCH
+from vnetbench.lab.vsphere.testbed import VsphereLab
 from vnetbench.search import mlrsearch
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import VSWITCH
-from vnetbench.study.labs import EXISTING_MACHINE_LABS, IMPORTED_LAB, IPERF3_BACKEND, LIBVIRT, QEMU
+from vnetbench.study.labs import (
+    EXISTING_MACHINE_LABS,
+    HOSTS,
+    IMPORTED_LAB,
+    IPERF3_BACKEND,
+    LIBVIRT,
+    QEMU,
+    VSPHERE,
+)
 from vnetbench.study.model import Plan, Study
+
+_LABS_OF_EXISTING_MACHINES = {HOSTS: HostsLab, LIBVIRT: LibvirtLab, VSPHERE: VsphereLab}
 
 ReportMessage = Callable[[str], None]
 InstrumentFactory = Callable[[ReportMessage], Instrument]
@@ -62,7 +73,7 @@ def prepare_instrument(
         return lambda say: Iperf3Instrument(testbed)
     if testbed.lab in EXISTING_MACHINE_LABS:
         check_agent_binary()
-        hosts = LibvirtLab(testbed, title) if testbed.lab == LIBVIRT else HostsLab(testbed, title)
+        hosts = _LABS_OF_EXISTING_MACHINES[testbed.lab](testbed, title)
         _check_hosts(hosts)
         return lambda say: LabInstrument(hosts, testbed)
     if testbed.lab == QEMU:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-NETNS, QEMU, HOSTS, LIBVIRT = "netns", "qemu", "hosts", "libvirt"
-LABS = (NETNS, QEMU, HOSTS, LIBVIRT)
+NETNS, QEMU, HOSTS, LIBVIRT, VSPHERE = "netns", "qemu", "hosts", "libvirt", "vsphere"
+LABS = (NETNS, QEMU, HOSTS, LIBVIRT, VSPHERE)
 
-EXISTING_VM_LABS = (LIBVIRT,)
+EXISTING_VM_LABS = (LIBVIRT, VSPHERE)
 """Labs that also change the hardware of existing VMs, through their hypervisor."""
 EXISTING_MACHINE_LABS = (HOSTS, *EXISTING_VM_LABS)
 """Labs of machines that exist before the study. They keep the settings that the study does not name."""

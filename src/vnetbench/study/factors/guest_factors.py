@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.labs import EXISTING_MACHINE_LABS, LIBVIRT, QEMU
+from vnetbench.study.labs import EXISTING_MACHINE_LABS, EXISTING_VM_LABS, LIBVIRT, QEMU
 from vnetbench.study.workloads import DISRUPTION, FRAME_WORKLOAD_NAMES
 
 ADAPTERS = (
@@ -19,9 +19,10 @@ ADAPTER = Factor(
     default="virtio-net",
     description="Virtual network adapter of the guests, by the name of its hardware. `virtio-net-vhost`: "
     "virtio-net with packet processing in the host's kernel (vhost). `macvtap`: virtio-net on a macvtap "
-    "of the host. `vf`: a virtual function of a host adapter (SR-IOV), through vfio.",
+    "of the host. `vf`: a virtual function of a host adapter (SR-IOV), through vfio. The lab `vsphere` has "
+    "`vmxnet3`, `e1000e` and `e1000`.",
     examples=('["vmxnet3", "virtio-net", "e1000e", "e1000"]', '"vmxnet3"'),
-    labs=(QEMU, LIBVIRT),
+    labs=(QEMU, *EXISTING_VM_LABS),
     phrase_template="{}",
     has_line_per_level=True,
 )

@@ -10,7 +10,14 @@ from vnetbench.study.factors.imported_factors import UNSPECIFIED, is_label
 from vnetbench.study.factors.load_factors import DIRECTION, MESSAGE_SIZE, STREAMS
 from vnetbench.study.factors.registry import FACTORS, backend_has_factor, format_level
 from vnetbench.study.factors.testbed_factors import VM_CPUS, VM_PAIRS
-from vnetbench.study.labs import EXISTING_MACHINE_LABS, EXISTING_VM_LABS, IPERF3_BACKEND, LABS
+from vnetbench.study.labs import (
+    EXISTING_MACHINE_LABS,
+    EXISTING_VM_LABS,
+    IPERF3_BACKEND,
+    LABS,
+    LIBVIRT,
+    VSPHERE,
+)
 from vnetbench.study.model import Study, TestbedSpec
 from vnetbench.study.problems import KeyLocator, Problem
 from vnetbench.study.workloads import WORKLOADS
@@ -25,6 +32,8 @@ MAX_IPERF3_STREAMS_PER_DIRECTION = 128
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
 _BUILT_TESTBED_KEYS = ("uplink", "shaper", "vswitch_mtu", "vf_interface")
 """Keys of testbeds that the bench builds; labs of existing machines do not have them."""
+
+_CONNECTION_EXAMPLES = {LIBVIRT: "qemu:///system", VSPHERE: "vsphere://bench@vsphere.local@vc-01/"}
 
 _IPERF3_WORKLOADS = " or ".join(f'"{name}"' for name, each in WORKLOADS.items() if each.can_use_iperf3)
 
@@ -86,7 +95,8 @@ def _check_vms(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Problem]:
         return
     if not testbed.connection:
         yield locate("testbed", "lab").make_problem(
-            f"the lab {testbed.lab} needs the hypervisor", fix='write connection = "qemu:///system"'
+            f"the lab {testbed.lab} needs the hypervisor",
+            fix=f'write connection = "{_CONNECTION_EXAMPLES[testbed.lab]}"',
         )
     if not any(host.domain for host in hosts):
         yield locate("testbed", "host").make_problem(
