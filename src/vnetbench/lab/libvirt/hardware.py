@@ -131,8 +131,8 @@ def read_hardware(adapter: Element) -> dict[str, str]:
 
 
 def _set_model(adapter: Element, model: str, driver: str) -> None:
-    # The PCI address stays, so that the guest's interface keeps its name. libvirt accepts a conventional model
-    # at the address of a PCIe one, and the reverse, if the definition names the address.
+    # The PCI address stays, so that the guest's interface keeps its name. libvirt accepts a conventional PCI
+    # model at the address of a PCIe one, and the reverse, if the definition names the address.
     _child(adapter, "model").set("type", model)
     if driver:
         _child(adapter, "driver").set("name", driver)
