@@ -176,7 +176,7 @@ def test_a_restart_that_would_lose_live_settings_is_refused(daemon: LibvirtDaemo
     domain.attachDevice("<input type='tablet' bus='usb'/>")
     before = definitions(domain)
     vms = add_vm(daemon)
-    with pytest.raises(BenchError, match="a restart would lose .* only the running VM has: input$"):
+    with pytest.raises(BenchError, match=r"a restart would lose .* only the running VM has: input$"):
         vms.change(VmHardware("e1000"))
     vms.restore()
     assert definitions(domain) == before and domain.isActive()
