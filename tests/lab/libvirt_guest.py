@@ -20,6 +20,7 @@ import pytest
 from tests.libvirt_daemon import LibvirtDaemon, run_daemon
 from vnetbench.lab.guest.initramfs import guest_modules
 from vnetbench.lab.guest.kernel import find_or_download_kernel
+from vnetbench.lab.libvirt.domains import read_definition
 
 NAME = "web-01"
 ADDRESS, MAC, BRIDGE = "10.77.0.1", "52:54:00:77:00:01", "br0"
@@ -123,12 +124,14 @@ def define_guest(folder: Path) -> Iterator[LibvirtGuest]:
         environment = _make_ssh_client(folder)
         with run_daemon(folder, namespace) as daemon, daemon.connection() as connection:
             kernel, initramfs = _build_boot_images(folder)
-            connection.defineXML(
+            domain = connection.defineXML(
                 _DOMAIN.format(
                     name=NAME, kernel=kernel, initramfs=initramfs, address=ADDRESS, mac=MAC, bridge=BRIDGE,
                     console=folder / "console",
                 )
             )  # fmt: skip
+            # libvirt sorts the controllers when it reads a definition again, as after its restart.
+            connection.defineXML(read_definition(domain, has_passwords=True))
             yield LibvirtGuest(daemon, namespace, environment, folder)
     finally:
         subprocess.run(["ip", "netns", "del", namespace], check=True)

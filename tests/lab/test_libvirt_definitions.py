@@ -61,6 +61,14 @@ def test_other_pci_buses_are_no_change_by_someone_else_but_other_devices_are() -
     assert not definitions.differ_only_in_adapter(DEFINITION, more_devices, MAC)
 
 
+def test_the_order_of_controllers_does_not_matter_because_libvirt_sorts_them() -> None:
+    bus, serial = "<controller type='pci' index='1'/>", "<controller type='virtio-serial' index='0'/>"
+    one, other = (DEFINITION.replace(ADAPTER, each + ADAPTER) for each in (bus + serial, serial + bus))
+    assert definitions.are_equal(one, other)
+    assert not definitions.are_equal(one, DEFINITION)
+    assert not definitions.are_equal(DEFINITION, DEFINITION.replace("wéb", "web"))
+
+
 def test_the_present_password_returns_into_the_original_definition() -> None:
     now = DEFINITION.replace(ADAPTER, "<interface/>")
     shown = now.replace("*****", "new&gt;")

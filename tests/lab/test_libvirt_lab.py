@@ -111,7 +111,7 @@ def check_results(path: Path) -> None:
         file.close()
     assert len(trials) == 2
     for trial in trials:
-        assert trial.effective["vm_adapter"] == {"web": {"model type": "e1000"}}
+        assert trial.effective["vm_adapter"] == {"web": {"model@type": "e1000"}}
         assert trial.effective["vm_driver"] == {"web": "e1000"}
         assert trial.effective["vcpu_pin"] == {"web": ["0"]}
     _, shown = bench.run("show", "--json", path)
