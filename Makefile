@@ -124,8 +124,8 @@ test-real-parallel: install test-peers
 # Programs that only the tests need.
 test-peers: $(BIN)/vnetbench
 	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server ethtool iptables nftables libvirt
-	$(BIN)/python -c 'import libvirt' 2>/dev/null \
-		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[libvirt]'
+	if ! $(BIN)/python -c 'import libvirt' 2>/dev/null; then \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[libvirt]'; fi
 
 # Seconds of each fuzz target.
 FUZZ_SECONDS ?= 60
