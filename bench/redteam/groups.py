@@ -84,6 +84,19 @@ def _configure(group: Path, cpus: Sequence[int]) -> None:
         mems.write_text((group.parent / "cpuset.mems").read_text())
 
 
+def free_real_time_us() -> int | None:
+    """Return the real-time budget that a new group can get, in µs of each second.
+
+    None means that the machine has no such budgets, and real-time programs need none. The groups of a
+    hierarchy share the budget of its top, so another red team can have taken it.
+    """
+    top = CGROUPS / "cpu" / "cpu.rt_runtime_us"
+    if not top.exists():
+        return None
+    taken = sum(int(each.read_text()) for each in top.parent.glob(f"*/{top.name}"))
+    return int(top.read_text()) - taken
+
+
 def remove_group(group: Path, timeout_s: float = 3.0) -> None:
     """Remove a group with its children; its processes go back to the parent group."""
     for child in group.iterdir():

@@ -45,7 +45,7 @@ def read_dump(kind: str, file_name: str, *more: str) -> HostTeam:
     return team
 
 
-def test_a_bond_of_linux_with_lacp_tells_its_partner_and_the_member_that_lacp_leaves_out() -> None:
+def test_a_bond_of_linux_with_lacp_reports_its_partner_and_the_member_that_lacp_leaves_out() -> None:
     team = read_dump("bonding", "bonding-802.3ad.txt", "@vlan 20")
     record = describe_host_team(HOST, team)
     assert (record["name"], record["policy"], record["lacp"]) == (

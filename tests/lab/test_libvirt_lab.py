@@ -1,12 +1,11 @@
-"""The lab `libvirt` with a real VM: hardware changed, measured over SSH, and restored, also after kill -9."""
+"""The lab `libvirt` with a real guest: killed in a trial, measured over SSH, and restored byte for byte."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,24 +13,22 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.faults import bench_process as bench
-from tests.lab.libvirt_guests import LibvirtGuests, define_guests, needs_guest_programs
+from tests.lab.libvirt_guest import MAC, NAME, LibvirtGuest, define_guest, needs_guest_programs
 from tests.libvirt_daemon import needs_libvirt
-from vnetbench.lab.domains.journal import list_domain_records
-from vnetbench.lab.domains.restore import restore_left_domain
 from vnetbench.lab.libvirt.domains import read_definition
 from vnetbench.results.file import ResultsFile
 
 pytest.importorskip("libvirt")
-pytestmark = [needs_libvirt, needs_guest_programs]
+pytestmark = [needs_libvirt, needs_guest_programs, pytest.mark.lab]
 
-VM = "web-01"
-STUDY = """\
+STUDY = f"""\
 title = "Adapters of a VM"
 workload = "tcp_rr"
 
 [testbed]
 lab = "libvirt"
-connection = "{uri}"
+connection = "{{uri}}"
+audit = false
 
 [[testbed.host]]
 name = "here"
@@ -39,15 +36,15 @@ local = true
 
 [[testbed.host]]
 name = "web"
-ssh = "root@web-01"
-domain = "web-01"
+ssh = "root@{NAME}"
+domain = "{NAME}"
 
 [factors]
-adapter = "e1000e"
+adapter = "e1000"
 vcpu_pin = "0"
 
 [timing]
-duration = "1 s"
+duration = "{{duration}}"
 
 [precision]
 min_trials = 2
@@ -55,99 +52,67 @@ max_trials = 2
 """
 
 
-@pytest.fixture(scope="module")
-def guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibvirtGuests]:
-    with define_guests(tmp_path_factory.mktemp("libvirt")) as guests:
-        yield guests
+@pytest.fixture
+def guest(tmp_path: Path) -> Iterator[LibvirtGuest]:
+    with define_guest(tmp_path) as guest:
+        yield guest
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + bench.PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.1)
-
-
-def definition(domain: Any) -> str:
-    return ElementTree.canonicalize(ElementTree.tostring(read_definition(domain)), strip_text=True)
+def definitions(domain: Any) -> list[str]:
+    """Return the definition without and with the password of its display."""
+    return [read_definition(domain, has_passwords=shown) for shown in (False, True)]
 
 
 def running_model(domain: Any) -> str | None:
-    if not domain.isActive():
-        return None
     model = ElementTree.fromstring(domain.XMLDesc(0)).find("devices/interface/model")
     return None if model is None else model.get("type")
 
 
-def wait_for_guest(domain: Any) -> None:
-    """Wait until the guest agent runs, which can shut the guest down."""
-    target = "devices/channel/target[@state='connected']"
-    wait_until(lambda: ElementTree.fromstring(domain.XMLDesc(0)).find(target) is not None)
-
-
-def write_study(folder: Path, guests: LibvirtGuests) -> Path:
-    return bench.write_study(folder, STUDY.format(uri=guests.daemon.uri))
-
-
-@pytest.mark.lab
-def test_a_study_changes_the_hardware_measures_and_restores_the_vm(
-    guests: LibvirtGuests, tmp_path: Path
+def test_a_killed_campaign_and_the_next_one_leave_the_vm_as_it_was(
+    guest: LibvirtGuest, tmp_path: Path
 ) -> None:
-    with guests.domain(VM) as domain:
-        before = definition(domain)
-        domain.create()
-        wait_for_guest(domain)
-        first_id = domain.ID()
-        results = tmp_path / "adapters.vnb"
-        code, output = bench.run(
-            "run",
-            write_study(tmp_path, guests),
-            "-o",
-            results,
-            inside=guests.namespace,
-            env=guests.environment,
-        )
-        assert code == 0, output
-        file = ResultsFile.open_to_read(results)
-        try:
-            trials = [trial for trial in file.trials() if not trial.failure]
-        finally:
-            file.close()
-        assert len(trials) == 2
-        assert all(trial.effective["vcpu_pin"] == {"web": ["0", "0"]} for trial in trials), trials[
-            0
-        ].effective
-        _, shown = bench.run("show", "--json", results)
-        assert '"e1000e"' in shown
-        # Restored: the definition, and a restart with the old adapter.
-        assert definition(domain) == before
-        assert running_model(domain) == "virtio" and domain.ID() > first_id + 1
-        assert not list((guests.folder / "state/vnetbench/domains").glob("*.json"))
-        wait_for_guest(domain)
-        domain.shutdown()
-        wait_until(lambda: not domain.isActive())
+    journals = tmp_path / "state/vnetbench/domains"
+    with guest.domain() as domain:
+        before = definitions(domain)
+        assert "passwd='secret'" in before[1]
 
-
-@pytest.mark.lab
-def test_a_killed_bench_leaves_a_journal_that_restores_the_vm(
-    guests: LibvirtGuests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", guests.environment["XDG_STATE_HOME"])
-    with guests.domain(VM) as domain:
-        before = definition(domain)
+        # Long trials: the kill comes in the middle of the second one.
+        killed = tmp_path / "killed.vnb"
+        study = bench.write_study(tmp_path, STUDY.format(uri=guest.daemon.uri, duration="4 s"))
         process = bench.start(
-            "run", write_study(tmp_path, guests), "-o", tmp_path / "killed.vnb",
-            inside=guests.namespace, env=guests.environment,
+            "run", study, "-o", killed, inside=guest.namespace, env=guest.environment
         )  # fmt: skip
-        wait_until(lambda: process.poll() is not None or running_model(domain) == "e1000e")
-        assert process.poll() is None, process.communicate()
+        bench.wait_for_trials(killed, 1)
+        assert process.poll() is None
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        (record,) = list_domain_records()
-        assert not isinstance(record, Exception) and not record.is_in_use
-        assert definition(domain) != before and "passwd" not in json.dumps(dict(record.originals))
-        wait_for_guest(domain)
-        assert restore_left_domain(record)
-        # The VM was shut down before the study.
-        assert definition(domain) == before and not domain.isActive()
-        assert list_domain_records() == []
+        assert domain.isActive() and running_model(domain) == "e1000"
+        assert definitions(domain) != before
+        (journal,) = journals.glob("*.json")
+        assert "secret" not in journal.read_text()
+
+        finished = tmp_path / "finished.vnb"
+        study.write_text(STUDY.format(uri=guest.daemon.uri, duration="1 s"))
+        code, output = bench.run(
+            "run", study, "-o", finished, inside=guest.namespace, env=guest.environment
+        )  # fmt: skip
+        assert code == 0, output
+        assert definitions(domain) == before
+        assert not domain.isActive() and not list(journals.glob("*.json"))
+    check_results(finished)
+
+
+def check_results(path: Path) -> None:
+    """Check that the results prove the hardware, at the hypervisor and in the guest."""
+    file = ResultsFile.open_to_read(path)
+    try:
+        trials = [trial for trial in file.trials() if not trial.failure]
+    finally:
+        file.close()
+    assert len(trials) == 2
+    for trial in trials:
+        assert trial.effective["vm_adapter"] == {"web": {"model@type": "e1000"}}
+        assert trial.effective["vm_driver"] == {"web": "e1000"}
+        assert trial.effective["vcpu_pin"] == {"web": ["0"]}
+    _, shown = bench.run("show", "--json", path)
+    assert json.loads(shown)["treatments"] and MAC not in shown

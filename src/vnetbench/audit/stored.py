@@ -1,7 +1,7 @@
 """The audit in a results file: facts of each machine, and the findings at that time (docs/results-file.md).
 
 vnetbench judges the stored facts again when it reads the file. So a corrected rule holds for old campaigns
-too, and no text of a stranger's file becomes advice.
+too, and no text of a foreign file becomes advice.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _EMULATED_MODELS = {"e1000": "e1000", "e1000e": "e1000e", "pcnet": "pcnet32", "r
 """Models as the agent names them, and as the rules do."""
 _HYPERVISORS = {"KVM": "kvm", "QEMU": "kvm", "QEMU (TCG)": "kvm", "VMware": "vmware"}
 _OFFLOADS = ("tso", "gso", "gro", "lro", "tx_checksum", "rx_checksum")
-_OFF_OR_FIXED = "the agent cannot tell an offload that is off from one that the driver lacks"
+_OFF_OR_FIXED = "the agent reports an offload that is off like one that the driver lacks"
 
 
 def read_agent_facts(facts: Mapping[str, Any], target: str) -> Inventory:

@@ -13,6 +13,8 @@ from xml.parsers import expat
 
 from vnetbench.lab.libvirt.hardware import read_mac
 
+CONTROLLER = "controller"
+
 
 @dataclass(frozen=True)
 class Device:
@@ -28,7 +30,7 @@ class Device:
     @property
     def is_pci_controller(self) -> bool:
         """Whether this is a PCI bus. libvirt adds some when an adapter needs another kind of slot."""
-        return self.tag == "controller" and ElementTree.fromstring(self.text).get("type") == "pci"
+        return self.tag == CONTROLLER and ElementTree.fromstring(self.text).get("type") == "pci"
 
 
 def list_devices(definition: str) -> list[Device]:
@@ -42,9 +44,21 @@ def replace_adapter(definition: str, mac: str, adapter: str) -> str:
     return _rebuild(definition, lambda each: adapter if each.is_adapter(mac) else each.text)
 
 
+def are_equal(one: str, other: str) -> bool:
+    """Return whether two definitions are equal, apart from the order of controllers.
+
+    libvirt itself sorts the controllers when it reads a definition again.
+    """
+    return _make_comparable(one) == _make_comparable(other)
+
+
 def differ_only_in_adapter(one: str, other: str, mac: str) -> bool:
     """Return whether two definitions are equal, apart from one adapter and from PCI buses."""
-    return _canonical_without_adapter(one, mac) == _canonical_without_adapter(other, mac)
+
+    def is_ignored(device: Device) -> bool:
+        return device.is_adapter(mac) or device.is_pci_controller
+
+    return _make_comparable(one, is_ignored) == _make_comparable(other, is_ignored)
 
 
 def remove_added_pci_controllers(definition: str, original: str) -> str:
@@ -71,16 +85,19 @@ def add_passwords(original: str, without_passwords: str, with_passwords: str) ->
     return _rebuild(original, lambda each: devices[each.text].pop(0) if devices[each.text] else each.text)
 
 
-def canonicalize(xml: str) -> str:
-    """Return XML in its canonical form (Canonical XML 2.0)."""
-    return ElementTree.canonicalize(xml)
+def _make_comparable(
+    definition: str, is_ignored: Callable[[Device], bool] = lambda _device: False
+) -> tuple[str, list[str]]:
+    """Return canonical XML without controllers, and the controllers in a fixed order."""
+    rest = _rebuild(definition, lambda each: "" if each.tag == CONTROLLER or is_ignored(each) else each.text)
+    controllers = [
+        each.text for each in list_devices(definition) if each.tag == CONTROLLER and not is_ignored(each)
+    ]
+    return _canonicalize(rest), sorted(map(_canonicalize, controllers))
 
 
-def _canonical_without_adapter(definition: str, mac: str) -> str:
-    rest = _rebuild(
-        definition, lambda each: "" if each.is_adapter(mac) or each.is_pci_controller else each.text
-    )
-    return ElementTree.canonicalize(rest, strip_text=True)
+def _canonicalize(xml: str) -> str:
+    return ElementTree.canonicalize(xml, strip_text=True)
 
 
 def _rebuild(definition: str, new_text: Callable[[Device], str]) -> str:

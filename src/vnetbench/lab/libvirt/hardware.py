@@ -20,6 +20,9 @@ _MODEL_AND_DRIVER = {
     **{level: (level, "") for level in ("vmxnet3", "e1000e", "e1000", "rtl8139", "igb")},
 }
 """libvirt's model and driver by level of the factor `adapter`."""
+_MODEL, _DRIVER, _MTU = "model@type", "driver@name", "mtu@size"
+_QUEUES, _RX_RING, _TX_RING = "driver@queues", "driver@rx_queue_size", "driver@tx_queue_size"
+"""Child element and attribute of an `<interface>` in libvirt's domain XML."""
 _TYPES_WITH_VHOST = ("bridge", "network", "direct", "ethernet")
 MIN_VIRTIO_RING = 256
 """Smallest ring that libvirt sets. The driver in the guest can use less of it."""
@@ -110,46 +113,39 @@ def request_hardware(adapter: Element, hardware: VmHardware, where: str) -> None
                 factor=ADAPTER.name,
             )
         _set_model(adapter, model, driver)
-    if _read(adapter, "model", "type").startswith(VIRTIO):
-        for name, value in (
-            ("queues", hardware.queues), ("rx_queue_size", hardware.rx_ring),
-            ("tx_queue_size", hardware.tx_ring),
+    if _read(adapter, _MODEL).startswith(VIRTIO):
+        for path, value in (
+            (_QUEUES, hardware.queues), (_RX_RING, hardware.rx_ring), (_TX_RING, hardware.tx_ring)
         ):  # fmt: skip
             if value:
-                _child(adapter, "driver").set(name, str(value))
+                _write(adapter, path, str(value))
     if hardware.mtu:
-        _child(adapter, "mtu").set("size", str(hardware.mtu))
+        _write(adapter, _MTU, str(hardware.mtu))
 
 
 def read_hardware(adapter: Element) -> dict[str, str]:
     """Return model, driver and MTU of an `<interface>`: equal values are equal hardware."""
-    keys = (
-        ("model", "type"), ("driver", "name"), ("driver", "queues"), ("driver", "rx_queue_size"),
-        ("driver", "tx_queue_size"), ("mtu", "size"),
-    )  # fmt: skip
-    return {f"{path} {name}": value for path, name in keys if (value := _read(adapter, path, name))}
+    paths = (_MODEL, _DRIVER, _QUEUES, _RX_RING, _TX_RING, _MTU)
+    return {path: value for path in paths if (value := _read(adapter, path))}
 
 
 def _set_model(adapter: Element, model: str, driver: str) -> None:
-    # The PCI address stays, so that the guest's interface keeps its name. libvirt accepts a conventional model
-    # at the address of a PCIe one, and the reverse, if the definition names the address.
-    _child(adapter, "model").set("type", model)
+    # The PCI address stays, so that the guest's interface keeps its name. libvirt accepts a conventional PCI
+    # model at the address of a PCIe one, and the reverse, if the definition names the address.
+    _write(adapter, _MODEL, model)
     if driver:
-        _child(adapter, "driver").set("name", driver)
-    else:
-        _remove(adapter, "driver")  # Its settings are those of virtio.
+        _write(adapter, _DRIVER, driver)
+    elif (settings := adapter.find("driver")) is not None:
+        adapter.remove(settings)  # Its settings are those of virtio.
 
 
-def _child(element: Element, tag: str) -> Element:
-    found = element.find(tag)
-    return ElementTree.SubElement(element, tag) if found is None else found
+def _write(adapter: Element, path: str, value: str) -> None:
+    tag, name = path.split("@")
+    child = adapter.find(tag)
+    (ElementTree.SubElement(adapter, tag) if child is None else child).set(name, value)
 
 
-def _remove(element: Element, tag: str) -> None:
-    if (found := element.find(tag)) is not None:
-        element.remove(found)
-
-
-def _read(element: Element, path: str, name: str) -> str:
-    child = element.find(path)
+def _read(adapter: Element, path: str) -> str:
+    tag, name = path.split("@")
+    child = adapter.find(tag)
     return "" if child is None else child.get(name, "")

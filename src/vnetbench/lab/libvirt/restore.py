@@ -69,7 +69,7 @@ def _restore(domain: Any, record: DomainRecord) -> None:
 def _restore_definition(domain: Any, original: str, mac: str, journal: Path) -> None:
     """Define the original, or only its adapter if someone has changed other parts meanwhile."""
     now = domains.read_definition(domain, has_passwords=False)
-    if definitions.canonicalize(now) == definitions.canonicalize(original):
+    if definitions.are_equal(now, original):
         return
     with_passwords = domains.read_definition(domain, has_passwords=True)
     if not definitions.differ_only_in_adapter(now, original, mac):
@@ -77,7 +77,7 @@ def _restore_definition(domain: Any, original: str, mac: str, journal: Path) -> 
         return
     domains.define(domain, definitions.add_passwords(original, now, with_passwords))
     restored = domains.read_definition(domain, has_passwords=False)
-    if definitions.canonicalize(restored) != definitions.canonicalize(original):
+    if not definitions.are_equal(restored, original):
         raise BenchError(
             "the VM's definition is not the original one after it was restored",
             where=domain.name(),

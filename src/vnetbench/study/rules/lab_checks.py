@@ -109,7 +109,7 @@ def _check_vms(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Problem]:
             yield locate("testbed", "host", number, "iperf3").make_problem(
                 f"the lab {testbed.lab} needs an agent on each host", fix="write ssh instead of iperf3"
             )
-        if domains[host.domain] > 1:
+        if host.domain and domains[host.domain] > 1:
             yield locate("testbed", "host", number, "domain").make_problem(
                 f"another host is the same VM, {host.domain}", fix="name every VM only once"
             )

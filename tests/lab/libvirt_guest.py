@@ -1,6 +1,6 @@
-"""Real VMs for tests: domains of libvirt whose guests have SSH and the guest agent, joined by a bridge.
+"""A real VM for tests: a domain of libvirt on a bridge, whose guest has SSH and the guest agent.
 
-The guests boot the bench's own guest kernel with an initramfs of busybox, this machine's sshd and qemu-ga.
+The guest boots the bench's own guest kernel with an initramfs of busybox, this machine's sshd and qemu-ga.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ import pytest
 from tests.libvirt_daemon import LibvirtDaemon, run_daemon
 from vnetbench.lab.guest.initramfs import guest_modules
 from vnetbench.lab.guest.kernel import find_or_download_kernel
+from vnetbench.lab.libvirt.domains import read_definition
 
-NAMES = ("web-01", "db-01")
-BRIDGE = "br0"
+NAME = "web-01"
+ADDRESS, MAC, BRIDGE = "10.77.0.1", "52:54:00:77:00:01", "br0"
+_MODULES = ("virtio_pci", "virtio_console", "virtio_net", "e1000", "virtio_rng")
+"""Few modules make a small initramfs, which boots sooner under emulation."""
 _PROGRAMS = ("/usr/sbin/sshd", "/usr/sbin/qemu-ga")
 _INIT = """\
 #!/bin/busybox sh
@@ -58,12 +61,12 @@ _DOMAIN = """\
 <domain type='qemu'>
   <name>{name}</name>
   <memory unit='MiB'>256</memory>
-  <vcpu>2</vcpu>
+  <vcpu>1</vcpu>
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
     <kernel>{kernel}</kernel>
     <initrd>{initramfs}</initrd>
-    <cmdline>console=ttyS0 loglevel=5 panic=-1 vnb_address={address}/24</cmdline>
+    <cmdline>console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr vnb_address={address}/24</cmdline>
   </os>
   <features><acpi/></features>
   <cpu mode='maximum'/>
@@ -72,7 +75,11 @@ _DOMAIN = """\
       <mac address='{mac}'/>
       <source bridge='{bridge}'/>
       <model type='virtio'/>
+      <rom enabled='no'/>
     </interface>
+    <controller type='usb' model='none'/>
+    <graphics type='vnc' port='-1' passwd='secret'/>
+    <video><model type='none'/></video>
     <serial type='file'><source path='{console}'/></serial>
     <channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>
     <rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>
@@ -88,8 +95,8 @@ needs_guest_programs = pytest.mark.skipif(
 
 
 @dataclass(frozen=True)
-class LibvirtGuests:
-    """Two defined VMs and how the bench reaches them."""
+class LibvirtGuest:
+    """A defined VM and how the bench reaches it."""
 
     daemon: LibvirtDaemon
     namespace: str
@@ -97,19 +104,15 @@ class LibvirtGuests:
     folder: Path
 
     @contextmanager
-    def domain(self, name: str) -> Iterator[Any]:
-        """Connect to a domain."""
+    def domain(self) -> Iterator[Any]:
+        """Connect to the domain."""
         with self.daemon.connection() as connection:
-            yield connection.lookupByName(name)
-
-    def console(self, name: str) -> str:
-        """Return what the guest's console has printed."""
-        return (self.folder / f"{name}.console").read_text(errors="replace")
+            yield connection.lookupByName(NAME)
 
 
 @contextmanager
-def define_guests(folder: Path) -> Iterator[LibvirtGuests]:
-    """Define the VMs at a daemon of their own, in a network namespace of their own."""
+def define_guest(folder: Path) -> Iterator[LibvirtGuest]:
+    """Define the VM at a daemon of its own, in a network namespace of its own."""
     namespace = f"t-libvirt-{os.getpid()}"
     subprocess.run(["ip", "netns", "add", namespace], check=True)
     try:
@@ -121,14 +124,15 @@ def define_guests(folder: Path) -> Iterator[LibvirtGuests]:
         environment = _make_ssh_client(folder)
         with run_daemon(folder, namespace) as daemon, daemon.connection() as connection:
             kernel, initramfs = _build_boot_images(folder)
-            for number, name in enumerate(NAMES, start=1):
-                connection.defineXML(
-                    _DOMAIN.format(
-                        name=name, kernel=kernel, initramfs=initramfs, address=f"10.77.0.{number}",
-                        mac=f"52:54:00:77:00:{number:02x}", bridge=BRIDGE, console=folder / f"{name}.console",
-                    )
-                )  # fmt: skip
-            yield LibvirtGuests(daemon, namespace, environment, folder)
+            domain = connection.defineXML(
+                _DOMAIN.format(
+                    name=NAME, kernel=kernel, initramfs=initramfs, address=ADDRESS, mac=MAC, bridge=BRIDGE,
+                    console=folder / "console",
+                )
+            )  # fmt: skip
+            # libvirt sorts the controllers when it reads a definition again, as after its restart.
+            connection.defineXML(read_definition(domain, has_passwords=True))
+            yield LibvirtGuest(daemon, namespace, environment, folder)
     finally:
         subprocess.run(["ip", "netns", "del", namespace], check=True)
 
@@ -138,13 +142,10 @@ def _make_ssh_client(folder: Path) -> dict[str, str]:
     for key in ("key", "host_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
     host_key = " ".join((folder / "host_key.pub").read_text().split()[:2])
-    (folder / "known_hosts").write_text("".join(f"{name} {host_key}\n" for name in NAMES))
+    (folder / "known_hosts").write_text(f"{NAME} {host_key}\n")
     (folder / "config").write_text(
-        "".join(
-            f"Host {name}\n HostName 10.77.0.{number}\n HostKeyAlias {name}\n IdentityFile {folder}/key\n"
-            f" IdentitiesOnly yes\n UserKnownHostsFile {folder}/known_hosts\n"
-            for number, name in enumerate(NAMES, start=1)
-        )
+        f"Host {NAME}\n HostName {ADDRESS}\n HostKeyAlias {NAME}\n IdentityFile {folder}/key\n"
+        f" IdentitiesOnly yes\n UserKnownHostsFile {folder}/known_hosts\n"
     )
     (folder / "bin").mkdir()
     script = folder / "bin/ssh"
@@ -154,9 +155,8 @@ def _make_ssh_client(folder: Path) -> dict[str, str]:
 
 
 def _build_boot_images(folder: Path) -> tuple[Path, Path]:
-    names = (*guest_modules(), "virtio_rng")
     kernel = find_or_download_kernel(guest_modules())
-    modules = kernel.modules.read_in_load_order(names)
+    modules = kernel.modules.read_in_load_order(_MODULES)
     root = folder / "root"
     for path, text in _FILES.items():
         file = root / path
