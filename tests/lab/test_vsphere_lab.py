@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,13 +86,24 @@ def write_study(folder: Path, server: VsphereServer, trials: int = 2) -> Path:
     return bench.write_study(folder, STUDY.format(connection=server.address, trials=trials))
 
 
+def read_vm_settings(effective: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    found = effective["vm_settings"]
+    assert isinstance(found, dict)
+    return found
+
+
 def test_a_campaign_changes_measures_and_restores_the_vms(
     server: VsphereServer, network: HostNetwork, tmp_path: Path
 ) -> None:
     vsphere_vms.power_off(server, "web-02")
     before = [vsphere_vms.describe_vm(server, name) for name in NAMES]
     results = tmp_path / "adapters.vnb"
-    process = bench.start("run", write_study(tmp_path, server), "-o", results, env=environment(network))
+    study = write_study(tmp_path, server)
+    code, planned = bench.run("run", "--plan", study, env=environment(network))
+    assert code == 0 and "changes and restarts these VMs of vsphere://" in planned
+    assert "web-01, web-02" in planned and "adapter=e1000 latency_sensitivity=high" in planned
+    assert [vsphere_vms.describe_vm(server, name) for name in NAMES] == before and not results.exists()
+    process = bench.start("run", study, "-o", results, env=environment(network))
     wait_until(
         lambda: (
             process.poll() is not None
@@ -100,6 +112,7 @@ def test_a_campaign_changes_measures_and_restores_the_vms(
     )
     output, _ = process.communicate(timeout=bench.PATIENCE_S)
     assert process.returncode == 0 and "Traceback" not in output, output
+    assert "changes and restarts these VMs" in output
     file = ResultsFile.open_to_read(results)
     try:
         adapters = {treatment.index: treatment.factors["adapter"] for treatment in file.treatments()}
@@ -109,7 +122,7 @@ def test_a_campaign_changes_measures_and_restores_the_vms(
     assert len(trials) == 4 and not any(trial.failure for trial in trials)
     for trial in trials:
         for name in NAMES:
-            settings = trial.effective["vm_settings"][name]
+            settings = read_vm_settings(trial.effective)[name]
             assert settings["adapter"] == adapters[trial.treatment]
             assert settings["latency_sensitivity"] == "high"
     assert [vsphere_vms.describe_vm(server, name) for name in NAMES] == before

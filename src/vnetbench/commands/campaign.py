@@ -14,6 +14,7 @@ from vnetbench.campaign.environment_facts import read_bench_facts
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.commands.instruments import InstrumentFactory, prepare_instrument
+from vnetbench.commands.planned_changes import print_vm_changes
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import INTERVENTION_FACTS_SUBJECT
 from vnetbench.explain.interventions.planner import InterventionSeries
@@ -79,6 +80,7 @@ def run_plan(
         make_display: Makes the display; None: the display of a single campaign.
         audit: An audit of the path that the results file stores; None: the campaign's own, if any.
     """
+    print_vm_changes(study, plan, console)
     make_instrument = prepare_instrument(study, plan, console)
     with _tester_lock_if_needed(study):
         file = ResultsFile.create(get_output_path(), study, plan)
@@ -106,6 +108,7 @@ def resume_campaign(results: Path, console: Console) -> CampaignStatus:
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     _check_study_unchanged(study, console)
     plan = Plan(treatments, campaign.seed)
+    print_vm_changes(study, plan, console)
     make_instrument = prepare_instrument(study, plan, console, next(iter(accelerators), None))
     with _tester_lock_if_needed(study):
         series = None if series_facts is None else InterventionSeries.from_facts(series_facts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 
 from rich.console import Console
@@ -36,7 +36,11 @@ from vnetbench.study.labs import (
 )
 from vnetbench.study.model import Plan, Study
 
-_LABS_OF_EXISTING_MACHINES = {HOSTS: HostsLab, LIBVIRT: LibvirtLab, VSPHERE: VsphereLab}
+_LABS_OF_EXISTING_MACHINES: Mapping[str, type[HostsLab]] = {
+    HOSTS: HostsLab,
+    LIBVIRT: LibvirtLab,
+    VSPHERE: VsphereLab,
+}
 
 ReportMessage = Callable[[str], None]
 InstrumentFactory = Callable[[ReportMessage], Instrument]
@@ -73,7 +77,7 @@ def prepare_instrument(
         return lambda say: Iperf3Instrument(testbed)
     if testbed.lab in EXISTING_MACHINE_LABS:
         check_agent_binary()
-        hosts = _LABS_OF_EXISTING_MACHINES[testbed.lab](testbed, title)
+        hosts = make_lab_of_existing_machines(study)
         _check_hosts(hosts)
         return lambda say: LabInstrument(hosts, testbed)
     if testbed.lab == QEMU:
@@ -90,6 +94,11 @@ def prepare_instrument(
     privilege.acquire_network_rights()
     check_agent_binary()
     return lambda say: LabInstrument(NetnsLab(testbed, title), testbed)
+
+
+def make_lab_of_existing_machines(study: Study) -> HostsLab:
+    """Return the lab of a study of existing machines. It has connected to none yet."""
+    return _LABS_OF_EXISTING_MACHINES[study.testbed.lab](study.testbed, study.title)
 
 
 def _check_hosts(hosts_lab: HostsLab) -> None:

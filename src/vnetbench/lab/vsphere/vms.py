@@ -14,7 +14,7 @@ from vnetbench.lab.domains.journal import DomainJournal
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.vsphere import reconfiguration, restore, settings, vm_power
 from vnetbench.lab.vsphere.address import parse_address
-from vnetbench.lab.vsphere.session import import_vim, open_session
+from vnetbench.lab.vsphere.session import format_fault, import_vim, open_session
 from vnetbench.lab.vsphere.settings import SLOT_ENTRY, VmSettings
 from vnetbench.study.labs import VSPHERE
 from vnetbench.study.model import ExistingEndpointSpec
@@ -45,7 +45,7 @@ class ChangedVm:
             if spec is not None:
                 vm_power.shut_down(vm, name)
                 _refuse_settings(requested, name, lambda: vm_power.finish(vm.ReconfigVM_Task(spec), name))
-            if is_off := vm.runtime.powerState == vm_power.POWERED_OFF:
+            if is_off := bool(vm.runtime.powerState == vm_power.POWERED_OFF):
                 _refuse_settings(requested, name, lambda: vm_power.start(vm, name))
             adapter = settings.find_adapter(vm.config, self.mac, name, import_vim(name))
             if _make_change(vm, adapter, original, requested) is not None:
@@ -190,7 +190,7 @@ def _refuse_settings(requested: VmSettings, name: str, step: Callable[[], object
         raise
     except (vim.fault.VimFault, vim.RuntimeFault) as error:
         raise TreatmentRefused(
-            f"the VM cannot have {requested}: {vm_power.format_fault(error)}",
+            f"the VM cannot have {requested}: {format_fault(error)}",
             where=name,
             fix="remove this level from the study, or add what it needs to the VM",
         ) from None
