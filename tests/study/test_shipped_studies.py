@@ -22,7 +22,7 @@ from vnetbench.study.file.reference import (
 )
 from vnetbench.study.file.schema import make_json_schema
 from vnetbench.study.file.sections import HEAD_OF_FILE, SECTIONS
-from vnetbench.study.labs import HOSTS, NETNS, QEMU
+from vnetbench.study.labs import HOSTS, NETNS, QEMU, VSPHERE
 from vnetbench.study.plan import make_plan
 
 ROOT = Path(__file__).parents[2]
@@ -106,6 +106,9 @@ def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) ->
         lab = f'[testbed]\nlab = "{QEMU if needs_guests else NETNS}"\n'
         if FACTORS[name].labs == (HOSTS,):
             lab = TWO_HOSTS
+        if FACTORS[name].labs == (VSPHERE,):
+            lab = TWO_HOSTS.replace(HOSTS, f'{VSPHERE}"\nconnection = "vsphere://bench@vc-01/', 1)
+            lab += 'domain = "web-01"\n'
         text = f'title = "x"\nworkload = "{workload}"\n{lab}[factors]\n{name} = {example}\n'
         text += {
             "irq_cpus": 'cpus = "1 each"\n',

@@ -1,4 +1,4 @@
-"""What a campaign changes on existing machines, told before it changes anything."""
+"""What a campaign changes on existing machines, reported before it changes anything."""
 
 from __future__ import annotations
 

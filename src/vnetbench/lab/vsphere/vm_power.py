@@ -14,7 +14,7 @@ from vnetbench.lab.vsphere.session import format_fault, import_vim, open_session
 
 TASK_TIME_LIMIT_S = 300.0
 SHUTDOWN_TIME_LIMIT_S = 180.0
-"""Time limit for a guest to shut down after it is asked to."""
+"""Time limit for a guest to shut down after the request."""
 _POLL_INTERVAL_S = 0.1
 _RUNNING_TASK_STATES = ("queued", "running")
 POWERED_ON, POWERED_OFF = "poweredOn", "poweredOff"
