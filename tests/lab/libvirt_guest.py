@@ -24,7 +24,7 @@ from vnetbench.lab.libvirt.domains import read_definition
 
 NAME = "web-01"
 ADDRESS, MAC, BRIDGE = "10.77.0.1", "52:54:00:77:00:01", "br0"
-_MODULES = ("virtio_pci", "virtio_console", "virtio_net", "e1000", "virtio_rng")
+_MODULES = ("virtio_pci", "virtio_console", "virtio_net", "e1000", "e1000e", "virtio_rng")
 """Few modules make a small initramfs, which boots sooner under emulation."""
 _PROGRAMS = ("/usr/sbin/sshd", "/usr/sbin/qemu-ga")
 _INIT = """\

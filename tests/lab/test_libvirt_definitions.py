@@ -87,18 +87,18 @@ def test_settings_of_the_running_vm_only_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "host", "sentence"),
+    ("uri", "domain", "mac", "sentence"),
     [
-        ("test:///default", {"domain": "web-77"}, "there is no such VM"),
-        ("test:///default", {"domain": "test", "adapter_mac": MAC}, f"the VM has no adapter {MAC}"),
-        ("qemu+unix:///system?socket=/nowhere", {"domain": "test"}, "libvirt refuses the connection"),
-        ("qemu+tcp://u:secret@h/system", {"domain": "test"}, "the URI contains a password"),
+        ("test:///default", "web-77", "", "there is no such VM"),
+        ("test:///default", "test", MAC, f"the VM has no adapter {MAC}"),
+        ("qemu+unix:///system?socket=/nowhere", "test", "", "libvirt refuses the connection"),
+        ("qemu+tcp://u:secret@h/system", "test", "", "the URI contains a password"),
     ],
 )
 def test_a_vm_that_cannot_be_changed_gives_one_sentence_with_the_fix(
-    uri: str, host: dict[str, str], sentence: str
+    uri: str, domain: str, mac: str, sentence: str
 ) -> None:
-    spec = ExistingEndpointSpec("web", ssh_destination="web", **host)
+    spec = ExistingEndpointSpec("web", ssh_destination="web", domain=domain, adapter_mac=mac or None)
     lab = LibvirtLab(TestbedSpec(lab="libvirt", connection=uri, existing_endpoints=(spec, spec)), "a study")
     for step in (lab.check_hosts, lambda: lab.create_testbed("t", VmHardware())):
         with pytest.raises(BenchError, match=sentence) as caught:

@@ -72,7 +72,7 @@ def remove_added_pci_controllers(definition: str, original: str) -> str:
 def add_passwords(original: str, without_passwords: str, with_passwords: str) -> str:
     """Return a definition with the passwords that a domain has now.
 
-    libvirt hides passwords of displays unless it is asked for them, and the journal never has them.
+    libvirt hides passwords of displays unless a request includes them, and the journal never has them.
 
     Args:
         original: The definition without passwords, from the journal.

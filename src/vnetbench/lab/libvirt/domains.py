@@ -12,9 +12,9 @@ from vnetbench.lab.libvirt.live_settings import list_live_only_settings
 from vnetbench.libvirt_connection import format_error, import_libvirt, is_missing_domain
 
 SHUTDOWN_TIME_LIMIT_S = 180.0
-"""Time limit for a guest to shut down after it is asked to."""
+"""Time limit for a guest to shut down after the request."""
 SHUTDOWN_REQUEST_INTERVAL_S = 10.0
-"""Time after which the guest is asked again: one that is booting ignores the request."""
+"""Time after which the guest gets the request again: one that is booting ignores the request."""
 _POLL_INTERVAL_S = 0.1
 
 
