@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from vnetbench import cleanup
+from vnetbench.lab.domains.loaded_adapters import check_loaded_adapters
 from vnetbench.lab.hosts.connection import ConnectedHost
 from vnetbench.lab.hosts.testbed import HostEndpoint, HostsLab, HostsTestbed
 from vnetbench.lab.libvirt.domains import find_domain
@@ -31,7 +32,7 @@ class LibvirtTestbed(HostsTestbed):
 
     def set_knobs_and_prove_paths(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         """See Testbed."""
-        drivers = self._vms.check_loaded_adapters(self.endpoints, self.agents)
+        drivers = check_loaded_adapters(self._vms.adapter_macs, self.endpoints, self.agents)
         effective = {
             # A VM may have been restarted meanwhile, so each trial reads its hardware.
             "vm_adapter": self._vms.read_hardware(),

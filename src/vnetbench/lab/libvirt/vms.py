@@ -10,7 +10,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 from vnetbench import cleanup
-from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
 from vnetbench.lab.domains import journal
 from vnetbench.lab.domains.journal import DomainJournal
@@ -167,29 +166,10 @@ class ChangedVms:
         self._run_for_all(lambda vm: booting.append(vm.change(hardware)))
         return any(booting)
 
-    def check_loaded_adapters(
-        self, endpoints: Sequence[Endpoint], agents: Mapping[str, AgentClient]
-    ) -> dict[str, str]:
-        """Check that the load uses the adapters that change, and return their drivers in the guests by host.
-
-        Raises:
-            TreatmentRefused: an endpoint's interface is another adapter.
-        """
-        drivers = {}
-        for endpoint in endpoints:
-            if vm := self._vms.get(endpoint.name):
-                interfaces = agents[endpoint.name].call("agent.facts")["interfaces"]
-                interface = next(each for each in interfaces if each["name"] == endpoint.interface)
-                if (interface["mac"] or "").lower() != vm.mac:
-                    raise TreatmentRefused(
-                        f"the load uses {endpoint.interface} ({interface['mac']}), but the study changes the"
-                        f" adapter {vm.mac}",
-                        where=endpoint.name,
-                        fix="name the adapter that carries the load in adapter_mac, or its interface in"
-                        " interface",
-                    )
-                drivers[endpoint.name] = str(interface.get("driver"))
-        return drivers
+    @property
+    def adapter_macs(self) -> dict[str, str]:
+        """The MAC addresses of the adapters that change, by host."""
+        return {name: vm.mac for name, vm in self._vms.items()}
 
     def pin(self, endpoints: Sequence[Endpoint], factors: Mapping[str, Level]) -> dict[str, object]:
         """Pin the threads of all VMs and return what was read back, by factor and host.
