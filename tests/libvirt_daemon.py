@@ -60,8 +60,11 @@ class LibvirtDaemon:
 
 
 @contextmanager
-def run_daemon(folder: Path) -> Iterator[LibvirtDaemon]:
-    """Run a daemon with its files in new file systems of its own, and end it with its domains."""
+def run_daemon(folder: Path, namespace: str = "") -> Iterator[LibvirtDaemon]:
+    """Run a daemon with its files in new file systems of its own, and end it with its domains.
+
+    Its bridges and taps are in the network namespace, if one is given.
+    """
     sockets = folder / "sockets"
     sockets.mkdir()
     settings = folder / "libvirtd.conf"
@@ -73,9 +76,10 @@ def run_daemon(folder: Path) -> Iterator[LibvirtDaemon]:
         f"{mounts} && cp {qemu_settings} /etc/libvirt/qemu.conf"
         f" && exec libvirtd --config {settings} --pid-file {folder}/libvirtd.pid"
     )
+    inside = ["nsenter", f"--net=/run/netns/{namespace}"] if namespace else []
     with (folder / "libvirtd.log").open("wb") as log:
         process = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", script],
+            [*inside, "unshare", "--mount", "sh", "-c", script],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
         )  # fmt: skip

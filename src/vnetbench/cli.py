@@ -119,6 +119,7 @@ def cli() -> None:
     metavar="LEVELS",
     help="Treatment that --diagnose changes, by levels (streams=4) or index.  [default: that of the answer]",
 )
+@click.option("--plan", "is_plan_only", is_flag=True, help="Only print what would change on which machine.")
 @click.option("--no-audit", is_flag=True, help="Leave out the audit of both ends' settings (hosts, qemu).")
 def run(
     study: Path,
@@ -127,6 +128,7 @@ def run(
     seed: int | None,
     diagnose: bool,
     diagnosed: str | None,
+    is_plan_only: bool,
     no_audit: bool,
 ) -> int:
     """Run the study file STUDY and write one results file.
@@ -140,6 +142,11 @@ def run(
         raise BenchError("--treatment needs --diagnose", fix="add --diagnose, or remove --treatment")
     path = output or Path(f"{study.stem}.vnb")
     overrides = (*overrides, "testbed.audit=false") if no_audit else overrides
+    if is_plan_only:
+        from vnetbench.commands.planned_changes import print_plan
+
+        print_plan(study, overrides, seed, _make_console())
+        return 0
     status = start_campaign(study, path, overrides, seed, _make_console())
     if diagnose and status == FINISHED:
         from vnetbench.commands.proof import run_diagnosis_experiments

@@ -103,6 +103,7 @@ def test_the_audit_reaches_hosts_through_ssh_and_vsphere_only() -> None:
     assert {module for module in found if stage(module) == "lab"} == {
         "lab/hosts/ssh.py",
         "lab/vsphere/address.py",
+        "lab/vsphere/api_json.py",
         "lab/vsphere/session.py",
     }
 

@@ -22,7 +22,7 @@ from vnetbench.study.file.reference import (
 )
 from vnetbench.study.file.schema import make_json_schema
 from vnetbench.study.file.sections import HEAD_OF_FILE, SECTIONS
-from vnetbench.study.labs import HOSTS, NETNS, QEMU
+from vnetbench.study.labs import HOSTS, NETNS, QEMU, VSPHERE
 from vnetbench.study.plan import make_plan
 
 ROOT = Path(__file__).parents[2]
@@ -106,6 +106,9 @@ def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) ->
         lab = f'[testbed]\nlab = "{QEMU if needs_guests else NETNS}"\n'
         if FACTORS[name].labs == (HOSTS,):
             lab = TWO_HOSTS
+        if FACTORS[name].labs == (VSPHERE,):
+            lab = TWO_HOSTS.replace(HOSTS, f'{VSPHERE}"\nconnection = "vsphere://bench@vc-01/', 1)
+            lab += 'domain = "web-01"\n'
         text = f'title = "x"\nworkload = "{workload}"\n{lab}[factors]\n{name} = {example}\n'
         text += {
             "irq_cpus": 'cpus = "1 each"\n',
@@ -141,6 +144,10 @@ def test_the_example_of_a_key_loads_and_is_valid_by_the_schema(section: str, key
         head += f'workload = "{workload}"\n'
     if key == "ports":
         line += TWO_HOSTS.removeprefix("[testbed]\n")
+    if key == "connection":
+        line += 'lab = "libvirt"\n' + "".join(
+            f'[[testbed.host]]\nname = "{n}"\nssh = "{n}"\ndomain = "{n}"\n' for n in "ab"
+        )
     factors = "[factors]\nmtu = 1500\n"
     text = line + head + factors if section == HEAD_OF_FILE else f"{head}{factors}[{section}]\n{line}"
     parse_study(text, None)

@@ -86,7 +86,39 @@ def test_ports_need_hosts_on_which_an_agent_listens() -> None:
         "ports has no effect with an iperf3 server, because the load goes to the server's own port",
     )
     ((line, what),) = problems(f'title = "x"\n[testbed]\nports = "5300-5399"\n{FACTORS}')
-    assert (line, what) == (3, "only the lab hosts has the key ports, because other labs have no firewalls")
+    assert (line, what) == (
+        3,
+        "only labs of existing machines have the key ports, because others have no firewalls",
+    )
+
+
+VM = '[[testbed.host]]\nname = "{0}"\nssh = "{0}"\ndomain = "{0}"\n'
+LIBVIRT = 'title = "x"\n[testbed]\nlab = "libvirt"\nconnection = "qemu:///system"\n'
+
+
+def test_a_study_of_vms_keeps_their_own_settings_unless_it_names_them() -> None:
+    study = parse_study(f'{LIBVIRT}{VM.format("web")}{VM.format("db")}[factors]\nadapter = "e1000"\n', None)
+    assert study.testbed.connection == "qemu:///system"
+    assert [host.domain for host in study.testbed.existing_endpoints] == ["web", "db"]
+    assert complete_levels({"adapter": "e1000"}, study.workload, study.testbed.backend).get("mtu") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LIBVIRT.replace('connection = "qemu:///system"\n', "") + VM.format("a") + VM.format("b"),
+         "the lab libvirt needs the hypervisor"),
+        (LIBVIRT + VM.format("a").replace("domain", "#") + VM.format("b").replace("domain", "#"),
+         "the lab libvirt has no VM to change"),
+        (LIBVIRT + VM.format("a") + VM.format("b").replace('domain = "b"', 'domain = "a"'),
+         "another host is the same VM, a"),
+        (HEAD + VM.format("a") + VM.format("b"), "the lab hosts changes no VM"),
+        (LIBVIRT.replace("qemu:///system", "qemu+ssh://u:secret@h/system") + VM.format("a") + VM.format("b"),
+         "is not a valid name"),
+    ],
+)  # fmt: skip
+def test_a_study_of_vms_that_lacks_something_gives_one_sentence(text: str, message: str) -> None:
+    assert message in problems(text + FACTORS)[0][1]
 
 
 @pytest.mark.parametrize(

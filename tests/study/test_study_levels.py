@@ -206,6 +206,10 @@ LEVEL_STRATEGIES: dict[str, st.SearchStrategy[Level]] = {
     "irq_pin": st.one_of(st.just("spread"), CPU_LISTS),
     "rx_ring": st.integers(1, 65536),
     "tx_ring": st.integers(1, 65536),
+    "latency_sensitivity": st.sampled_from(["normal", "high"]),
+    "coalescing_scheme": st.sampled_from(["disabled", "adapt", "static", "rbc"]),
+    "ctx_per_dev": st.integers(1, 3),
+    "pnic_features": st.integers(0, 255),
     "coalesce": st.one_of(st.just("adaptive"), st.integers(0, 10**5).map(lambda us: us / 1e6)),
 }
 """Levels of each factor; a factor that is not here has the levels `on` and `off`."""

@@ -14,17 +14,19 @@ from vnetbench.campaign.environment_facts import read_bench_facts
 from vnetbench.campaign.run import CampaignSession
 from vnetbench.campaign.signal_handler import SignalHandler
 from vnetbench.commands.instruments import InstrumentFactory, prepare_instrument
+from vnetbench.commands.planned_changes import print_vm_changes
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import INTERVENTION_FACTS_SUBJECT
 from vnetbench.explain.interventions.planner import InterventionSeries
 from vnetbench.lab import privilege
+from vnetbench.lab.domains.journal import list_domain_records
 from vnetbench.lab.hosts import leftovers
 from vnetbench.lab.tester_lock import hold_tester_lock
 from vnetbench.report.live_display import Display, create_display
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, CampaignStatus
 from vnetbench.study.file.load import load_study, parse_study
-from vnetbench.study.labs import HOSTS
+from vnetbench.study.labs import EXISTING_MACHINE_LABS
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
 from vnetbench.study.study_diff import diff_study_texts
@@ -78,6 +80,7 @@ def run_plan(
         make_display: Makes the display; None: the display of a single campaign.
         audit: An audit of the path that the results file stores; None: the campaign's own, if any.
     """
+    print_vm_changes(study, plan, console)
     make_instrument = prepare_instrument(study, plan, console)
     with _tester_lock_if_needed(study):
         file = ResultsFile.create(get_output_path(), study, plan)
@@ -105,6 +108,7 @@ def resume_campaign(results: Path, console: Console) -> CampaignStatus:
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     _check_study_unchanged(study, console)
     plan = Plan(treatments, campaign.seed)
+    print_vm_changes(study, plan, console)
     make_instrument = prepare_instrument(study, plan, console, next(iter(accelerators), None))
     with _tester_lock_if_needed(study):
         series = None if series_facts is None else InterventionSeries.from_facts(series_facts)
@@ -169,6 +173,7 @@ def _run_session(
         raise
     finally:
         _print_host_leftovers(console)
+        _print_changed_vms(console)
     file.close(status)
     return status
 
@@ -187,7 +192,7 @@ def print_user_namespace_limits(console: Console) -> None:
 
 def _tester_lock_if_needed(study: Study) -> AbstractContextManager[None]:
     """Lock this machine where it generates frames: its CPUs suffice for a single campaign of frames."""
-    is_tester = WORKLOADS[study.workload].carries_frames and study.testbed.lab != HOSTS
+    is_tester = WORKLOADS[study.workload].carries_frames and study.testbed.lab not in EXISTING_MACHINE_LABS
     return hold_tester_lock() if is_tester else nullcontext()
 
 
@@ -197,6 +202,17 @@ def _print_host_leftovers(console: Console) -> None:
         if left.is_own:
             console.print(
                 f"Left on a host: {left}. When the host is reachable, run: vnetbench lab clean",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def _print_changed_vms(console: Console) -> None:
+    """Print the VMs that this process could not restore."""
+    for record in list_domain_records():
+        if not isinstance(record, BenchError) and record.is_own:
+            console.print(
+                f"Left changed: {record}. To restore it, run: vnetbench lab clean",
                 markup=False,
                 soft_wrap=True,
             )

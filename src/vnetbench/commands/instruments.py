@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 
 from rich.console import Console
@@ -16,15 +16,31 @@ from vnetbench.lab import privilege
 from vnetbench.lab.guest.lab import QemuLab, check_guest_pinning, guest_shape
 from vnetbench.lab.guest.prerequisites import GuestPrerequisites, find_qemu_and_fetch_kernel, prepare_guests
 from vnetbench.lab.hosts.testbed import HostsLab
+from vnetbench.lab.libvirt.testbed import LibvirtLab
 from vnetbench.lab.netns import open_vswitch
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.netns.topology import OPEN_VSWITCH
+from vnetbench.lab.vsphere.testbed import VsphereLab
 from vnetbench.search import mlrsearch
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.team_factors import teams_of_treatment
 from vnetbench.study.factors.testbed_factors import VSWITCH
-from vnetbench.study.labs import HOSTS, IMPORTED_LAB, IPERF3_BACKEND, QEMU
+from vnetbench.study.labs import (
+    EXISTING_MACHINE_LABS,
+    HOSTS,
+    IMPORTED_LAB,
+    IPERF3_BACKEND,
+    LIBVIRT,
+    QEMU,
+    VSPHERE,
+)
 from vnetbench.study.model import Plan, Study
+
+_LABS_OF_EXISTING_MACHINES: Mapping[str, type[HostsLab]] = {
+    HOSTS: HostsLab,
+    LIBVIRT: LibvirtLab,
+    VSPHERE: VsphereLab,
+}
 
 ReportMessage = Callable[[str], None]
 InstrumentFactory = Callable[[ReportMessage], Instrument]
@@ -59,10 +75,10 @@ def prepare_instrument(
         with closing(Iperf3Instrument(testbed)) as instrument:
             instrument.contact_server()
         return lambda say: Iperf3Instrument(testbed)
-    if testbed.lab == HOSTS:
+    if testbed.lab in EXISTING_MACHINE_LABS:
         check_agent_binary()
-        hosts = HostsLab(testbed, title)
-        _check_testbed_creation(hosts)
+        hosts = make_lab_of_existing_machines(study)
+        _check_hosts(hosts)
         return lambda say: LabInstrument(hosts, testbed)
     if testbed.lab == QEMU:
         ready = _prepare_guests(study, plan, console)
@@ -80,10 +96,15 @@ def prepare_instrument(
     return lambda say: LabInstrument(NetnsLab(testbed, title), testbed)
 
 
-def _check_testbed_creation(hosts_lab: HostsLab) -> None:
-    """Create and close a testbed on the hosts; raise BenchError if an agent does not run."""
+def make_lab_of_existing_machines(study: Study) -> HostsLab:
+    """Return the lab of a study of existing machines. It has connected to none yet."""
+    return _LABS_OF_EXISTING_MACHINES[study.testbed.lab](study.testbed, study.title)
+
+
+def _check_hosts(hosts_lab: HostsLab) -> None:
+    """Check the hosts of a study; raise BenchError if an agent does not run."""
     try:
-        hosts_lab.create_testbed("check", hosts_lab.testbed_shape({})).close()
+        hosts_lab.check_hosts()
     except AgentError as error:
         raise BenchError(
             f"the agent does not run on this host: {error.message}",

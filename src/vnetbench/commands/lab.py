@@ -80,7 +80,10 @@ def down(names: Sequence[str], remove_all: bool) -> int:
 def clean() -> int:
     """Remove every testbed that no running campaign uses, and leftovers of killed campaigns on hosts.
 
-    The exit code is 1 if a host is unreachable, a setting cannot be restored, or a process does not end.
+    It also restores the VMs that killed campaigns of the lab libvirt changed.
+
+    The exit code is 1 if a host or a hypervisor is unreachable, a setting cannot be restored, or a process
+    does not end.
     """
     from vnetbench.commands import testbeds
 

@@ -16,6 +16,8 @@ from vnetbench.commands.temporary_results import remove_leftover_results_folders
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, privilege, registry
 from vnetbench.lab.control_groups import PROCS_FILE_NAME
+from vnetbench.lab.domains.journal import DomainRecord, list_domain_records
+from vnetbench.lab.domains.restore import restore_left_domain
 from vnetbench.lab.hosts import leftovers, ssh
 from vnetbench.lab.netns import holder
 from vnetbench.lab.netns.testbed import create_testbed
@@ -54,10 +56,11 @@ def create(testbed_name: str, settings: Sequence[str], uplink: bool, shaper: str
 def print_testbeds() -> None:
     """Print the testbeds of this machine and the leftovers on hosts."""
     entries = registry.list_registered_and_leftover_testbeds() if _enter_testbed_namespaces() else []
-    on_hosts = leftovers.list_agent_folder_records()
-    if not entries and not on_hosts:
+    on_hosts, vms = leftovers.list_agent_folder_records(), list_domain_records()
+    if not entries and not on_hosts and not vms:
         click.echo("There are no testbeds.")
         return
+    _print_changed_vms(vms)
     if on_hosts:
         table = _make_table("On host", "Created by", "In use", "Folder")
         for left in on_hosts:
@@ -135,6 +138,8 @@ def clean() -> int:
     """Remove what no running campaign uses, also on hosts; return 1 if something could not be removed."""
     # ssh cannot identify the user inside a user namespace, so hosts are cleaned outside only.
     is_clean = privilege.is_in_user_namespace() or _try_to_clean_hosts()
+    # The VMs come after the hosts: a VM that is shut down cannot be reached over SSH.
+    is_clean &= _try_to_restore_vms()
     if ended := end_stopped_agents_of_ended_benches():
         click.echo(f"Ended {ended} stopped {'agents' if ended > 1 else 'agent'} of killed campaigns.")
     if removed := remove_leftover_results_folders():
@@ -158,6 +163,39 @@ def _try_to_clean_hosts() -> bool:
             is_clean = False
             click.echo(f"Cannot remove {left}:\n  {error}", err=True)
     return is_clean
+
+
+def _try_to_restore_vms() -> bool:
+    """Restore the VMs that killed campaigns left changed, and return whether that succeeded for all."""
+    is_clean = True
+    for record in list_domain_records():
+        if isinstance(record, BenchError):
+            is_clean = False
+            click.echo(str(record), err=True)
+        elif record.is_in_use:
+            click.echo(f"Kept the settings of {record}: process {record.owner.split(':')[0]} uses it.")
+        else:
+            try:
+                if restore_left_domain(record):
+                    click.echo(f"Restored {record}.")
+            except BenchError as error:
+                is_clean = False
+                click.echo(f"Cannot restore {record}:\n  {error}", err=True)
+    return is_clean
+
+
+def _print_changed_vms(records: Sequence[DomainRecord | BenchError]) -> None:
+    if not records:
+        return
+    table = _make_table("Changed VM", "Changed by", "In use", "Connection")
+    for record in records:
+        if isinstance(record, BenchError):
+            click.echo(str(record), err=True)
+        else:
+            used = "a campaign" if record.is_in_use else "no"
+            table.add_row(record.domain, record.purpose, used, record.connection)
+    if table.row_count:
+        _make_console().print(table)
 
 
 def _try_to_remove_testbed(testbed_name: str) -> bool:

@@ -87,7 +87,7 @@ class SearchSpec:
 
 @dataclass(frozen=True)
 class ExistingEndpointSpec:
-    """An existing endpoint of the lab `hosts`."""
+    """An existing endpoint of the lab `hosts`, or of a lab of existing VMs."""
 
     name: str
     ssh_destination: str | None = None
@@ -102,6 +102,10 @@ class ExistingEndpointSpec:
     """Its own address for the load; None: the interface's, or the one that its system chooses."""
     next_hop_mac: str | None = None
     """Destination MAC address of frames; None: that of the other interface of the pair."""
+    domain: str | None = None
+    """Name of the VM at the hypervisor; None: the study does not change the machine's hardware."""
+    adapter_mac: str | None = None
+    """MAC address of the VM's adapter that the study changes; None: the VM has one adapter."""
 
     @property
     def machine_key(self) -> str:
@@ -123,9 +127,11 @@ class TestbedSpec:
     vf_interface: str | None = None
     """Lab `qemu`: the host adapter whose virtual functions the guests use."""
     existing_endpoints: tuple[ExistingEndpointSpec, ...] = ()
-    """Lab `hosts`: its endpoints."""
+    """Labs of existing machines: their endpoints."""
+    connection: str | None = None
+    """Labs of existing VMs: the hypervisor."""
     load_destination_ports: str | None = None
-    """Lab `hosts`: destination ports of the load, `first-last`; None: any."""
+    """Labs of existing machines: destination ports of the load, `first-last`; None: any."""
     teams: tuple[TeamSpec, ...] = ()
     """Lab `netns`: teams of links, without the factors that vary them."""
     audit: bool = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from vnetbench.audit.files.vsphere import read_inventory
 from vnetbench.audit.inventory import Inventory
 from vnetbench.errors import BenchError
 from vnetbench.lab.vsphere.address import parse_address
+from vnetbench.lab.vsphere.api_json import to_json
 from vnetbench.lab.vsphere.session import import_vim, open_session
 
 MAX_OBJECTS_PER_REQUEST = 50
@@ -32,7 +32,6 @@ _HOST_PROPERTIES = (
     "config.powerSystemInfo", "configManager.networkSystem",
 )  # fmt: skip
 _SWITCH_PROPERTIES = ("name", "config")
-_MAX_DEPTH = 20
 
 
 class _NamedObject(NamedTuple):
@@ -230,28 +229,3 @@ def _nest(properties: dict[str, Any]) -> dict[str, Any]:
             target = target.setdefault(parent, {})
         target[last] = to_json(value)
     return document
-
-
-def to_json(value: Any, depth: int = 0) -> Any:
-    """Return a value of pyvmomi as JSON in govc's form: types in `_typeName`, no unset properties."""
-    from pyVmomi.VmomiSupport import DataObject, ManagedObject
-
-    if depth > _MAX_DEPTH:
-        return None
-    if isinstance(value, ManagedObject):
-        return {"type": type(value).__name__.rpartition(".")[2], "value": value._GetMoId()}
-    if isinstance(value, DataObject):
-        properties = {
-            each.name: to_json(found, depth + 1)
-            for each in value._GetPropertyList()
-            if each.name != "dynamicProperty" and (found := getattr(value, each.name)) is not None
-        }
-        return {"_typeName": type(value).__name__.rpartition(".")[2], **properties}
-    if isinstance(value, list):
-        return [to_json(each, depth + 1) for each in value]
-    for plain in (bool, int, float):  # pyvmomi has types of its own below these.
-        if isinstance(value, plain):
-            return plain(value)
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return str(value) if isinstance(value, str) else None

@@ -12,7 +12,7 @@ from vnetbench.estimate.evidence.ports import Port, collect_ports, sampled_inter
 from vnetbench.estimate.frame_losses import FrameLosses, locate_frame_losses
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import TimeSeries
-from vnetbench.study.labs import HOSTS
+from vnetbench.study.labs import EXISTING_MACHINE_LABS
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def build_trial_data(
         locate_frame_losses(part.trial, testbed),
         _count_switch_packet_sockets(testbed),
         {e["name"]: e["interface"] for e in testbed.get("endpoints") or () if e.get("interface")},
-        testbed.get("lab") == HOSTS,
+        testbed.get("lab") in EXISTING_MACHINE_LABS,
     )
 
 

@@ -88,7 +88,7 @@ def open_journal(record: DomainRecord, restore_domain: Callable[[DomainRecord], 
     Raises:
         BenchError: if another campaign uses the VM, or the journal cannot be read or written.
     """
-    path = _record_path(record)
+    path = journal_path(record)
     with _locked_folder():
         earlier = _read_record(path)
         if earlier is not None:
@@ -128,7 +128,7 @@ def list_domain_records() -> list[DomainRecord | BenchError]:
 
 def delete_record(record: DomainRecord) -> None:
     """Delete the journal of a VM whose original settings are restored."""
-    _record_path(record).unlink(missing_ok=True)
+    journal_path(record).unlink(missing_ok=True)
 
 
 def restore_and_delete(record: DomainRecord, restore_domain: Callable[[DomainRecord], None]) -> bool:
@@ -141,7 +141,7 @@ def restore_and_delete(record: DomainRecord, restore_domain: Callable[[DomainRec
         BenchError: if the VM cannot be restored. The journal stays.
     """
     with _locked_folder():
-        now = _read_record(_record_path(record))
+        now = _read_record(journal_path(record))
         if now is None or now.is_in_use:
             return False
         restore_domain(now)
@@ -154,8 +154,8 @@ def _journal_folder() -> Path:
     return user_state_path("vnetbench") / "domains"
 
 
-def _record_path(record: DomainRecord) -> Path:
-    """Return the path of a VM's journal, which is the same for all benches that name the VM alike."""
+def journal_path(record: DomainRecord) -> Path:
+    """Return the path of a VM's journal. All benches that name the VM alike use this path."""
     key = json.dumps([record.lab, record.connection, record.identity])
     return _journal_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 

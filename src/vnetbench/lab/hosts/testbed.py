@@ -275,10 +275,14 @@ class HostsLab:
         self._was_reached = False
         self._reconnect_timeout_s = 0.0
 
-    def testbed_shape(self, factors: Mapping[str, Level]) -> str:
+    def testbed_shape(self, factors: Mapping[str, Level]) -> Hashable:
         """See Lab."""
         names = [host.name for host in self._hosts]
         return ", ".join(f"{a} to {b}" for a, b in zip(names[::2], names[1::2], strict=True))
+
+    def check_hosts(self) -> None:
+        """Connect to the hosts and disconnect again; raises BenchError or AgentError if that fails."""
+        HostsLab.create_testbed(self, "check", "").close()
 
     def create_testbed(self, name: str, shape: Hashable) -> HostsTestbed:
         """See Lab. Waits once for hosts that were connected before, because they may come back."""
@@ -304,6 +308,15 @@ class HostsLab:
                 with suppress(BenchError):
                     leftovers.restore_host_and_remove_agent_folder(record)
 
+    def _make_testbed(
+        self, connected: Sequence[ConnectedHost], endpoints: tuple[HostEndpoint, ...]
+    ) -> HostsTestbed:
+        return HostsTestbed(connected, endpoints)
+
+    def _allow_time_to_start(self, time_limit_s: float) -> None:
+        """Wait this long for hosts that are booting, when the next testbed is created."""
+        self._was_reached, self._reconnect_timeout_s = True, time_limit_s
+
     def _connect_all(self, testbed_name: str) -> HostsTestbed:
         connecting: list[Future[ConnectedHost]] = []
         try:
@@ -312,7 +325,7 @@ class HostsLab:
                     pool.submit(connect_host, host, testbed_name, self._purpose) for host in self._hosts
                 )
             connected = [each.result() for each in connecting]
-            return HostsTestbed(connected, self._make_endpoints(connected))
+            return self._make_testbed(connected, self._make_endpoints(connected))
         except BaseException:
             for each in connecting:
                 # `exception` waits for a host that is still connecting, so that it does not stay connected.

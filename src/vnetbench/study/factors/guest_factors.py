@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.labs import HOSTS, QEMU
+from vnetbench.study.labs import EXISTING_MACHINE_LABS, EXISTING_VM_LABS, LIBVIRT, QEMU
 from vnetbench.study.workloads import DISRUPTION, FRAME_WORKLOAD_NAMES
 
 ADAPTERS = (
@@ -19,9 +19,10 @@ ADAPTER = Factor(
     default="virtio-net",
     description="Virtual network adapter of the guests, by the name of its hardware. `virtio-net-vhost`: "
     "virtio-net with packet processing in the host's kernel (vhost). `macvtap`: virtio-net on a macvtap "
-    "of the host. `vf`: a virtual function of a host adapter (SR-IOV), through vfio.",
+    "of the host. `vf`: a virtual function of a host adapter (SR-IOV), through vfio. The lab `vsphere` has "
+    "`vmxnet3`, `e1000e` and `e1000`.",
     examples=('["vmxnet3", "virtio-net", "e1000e", "e1000"]', '"vmxnet3"'),
-    labs=(QEMU,),
+    labs=(QEMU, *EXISTING_VM_LABS),
     phrase_template="{}",
     has_line_per_level=True,
 )
@@ -78,7 +79,7 @@ VCPU_PIN = Factor(
     "turn, guest by guest. `0-1`: these CPUs in turn. `0-1/2-3`: the first guest of a pair uses the CPUs "
     "before the slash, the second guest those after it.",
     examples=('["any", "spread"]', '"0-1/2-3"'),
-    labs=(QEMU,),
+    labs=(QEMU, LIBVIRT),
     level_if_unset="any",
     label="Placement of vCPUs",
     phrase_template="vCPUs: {}",
@@ -93,7 +94,7 @@ EMULATOR_PIN = Factor(
     "CPUs of the guest's vCPUs. `apart`: the CPUs that no vCPU uses. Or a CPU list. `own` and `apart` "
     "need `vcpu_pin`.",
     examples=('["any", "own", "apart"]', '"3"'),
-    labs=(QEMU,),
+    labs=(QEMU, LIBVIRT),
     level_if_unset="any",
     label="Placement of QEMU's threads",
     phrase_template="QEMU's threads: {}",
@@ -106,7 +107,7 @@ RX_RING = Factor(
     default=None,
     description="Descriptors of each receive ring of the adapter.",
     examples=("[256, 1024, 4096]", "1024"),
-    labs=(QEMU, HOSTS),
+    labs=(QEMU, *EXISTING_MACHINE_LABS),
     label="Receive ring",
     phrase_template="receive ring {}",
     should_not_lower_rate=True,
@@ -122,7 +123,7 @@ TX_RING = Factor(
     default=None,
     description="Descriptors of each transmit ring of the adapter.",
     examples=("[256, 1024, 4096]", "1024"),
-    labs=(QEMU, HOSTS),
+    labs=(QEMU, *EXISTING_MACHINE_LABS),
     label="Transmit ring",
     phrase_template="transmit ring {}",
     should_not_lower_rate=True,
@@ -140,7 +141,7 @@ COALESCE = Factor(
     "a unit (`50 us`), for receive and transmit alike. `adaptive`: the adapter decides. "
     "0: every packet interrupts.",
     examples=('["0 s", "50 us", "adaptive"]', '"20 us"'),
-    labs=(QEMU, HOSTS),
+    labs=(QEMU, *EXISTING_MACHINE_LABS),
     label="Coalescing",
     phrase_template="coalescing {}",
     knobs=("coalesce",),
@@ -157,7 +158,7 @@ IRQ_PIN = Factor(
     "processing. `spread`: one CPU for each interrupt, in turn. Or a CPU list: all of its CPUs for every "
     "interrupt.",
     examples=('["spread", "0", "1"]', '"0-1"'),
-    labs=(QEMU, HOSTS),
+    labs=(QEMU, *EXISTING_MACHINE_LABS),
     label="Placement of interrupts",
     phrase_template="interrupts: {}",
     knobs=("irq_cpus",),
@@ -173,7 +174,7 @@ LRO = Factor(
     description="Large receive offload: the adapter joins packets of one stream before it passes them "
     "to the kernel.",
     examples=('["on", "off"]', "false"),
-    labs=(QEMU, HOSTS),
+    labs=(QEMU, *EXISTING_MACHINE_LABS),
     label="LRO",
     should_not_lower_rate=True,
     knobs=("lro",),

@@ -20,7 +20,8 @@ from vnetbench.study.factors.level_expressions import parse_levels
 from vnetbench.study.factors.load_factors import LOAD_FACTORS, REQUEST_OR_DATAGRAM_RATE
 from vnetbench.study.factors.team_factors import FACTOR_BY_TEAM_KEY, TEAM_HASH_POLICY
 from vnetbench.study.factors.testbed_factors import MTU, TESTBED_FACTORS
-from vnetbench.study.labs import HOSTS, IMPORTED_LAB, IPERF3_BACKEND, NETNS
+from vnetbench.study.factors.vsphere_factors import VSPHERE_FACTORS
+from vnetbench.study.labs import EXISTING_MACHINE_LABS, IMPORTED_LAB, IPERF3_BACKEND, NETNS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, suggest_fix
 from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
@@ -35,6 +36,7 @@ FACTORS: Mapping[str, Factor] = {
         *FACTOR_BY_TEAM_KEY.values(),
         TEAM_HASH_POLICY,
         *GUEST_FACTORS,
+        *VSPHERE_FACTORS,
     )
 }
 """All factors by name, in the order of the reference page."""
@@ -107,8 +109,9 @@ def complete_levels(
 
 
 def _collect_default_levels(workload: str, testbed_backend: str) -> dict[str, Level]:
-    # Existing hosts keep their own settings unless the study names them.
-    factors = (*LOAD_FACTORS, *FRAME_FACTORS) if testbed_backend == HOSTS else FACTORS.values()
+    # Existing machines keep their own settings unless the study names them.
+    is_existing = testbed_backend in EXISTING_MACHINE_LABS
+    factors = (*LOAD_FACTORS, *FRAME_FACTORS) if is_existing else FACTORS.values()
     return {
         factor.name: default
         for factor in factors

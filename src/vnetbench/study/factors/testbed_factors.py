@@ -5,7 +5,7 @@ from __future__ import annotations
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.cpu_quotas import vm_cpu_quotas
 from vnetbench.study.factors.factor import DoctorTreatment, Factor
-from vnetbench.study.labs import HOSTS, NETNS, QEMU
+from vnetbench.study.labs import EXISTING_MACHINE_LABS, NETNS, QEMU
 from vnetbench.study.workloads import FRAME_WORKLOAD_NAMES, SOCKET_WORKLOAD_NAMES, UDP_STREAM
 
 AUTO = "auto"
@@ -159,7 +159,7 @@ VM_CPUS = Factor(
     "those after it.",
     examples=('["any", "1 each"]', '"0-1"', '"0/1"'),
     level_if_unset="any",
-    labs=(NETNS, HOSTS),
+    labs=(NETNS, *EXISTING_MACHINE_LABS),
     works_with_iperf3_server_as_peer=True,
     label="VM's CPUs",
     phrase_template="CPUs {}",

@@ -44,6 +44,17 @@ def mac_addresses() -> ValueType:
     )
 
 
+def hypervisor_connections() -> ValueType:
+    """Make the type of URIs of hypervisors. They hold no password."""
+    expected = "the URI of a hypervisor, such as qemu:///system"
+    return _make_pattern_type(r"[a-z][a-z0-9+]*://(?![^/]*:[^/]*@)[^\s#]{0,200}", expected)
+
+
+def vm_names() -> ValueType:
+    """Make the type of names of VMs at their hypervisor."""
+    return _make_pattern_type(r"[^\s/][^/\n\r\t]{0,79}", "the VM's name at the hypervisor, such as web-01")
+
+
 def iperf3_servers() -> ValueType:
     """Make the type of iperf3 servers; canonical is `host:port`, with an IPv6 address in brackets."""
     expected = (

@@ -73,7 +73,9 @@ class TestbedSection(StudySection):
     lab: Annotated[str, KeyFormat(value_types.keywords(*LABS, IMPORTED_LAB), '"netns"')] = Field(
         _TESTBED.lab,
         description="Lab that provides the testbed. `netns`: network namespaces as VMs. `qemu`: guests with "
-        "real adapter drivers. `hosts`: existing machines, one `[[testbed.host]]` each. "
+        "real adapter drivers. `hosts`: existing machines, one `[[testbed.host]]` each. `libvirt`: the "
+        "same, and the bench also changes the hardware of VMs that libvirt runs. `vsphere`: the same for VMs "
+        "of vCenter or an ESXi host. "
         "`imported`: no lab; `vnetbench import` writes this value, for results from the logs of "
         "other tools.",
     )
@@ -95,12 +97,20 @@ class TestbedSection(StudySection):
         description="Lab `qemu`: the adapter of this machine whose virtual functions (SR-IOV, bound to vfio) "
         'become the adapters of guests with `adapter = "vf"`.',
     )
+    connection: Annotated[
+        str | None, KeyFormat(host_value_types.hypervisor_connections(), '"qemu:///system"')
+    ] = Field(
+        _TESTBED.connection,
+        description="Lab `libvirt`: URI of the libvirt that runs the VMs, such as `qemu:///system` or "
+        "`qemu+ssh://root@kvm-01/system`. Lab `vsphere`: address of vCenter or of an ESXi host, such as "
+        "`vsphere://bench@vsphere.local@vc-01/`. It holds no password.",
+    )
     load_destination_ports: Annotated[
         str | None, KeyFormat(host_value_types.port_ranges(), '"5300-5399"'), Field(alias="ports")
     ] = Field(
         _TESTBED.load_destination_ports,
-        description="Lab `hosts`: TCP and UDP ports on which the second host of a pair receives load, so that"
-        " you can open them in firewalls. Without it, any port.",
+        description="Labs `hosts`, `libvirt` and `vsphere`: TCP and UDP ports on which the second host of a "
+        "pair receives load, so that you can open them in firewalls. Without it, any port.",
     )
     audit: Annotated[bool, KeyFormat(value_types.booleans(), "false")] = Field(
         _TESTBED.audit,
@@ -110,7 +120,7 @@ class TestbedSection(StudySection):
 
 
 class HostSection(StudySection):
-    """A machine of the lab `hosts`, with one such heading each.
+    """A machine of the lab `hosts`, `libvirt` or `vsphere`, with one such heading each.
 
     Hosts with `ssh` or `local` form pairs in the order of the file; the first of a pair sends in the
     direction forward. Or one host only has an `iperf3` server, and the other endpoint of every stream is the
@@ -163,6 +173,19 @@ class HostSection(StudySection):
         description="Destination MAC address of the host's frames. Without it, the address of the pair's "
         "other interface, as a bridge needs it. For a router under test, write the router's own "
         "address on this link.",
+    )
+    domain: Annotated[str | None, KeyFormat(host_value_types.vm_names(), '"web-01"')] = Field(
+        _HOST.domain,
+        description="Labs `libvirt` and `vsphere`: name of the host's VM at the hypervisor. The bench "
+        "changes its hardware, restarts it where that is necessary, and restores it. Without it, only "
+        "settings inside the host change.",
+    )
+    adapter_mac: Annotated[str | None, KeyFormat(host_value_types.mac_addresses(), '"52:54:00:12:34:56"')] = (
+        Field(
+            _HOST.adapter_mac,
+            description="Labs `libvirt` and `vsphere`: MAC address of the VM's adapter that carries the "
+            "load. A VM with one adapter needs none.",
+        )
     )
 
 

@@ -10,7 +10,14 @@ from vnetbench.study.factors.imported_factors import UNSPECIFIED, is_label
 from vnetbench.study.factors.load_factors import DIRECTION, MESSAGE_SIZE, STREAMS
 from vnetbench.study.factors.registry import FACTORS, backend_has_factor, format_level
 from vnetbench.study.factors.testbed_factors import VM_CPUS, VM_PAIRS
-from vnetbench.study.labs import HOSTS, IPERF3_BACKEND, LABS
+from vnetbench.study.labs import (
+    EXISTING_MACHINE_LABS,
+    EXISTING_VM_LABS,
+    IPERF3_BACKEND,
+    LABS,
+    LIBVIRT,
+    VSPHERE,
+)
 from vnetbench.study.model import Study, TestbedSpec
 from vnetbench.study.problems import KeyLocator, Problem
 from vnetbench.study.workloads import WORKLOADS
@@ -24,7 +31,9 @@ MAX_IPERF3_STREAMS_PER_DIRECTION = 128
 """Maximum streams of one iperf3 test in each direction (docs/iperf3.md)."""
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
 _BUILT_TESTBED_KEYS = ("uplink", "shaper", "vswitch_mtu", "vf_interface")
-"""Keys of testbeds that the bench builds; the lab `hosts` does not have them."""
+"""Keys of testbeds that the bench builds; labs of existing machines do not have them."""
+
+_CONNECTION_EXAMPLES = {LIBVIRT: "qemu:///system", VSPHERE: "vsphere://bench@vsphere.local@vc-01/"}
 
 _IPERF3_WORKLOADS = " or ".join(f'"{name}"' for name, each in WORKLOADS.items() if each.can_use_iperf3)
 
@@ -36,20 +45,22 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     """Yield the problems of a study with its lab."""
     testbed = study.testbed
     yield from _check_factors_exist_in_lab(study, locate)
-    if testbed.lab != HOSTS:
+    yield from _check_vms(testbed, locate)
+    if testbed.lab not in EXISTING_MACHINE_LABS:
         if testbed.existing_endpoints:
             yield locate("testbed", "host").make_problem(
                 f"the lab {testbed.lab} creates its own endpoints", fix='write lab = "hosts" under [testbed]'
             )
         if testbed.load_destination_ports:
             yield locate("testbed", "ports").make_problem(
-                "only the lab hosts has the key ports, because other labs have no firewalls", fix="remove it"
+                "only labs of existing machines have the key ports, because others have no firewalls",
+                fix="remove it",
             )
         return
     for key in _BUILT_TESTBED_KEYS:
         if getattr(testbed, key) != getattr(TestbedSpec(), key):
             yield locate("testbed", key).make_problem(
-                f"the lab hosts does not support {key}, because it builds no network", fix="remove it"
+                f"the lab {testbed.lab} does not support {key}, because it builds no network", fix="remove it"
             )
     workload = WORKLOADS[study.workload]
     has_frames = workload.carries_frames
@@ -64,6 +75,48 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             fix=f"write workload = {_IPERF3_WORKLOADS}",
         )
     yield from _check_iperf3_levels(study, locate)
+
+
+def _check_vms(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Problem]:
+    """Yield keys of VMs in other labs, and what a lab of existing VMs lacks."""
+    hosts = testbed.existing_endpoints
+    if testbed.lab not in EXISTING_VM_LABS:
+        labs = " or ".join(f'"{lab}"' for lab in EXISTING_VM_LABS)
+        if testbed.connection:
+            yield locate("testbed", "connection").make_problem(
+                f"the lab {testbed.lab} changes no VM", fix=f"remove it, or write lab = {labs}"
+            )
+        for number, host in enumerate(hosts):
+            for key in ("domain", "adapter_mac"):
+                if getattr(host, key):
+                    yield locate("testbed", "host", number, key).make_problem(
+                        f"the lab {testbed.lab} changes no VM", fix=f"remove it, or write lab = {labs}"
+                    )
+        return
+    if not testbed.connection:
+        yield locate("testbed", "lab").make_problem(
+            f"the lab {testbed.lab} needs the hypervisor",
+            fix=f'write connection = "{_CONNECTION_EXAMPLES[testbed.lab]}"',
+        )
+    if not any(host.domain for host in hosts):
+        yield locate("testbed", "host").make_problem(
+            f"the lab {testbed.lab} has no VM to change",
+            fix='write domain = "NAME" under a [[testbed.host]], or lab = "hosts"',
+        )
+    domains = Counter(host.domain for host in hosts if host.domain)
+    for number, host in enumerate(hosts):
+        if host.iperf3_server:
+            yield locate("testbed", "host", number, "iperf3").make_problem(
+                f"the lab {testbed.lab} needs an agent on each host", fix="write ssh instead of iperf3"
+            )
+        if host.domain and domains[host.domain] > 1:
+            yield locate("testbed", "host", number, "domain").make_problem(
+                f"another host is the same VM, {host.domain}", fix="name every VM only once"
+            )
+        if host.adapter_mac and not host.domain:
+            yield locate("testbed", "host", number, "adapter_mac").make_problem(
+                "adapter_mac names an adapter of a VM, but the host has no domain", fix="write domain too"
+            )
 
 
 def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> Iterator[Problem]:

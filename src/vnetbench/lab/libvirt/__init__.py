@@ -1,0 +1,1 @@
+"""The lab `libvirt`: existing VMs whose hardware the bench changes and restores."""

@@ -1,0 +1,151 @@
+"""The hardware that a treatment requests of a VM's adapter, as parts of libvirt's domain XML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+from vnetbench.errors import BenchError
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.study.factors.guest_factors import ADAPTER, RX_RING, TX_RING
+from vnetbench.study.factors.testbed_factors import MTU, QUEUES
+from vnetbench.study.model import Level
+
+VIRTIO, VHOST = "virtio", "vhost"
+_MODEL_AND_DRIVER = {
+    "virtio-net": (VIRTIO, "qemu"),
+    "virtio-net-vhost": (VIRTIO, VHOST),
+    **{level: (level, "") for level in ("vmxnet3", "e1000e", "e1000", "rtl8139", "igb")},
+}
+"""libvirt's model and driver by level of the factor `adapter`."""
+_MODEL, _DRIVER, _MTU = "model@type", "driver@name", "mtu@size"
+_QUEUES, _RX_RING, _TX_RING = "driver@queues", "driver@rx_queue_size", "driver@tx_queue_size"
+"""Child element and attribute of an `<interface>` in libvirt's domain XML."""
+_TYPES_WITH_VHOST = ("bridge", "network", "direct", "ethernet")
+MIN_VIRTIO_RING = 256
+"""Smallest ring that libvirt sets. The driver in the guest can use less of it."""
+
+
+@dataclass(frozen=True)
+class VmHardware:
+    """What a treatment requests of the adapter of each VM; zero and empty leave the VM's own value."""
+
+    adapter: str = ""
+    """Level of the factor `adapter`."""
+    queues: int = 0
+    rx_ring: int = 0
+    tx_ring: int = 0
+    """Descriptors of a virtio adapter's ring: a power of two."""
+    mtu: int = 0
+    """MTU of the host's end of the adapter, and the largest one in the guest."""
+
+    def __str__(self) -> str:
+        parts = [f"{name}={value}" for name, value in asdict(self).items() if value]
+        return " ".join(parts) or "unchanged hardware"
+
+
+def requested_hardware(factors: Mapping[str, Level]) -> VmHardware:
+    """Return the hardware that a treatment requests."""
+    rx_ring, tx_ring, queues, mtu = (
+        int(factor.read_level(factors)) if factor.is_present_in(factors) else 0
+        for factor in (RX_RING, TX_RING, QUEUES, MTU)
+    )
+    adapter = str(ADAPTER.read_level(factors)) if ADAPTER.is_present_in(factors) else ""
+    return VmHardware(adapter, queues, _hardware_ring(rx_ring), _hardware_ring(tx_ring), mtu)
+
+
+def _hardware_ring(requested: int) -> int:
+    """Return the smallest virtio ring that holds a requested one; 0 for none."""
+    return max(MIN_VIRTIO_RING, 1 << (requested - 1).bit_length()) if requested else 0
+
+
+def find_adapter(xml: str, mac: str, where: str) -> Element:
+    """Return the `<interface>` with a MAC address from the XML of a domain; without an address, the only one.
+
+    Raises:
+        BenchError: there is no such adapter, or the choice is open.
+    """
+    adapters = ElementTree.fromstring(xml).findall("devices/interface")
+    found = [each for each in adapters if not mac or read_mac(each) == mac.lower()]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(read_mac(each) for each in adapters) or "none"
+    if mac:
+        raise BenchError(
+            f"the VM has no adapter {mac}", where=where, fix=f"name one of its adapters: {known}"
+        )
+    raise BenchError(
+        f"the VM has {len(adapters)} adapters, so the study must name one",
+        where=where,
+        fix=f'write adapter_mac = "…" under its [[testbed.host]]. Its adapters: {known}',
+    )
+
+
+def read_mac(adapter: Element) -> str:
+    """Return the MAC address of an `<interface>`."""
+    element = adapter.find("mac")
+    return "" if element is None else element.get("address", "").lower()
+
+
+def request_hardware(adapter: Element, hardware: VmHardware, where: str) -> None:
+    """Change an `<interface>` so that it requests this hardware.
+
+    Raises:
+        TreatmentRefused: libvirt has no such adapter.
+    """
+    if hardware.adapter:
+        if hardware.adapter not in _MODEL_AND_DRIVER:
+            raise TreatmentRefused(
+                f"the lab libvirt cannot make the adapter {hardware.adapter}",
+                where=where,
+                fix=f"use {', '.join(_MODEL_AND_DRIVER)}, or the lab qemu",
+                factor=ADAPTER.name,
+            )
+        model, driver = _MODEL_AND_DRIVER[hardware.adapter]
+        if driver == VHOST and adapter.get("type") not in _TYPES_WITH_VHOST:
+            # libvirt would accept and ignore it.
+            raise TreatmentRefused(
+                f"an adapter of type {adapter.get('type')} cannot use vhost",
+                where=where,
+                fix="connect the adapter to a bridge or a network, or leave virtio-net-vhost out",
+                factor=ADAPTER.name,
+            )
+        _set_model(adapter, model, driver)
+    if _read(adapter, _MODEL).startswith(VIRTIO):
+        for path, value in (
+            (_QUEUES, hardware.queues), (_RX_RING, hardware.rx_ring), (_TX_RING, hardware.tx_ring)
+        ):  # fmt: skip
+            if value:
+                _write(adapter, path, str(value))
+    if hardware.mtu:
+        _write(adapter, _MTU, str(hardware.mtu))
+
+
+def read_hardware(adapter: Element) -> dict[str, str]:
+    """Return model, driver and MTU of an `<interface>`: equal values are equal hardware."""
+    paths = (_MODEL, _DRIVER, _QUEUES, _RX_RING, _TX_RING, _MTU)
+    return {path: value for path in paths if (value := _read(adapter, path))}
+
+
+def _set_model(adapter: Element, model: str, driver: str) -> None:
+    # The PCI address stays, so that the guest's interface keeps its name. libvirt accepts a conventional PCI
+    # model at the address of a PCIe one, and the reverse, if the definition names the address.
+    _write(adapter, _MODEL, model)
+    if driver:
+        _write(adapter, _DRIVER, driver)
+    elif (settings := adapter.find("driver")) is not None:
+        adapter.remove(settings)  # Its settings are those of virtio.
+
+
+def _write(adapter: Element, path: str, value: str) -> None:
+    tag, name = path.split("@")
+    child = adapter.find(tag)
+    (ElementTree.SubElement(adapter, tag) if child is None else child).set(name, value)
+
+
+def _read(adapter: Element, path: str) -> str:
+    tag, name = path.split("@")
+    child = adapter.find(tag)
+    return "" if child is None else child.get(name, "")
