@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -38,7 +39,18 @@ def check(*arguments: str | Path, **options: Any) -> tuple[int, dict[str, Any]]:
 
 
 def leftover_folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("vnetbench-check-*"))
+    return set(Path(os.environ["TMPDIR"]).glob("vnetbench-check-*"))
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give the checks a folder that other checks on this machine do not write to.
+
+    Its path is short, because sockets of SSH are below it.
+    """
+    with tempfile.TemporaryDirectory(prefix="vnb-") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        yield
 
 
 @contextmanager

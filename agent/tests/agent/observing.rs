@@ -233,7 +233,8 @@ fn a_connection_request_without_answer_is_counted() {
     let end = agent.wait_for_event("trial.end", "t");
     let count = |name: &str| end["counters"][name].as_u64();
     assert_eq!(count("tcp_connections_opened"), Some(1));
-    assert_eq!(count("tcp_syn_retransmits"), Some(1));
+    // A busy machine closes the connection late, after a second repetition.
+    assert!(count("tcp_syn_retransmits").is_some_and(|count| count >= 1));
 }
 
 #[test]
@@ -252,13 +253,25 @@ fn missing_threads_and_interfaces_are_rejected() {
 }
 
 #[test]
-fn only_the_workload_observe_accepts_watch() {
+fn a_load_accepts_watch_too() {
     let mut agent = Agent::start();
-    let sink = json!({
-        "trial": "t", "workload": "tcp_stream", "secret": crate::endpoints::SECRET, "watch": {},
-        "listen": {"address": "127.0.0.1"}, "streams": [{"id": 0, "role": "sink"}],
-    });
-    assert_eq!(agent.expect_error_code("trial.prepare", sink), -32602);
+    let sink = |interface: &str| {
+        json!({
+            "trial": "t", "workload": "tcp_stream", "secret": crate::endpoints::SECRET,
+            "watch": {"interfaces": [interface]},
+            "listen": {"address": "127.0.0.1"}, "streams": [{"id": 0, "role": "sink"}],
+        })
+    };
+    assert_eq!(
+        agent.expect_error_code("trial.prepare", sink("vnb-absent")),
+        -32001
+    );
+    agent.expect_result("trial.prepare", sink("lo"));
+}
+
+#[test]
+fn the_end_of_a_trial_lacks_what_was_not_watched() {
+    let mut agent = Agent::start();
     agent.expect_result("trial.prepare", observe(json!({})));
     start(&mut agent, 0.1);
     let (_, end) = agent.wait_for_end("t");

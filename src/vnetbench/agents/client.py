@@ -17,7 +17,8 @@ from vnetbench.agents.transport import Transport, has_too_many_values, parse_mes
 from vnetbench.printable import make_printable
 
 PROTOCOL_VERSION = 3
-DEFAULT_REPLY_TIMEOUT_S = 15.0
+DEFAULT_REPLY_TIMEOUT_S = 30.0
+"""An agent in an emulated guest on a busy machine has needed more than 15 s."""
 INVALID_REPLY_CODE = -1
 """Code of an AgentError for a reply that does not follow the protocol."""
 
