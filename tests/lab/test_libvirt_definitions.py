@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.domains.journal import list_domain_records
+from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.libvirt import definition as definitions
-from vnetbench.lab.libvirt.hardware import VmHardware
+from vnetbench.lab.libvirt.hardware import VmHardware, read_hardware, request_hardware
 from vnetbench.lab.libvirt.live_settings import list_live_only_settings
 from vnetbench.lab.libvirt.testbed import LibvirtLab
 from vnetbench.study.model import ExistingEndpointSpec, TestbedSpec
@@ -84,6 +86,18 @@ def test_settings_of_the_running_vm_only_are_named() -> None:
     assert list_live_only_settings(running, DEFINITION) == ["disk sda /live.iso"]
     pinned = DEFINITION.replace("<metadata>", "<cputune><vcpupin vcpu='0' cpuset='1'/></cputune><metadata>")
     assert list_live_only_settings(pinned, DEFINITION) == ["cputune"]
+
+
+@pytest.mark.parametrize("is_kvm", [True, False])
+def test_vhost_needs_kvm_because_libvirt_ignores_it_elsewhere(is_kvm: bool) -> None:
+    adapter = ElementTree.fromstring(ADAPTER.replace("user", "bridge"))
+    if is_kvm:
+        request_hardware(adapter, VmHardware("virtio-net-vhost"), "web", is_kvm=True)
+        assert read_hardware(adapter) == {"model@type": "virtio", "driver@name": "vhost"}
+    else:
+        with pytest.raises(TreatmentRefused, match="only for VMs that run under KVM"):
+            request_hardware(adapter, VmHardware("virtio-net-vhost"), "web", is_kvm=False)
+        assert read_hardware(adapter) == {}
 
 
 @pytest.mark.parametrize(

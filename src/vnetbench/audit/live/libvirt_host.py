@@ -48,7 +48,12 @@ def _read_documents(uri: str, name: str) -> Iterator[DomainDocument]:
     connection = open_connection(uri, read_only=True)
     libvirt = import_libvirt(uri)
     try:
-        domains = [connection.lookupByName(name)] if name else connection.listAllDomains()
+        # libvirt lists domains in any order, and of two equal MAC addresses the later one is the finding.
+        domains = (
+            [connection.lookupByName(name)]
+            if name
+            else sorted(connection.listAllDomains(), key=lambda each: str(each.name()))
+        )
         if not domains:
             raise BenchError(
                 "the connection has no domain",

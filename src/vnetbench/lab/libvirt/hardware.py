@@ -89,7 +89,7 @@ def read_mac(adapter: Element) -> str:
     return "" if element is None else element.get("address", "").lower()
 
 
-def request_hardware(adapter: Element, hardware: VmHardware, where: str) -> None:
+def request_hardware(adapter: Element, hardware: VmHardware, where: str, *, is_kvm: bool) -> None:
     """Change an `<interface>` so that it requests this hardware.
 
     Raises:
@@ -105,11 +105,19 @@ def request_hardware(adapter: Element, hardware: VmHardware, where: str) -> None
             )
         model, driver = _MODEL_AND_DRIVER[hardware.adapter]
         if driver == VHOST and adapter.get("type") not in _TYPES_WITH_VHOST:
-            # libvirt would accept and ignore it.
+            # libvirt accepts and ignores it.
             raise TreatmentRefused(
                 f"an adapter of type {adapter.get('type')} cannot use vhost",
                 where=where,
                 fix="connect the adapter to a bridge or a network, or leave virtio-net-vhost out",
+                factor=ADAPTER.name,
+            )
+        if driver == VHOST and not is_kvm:
+            # libvirt accepts it here too, and starts QEMU without vhost.
+            raise TreatmentRefused(
+                "libvirt uses vhost only for VMs that run under KVM",
+                where=where,
+                fix="leave virtio-net-vhost out, or run the VM under KVM",
                 factor=ADAPTER.name,
             )
         _set_model(adapter, model, driver)

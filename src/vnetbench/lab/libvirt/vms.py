@@ -92,7 +92,8 @@ class ChangedVm:
         if hardware == VmHardware():
             return with_passwords
         adapter = find_adapter(original, self.mac, self.spec.name)
-        request_hardware(adapter, hardware, self.spec.name)
+        is_kvm = ElementTree.fromstring(original).get("type") == "kvm"
+        request_hardware(adapter, hardware, self.spec.name, is_kvm=is_kvm)
         text = ElementTree.tostring(adapter, encoding="unicode").strip()
         return definitions.replace_adapter(with_passwords, self.mac, text)
 
