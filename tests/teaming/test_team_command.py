@@ -93,6 +93,21 @@ def test_unequal_speeds_give_the_sum_of_used_links_and_the_limit_of_equal_flows(
 
 
 @pytest.mark.parametrize(
+    "team",
+    [
+        ("--policy", "balance-xor/layer3+4", "--links", "2", "--speed", "10G,1G"),
+        ("--policy", "802.3ad/layer3+4", "--links", "2", "--speed", "10G"),
+        # The link of the other speed is in another aggregator, which the dump says.
+        ("--state", str(DUMPS / "bonding-802.3ad.txt"), "--speed", "10G,10G,1G"),
+    ],
+)
+def test_speeds_that_the_team_can_have_are_predicted(
+    capsys: pytest.CaptureFixture[str], team: tuple[str, ...]
+) -> None:
+    assert set(uplinks(run_json(capsys, *team, "--random", "50"))) == {0, 1}
+
+
+@pytest.mark.parametrize(
     ("policy", "links", "flow_texts"),
     [
         ("ip-hash", 4, PUBLISHED),
@@ -196,6 +211,11 @@ def test_what_no_file_shows_can_be_assumed(capsys: pytest.CaptureFixture[str]) -
         (("--policy", "ip-hash", "--links", "2", "--speed", "0G", *PUBLISHED), "0 bit/s carries nothing"),
         (("--policy", "ip-hash", "--links", "2", "--speed", "1G,1G,1G", *PUBLISHED), "3 rates for 2 uplinks"),
         (("--policy", "ip-hash", "--links", "2", "--state", DUMPS / "bonding-xor.txt"), "remove --links"),
+        (
+            ("--policy", "802.3ad/layer3+4", "--links", "2", "--speed", "10G,1G", "--random", "9"),
+            "LACP bundles links of one speed, and these have 10 Gbit/s and 1 Gbit/s",
+        ),
+        (("--state", DUMPS / "bonding-802.3ad.txt", "--speed", "10G,1G,1G", "--random", "9"), "of one speed"),
         (("--policy", "ip-hash", "--links", "2", "--team", "b", *PUBLISHED), "--team selects"),
         (("--policy", "ip-hash", "--state", DUMPS / "README.md", *PUBLISHED), "no known format"),
         (("--policy", "ip-hash", "--links", "2", "--reverse-policy", "x", *PUBLISHED), 'no policy "x"'),
