@@ -12,6 +12,7 @@ import pytest
 
 from tests.lab import ssh_hosts
 from tests.lab.ssh_hosts import Host, HostNetwork
+from tests.lab.team_links import SOURCE_PORTS, check_links_with_data
 from vnetbench.campaign.instrument import CompletedTrial, LabInstrument
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.estimate.evidence.teams import team_evidence
@@ -113,14 +114,14 @@ def links_with_data(team: TeamTraffic, direction: str) -> list[bool]:
 
 
 def test_each_member_carries_the_flows_that_its_bond_was_read_to_give_it(network: HostNetwork) -> None:
-    record = make_record(measure(streams=STREAMS))
+    record = make_record(measure(streams=STREAMS, source_ports=SOURCE_PORTS))
     sender, receiver = collect_team_traffic(select_steady_part(record, 0))
     assert (sender.name, sender.policy, sender.lacp) == ("team-01 bond0", "balance-tcp", "negotiated")
     assert sorted(link.name for link in sender.links) == list(MEMBERS)
     assert all(link.is_attached and link.is_enabled for link in sender.links)
     predicted = [link.forward.predicted_flows for link in sender.links]
     assert sum(flows or 0 for flows in predicted) == STREAMS, "the tables of the bond name all members"
-    assert links_with_data(sender, "forward") == [bool(flows) for flows in predicted]
+    check_links_with_data(record, sender, "team-01")
     # What one host sends by a member, the other one receives by the member of this name.
     received = {link.name: link.forward.packets_received for link in receiver.links}
     for link in sender.links:
