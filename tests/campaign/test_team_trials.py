@@ -15,7 +15,7 @@ from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.steady_state import select_steady_part
 from vnetbench.estimate.team_traffic import DIRECTIONS, TeamTraffic, collect_team_traffic
 from vnetbench.estimate.time_series import metric_time_series
-from vnetbench.estimate.trial_metrics import metrics_of_steady_part
+from vnetbench.estimate.trial_metrics import metrics_of_steady_part, trial_metrics
 from vnetbench.explain.rules import load_rules
 from vnetbench.explain.scoring import rank_causes
 from vnetbench.lab.netns import open_vswitch_team
@@ -73,6 +73,13 @@ def test_the_predicted_links_carry_the_load(instrument: LabInstrument, policy: s
         for link in links:
             if not link.predicted_flows and not team.open_flows[direction]:
                 assert link.packets < MAX_STRAY_PACKETS, links
+
+
+def test_segments_of_one_flow_over_several_links_arrive_out_of_order(instrument: LabInstrument) -> None:
+    trial = measure(instrument, vswitch="bridge", team_policy="balance-rr", streams=1)
+    out_of_order = trial_metrics(trial, 0)["out_of_order_percent"]
+    assert 0 < out_of_order <= 100
+    assert trial_metrics(trial, 0)["team_links_used_forward"] == LINKS
 
 
 def test_datagrams_are_predicted_without_their_control_connections(instrument: LabInstrument) -> None:
