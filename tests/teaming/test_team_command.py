@@ -284,6 +284,35 @@ def test_one_flow_and_one_packet_have_no_plural(capsys: pytest.CaptureFixture[st
         run(capsys, "--policy", "ip-hash", "--links", "2", "--pcap", tmp_path / "one.pcap")
 
 
+def test_the_flows_of_a_capture_take_the_uplinks_of_the_same_flows_as_options(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ports, team = range(50000, 50006), ("--policy", "layer3+4", "--links", "4")
+    with (tmp_path / "six.pcap").open("wb") as file:
+        writer = dpkt.pcap.Writer(file)
+        for port in ports:
+            segment = dpkt.tcp.TCP(sport=port, dport=5201)
+            packet = dpkt.ip.IP(src=b"\x0a\0\0\1", dst=b"\x0a\0\0\2", p=6, data=segment)
+            writer.writepkt(bytes(12) + b"\x08\x00" + bytes(packet), ts=1.0)
+    captured = run_json(capsys, *team, "--pcap", tmp_path / "six.pcap")
+    assert [each["source"] for each in captured["flows"]] == [f"10.0.0.1:{port}" for port in ports]
+    listed = run_json(capsys, *team, "--flow", f"10.0.0.1:{ports[0]}..{ports[-1]}-10.0.0.2:5201")
+    assert uplinks(captured) == uplinks(listed)
+
+
+def test_a_switch_of_a_vsphere_inventory_gives_policy_and_uplinks(capsys: pytest.CaptureFixture[str]) -> None:
+    inventory = ("--state", DUMPS / "vsphere-network.json", "--team", "vSwitch1")
+    fields = run_json(capsys, *inventory, "--flow", "10.0.0.1-10.0.0.2")
+    assert fields["policy"] == "ip-hash"
+    assert [(each["name"], each["up"]) for each in fields["uplinks"]] == [
+        ("vmnic2", True), ("vmnic1", False), ("vmnic3", True),
+    ]  # fmt: skip
+    # 1 XOR 2 = 3, modulo the two uplinks that are up: the second of them.
+    assert uplinks(fields) == [2]
+    with pytest.raises(BenchError, match="has the switches vSwitch0, vSwitch1, DSwitch"):
+        run(capsys, "--state", DUMPS / "vsphere-network.json", "--flow", "10.0.0.1-10.0.0.2")
+
+
 def test_a_damaged_capture_is_named_in_the_notes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     frame = bytes(12) + b"\x08\x00" + bytes(
