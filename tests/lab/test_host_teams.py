@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.faults import bench_process as bench
 from tests.lab import ssh_hosts
 from tests.lab.ssh_hosts import Host, HostNetwork
+from tests.lab.team_links import SOURCE_PORTS, check_links_with_data
 from vnetbench.campaign.instrument import CompletedTrial, LabInstrument
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.estimate.evidence.teams import team_evidence
@@ -33,6 +38,34 @@ NAMES = ("team-01", "team-02")
 ADDRESSES = {"team-01": "10.77.0.1", "team-02": "10.77.0.2"}
 MEMBERS = ("p0", "p1", "p2")
 STREAMS = 12
+STUDY = """\
+title = "Bond of team-01"
+question = "Do more streams use more links of the bond?"
+workload = "tcp_stream"
+
+[testbed]
+lab = "hosts"
+
+[[testbed.host]]
+name = "team-01"
+ssh = "root@team-01"
+address = "10.77.0.1"
+
+[[testbed.host]]
+name = "team-02"
+ssh = "root@team-02"
+address = "10.77.0.2"
+
+[factors]
+streams = [1, 6]
+
+[timing]
+duration = "1 s"
+
+[precision]
+min_trials = 3
+max_trials = 3
+"""
 RUN_FOLDER = "/run/openvswitch"
 START_SWITCH = (
     f"mkdir -p {RUN_FOLDER} && mount -t tmpfs switch {RUN_FOLDER} "
@@ -113,14 +146,14 @@ def links_with_data(team: TeamTraffic, direction: str) -> list[bool]:
 
 
 def test_each_member_carries_the_flows_that_its_bond_was_read_to_give_it(network: HostNetwork) -> None:
-    record = make_record(measure(streams=STREAMS))
+    record = make_record(measure(streams=STREAMS, source_ports=SOURCE_PORTS))
     sender, receiver = collect_team_traffic(select_steady_part(record, 0))
     assert (sender.name, sender.policy, sender.lacp) == ("team-01 bond0", "balance-tcp", "negotiated")
     assert sorted(link.name for link in sender.links) == list(MEMBERS)
     assert all(link.is_attached and link.is_enabled for link in sender.links)
     predicted = [link.forward.predicted_flows for link in sender.links]
     assert sum(flows or 0 for flows in predicted) == STREAMS, "the tables of the bond name all members"
-    assert links_with_data(sender, "forward") == [bool(flows) for flows in predicted]
+    check_links_with_data(record, sender, "team-01")
     # What one host sends by a member, the other one receives by the member of this name.
     received = {link.name: link.forward.packets_received for link in receiver.links}
     for link in sender.links:
@@ -141,21 +174,73 @@ def test_the_metrics_and_the_evidence_of_teams_come_from_the_hosts_counters(netw
     assert evidence["team_links_without_lacp"] == 0
 
 
-def test_a_bond_with_one_active_member_sends_all_by_it(network: HostNetwork) -> None:
+@contextmanager
+def one_active_member(network: HostNetwork) -> Iterator[None]:
+    """Let both bonds send everything by p1."""
     hosts = [network.hosts[name] for name in NAMES]
     for host in hosts:
         run_on(host, "ovs-vsctl set port bond0 bond_mode=active-backup other_config:bond-primary=p1")
     try:
         wait_for_lacp(*hosts)
-        record = make_record(measure(streams=4))
+        yield
     finally:
         for host in hosts:
             run_on(host, "ovs-vsctl set port bond0 bond_mode=balance-tcp")
         wait_for_lacp(*hosts)
+
+
+@contextmanager
+def slow_members(network: HostNetwork) -> Iterator[None]:
+    """Shape what each host sends by a member, so that the links limit and not the CPUs."""
+    hosts = [network.hosts[name] for name in NAMES]
+    for host in hosts:
+        for name in MEMBERS:
+            run_on(host, f"tc qdisc replace dev {name} root tbf rate 40mbit burst 128k latency 20ms")
+    try:
+        yield
+    finally:
+        for host in hosts:
+            for name in MEMBERS:
+                run_on(host, f"tc qdisc del dev {name} root")
+
+
+def test_a_bond_with_one_active_member_sends_all_by_it(network: HostNetwork) -> None:
+    with one_active_member(network):
+        record = make_record(measure(streams=4))
     sender, _ = collect_team_traffic(select_steady_part(record, 0))
     carried = {link.name: link.forward.predicted_flows for link in sender.links}
     assert carried == {"p0": 0, "p1": 4, "p2": 0}
     assert trial_metrics(record, 0)["team_links_used_forward"] == 1
+
+
+def test_a_campaign_shows_draws_and_explains_the_bonds_of_two_hosts(
+    network: HostNetwork, tmp_path: Path
+) -> None:
+    results, page = tmp_path / "bond.vnb", tmp_path / "bond.html"
+    study = bench.write_study(tmp_path, STUDY)
+    with one_active_member(network), slow_members(network):
+        code, output = bench.run("run", study, "-o", results, env=network.environment)
+    assert code == 0, output
+    code, output = bench.run_warm("show", results, "--json")
+    assert code == 0, output
+    treatments = {each["factors"]["streams"]: each for each in json.loads(output)["treatments"]}
+    for streams, treatment in treatments.items():
+        assert len(treatment["trials"]) == 3
+        for trial in treatment["trials"]:
+            sender, _ = trial["teams"]
+            assert (sender["name"], sender["policy"]) == ("team-01 bond0", "active-backup")
+            flows = {link["name"]: link["forward"]["predicted_flows"] for link in sender["links"]}
+            assert flows == {"p0": 0, "p1": streams, "p2": 0}
+            assert trial["values"]["team_links_used_forward"] == 1
+    code, output = bench.run_warm("explain", results, "--json", "--treatment", "streams=6")
+    assert code == 0, output
+    causes = [each["cause"] for finding in json.loads(output)["findings"] for each in finding["candidates"]]
+    assert "one_uplink" in causes
+    code, output = bench.run_warm("report", results, "-o", page)
+    assert code == 0, output
+    assert {"Links of the team", "team-links"} <= set(
+        re.findall("Links of the team|team-links", page.read_text())
+    )
 
 
 def test_a_hash_policy_of_linux_is_refused_on_a_bond_of_another_kind(network: HostNetwork) -> None:

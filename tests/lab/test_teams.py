@@ -189,6 +189,7 @@ def bridges() -> Iterator[NetnsTestbed]:
         ("ip-hash", "switch", None),
         ("port-id", "auto", None),
         ("port-id", "layer2", "layer2"),
+        ("physical-load", "auto", None),
         ("balance-rr", "same", "balance-rr"),
         ("broadcast", "switch", None),
         ("active-backup", "switch", None),

@@ -150,7 +150,8 @@ def test_each_link_can_have_its_own_speed() -> None:
             'policies = "balance-tcp"',
             "",
             '3: "policies" is not a key under [[testbed.team]]\ndid you mean "policy"? '
-            "use one of these: name, location, policy, far_end, links, speed, lacp, lacp_active",
+            "use one of these: name, location, policy, far_end, links, speed, lacp, lacp_active, "
+            "load_period",
         ),
     ],
 )
@@ -161,6 +162,16 @@ def test_a_team_that_cannot_be_is_refused_with_its_fix(team: str, factors: str, 
 @pytest.mark.parametrize(
     ("team", "expected"),
     [
+        (
+            'policy = "physical-load"',
+            "3: physical-load compares the load of each link with its speed, and the links have none\n"
+            'write speed = "1 Gbit/s" or another rate under [[testbed.team]], or exclude this combination '
+            "with [[exclude]]",
+        ),
+        (
+            'policy = "physical-load"\nspeed = "1 Gbit/s"\nload_period = "10 ms"',
+            '5: load_period: "10 ms" is out of range\nwrite a duration from "100 ms" to "1 h"',
+        ),
         (
             'policy = "balance-slb"',
             "3: vswitch = bridge has no team policy balance-slb\n"

@@ -6,12 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.lab.ssh_hosts import wait_until
 from vnetbench.agents.client import AgentError
 from vnetbench.lab.netns.bpf_policies import BPF_POLICY_BY_NAME, find_predicted_policy
 from vnetbench.lab.netns.topology import team_port
+from vnetbench.lab.teams.agreement import carry_flows
 from vnetbench.lab.teams.bpf import BRIDGE, BpfTeam, measure_policy, start_bpf_team
 from vnetbench.lab.teams.flows import random_flows
-from vnetbench.study.teams import ACTIVE_BACKUP, BALANCE_RR, BPF_POLICIES, IP_HASH, IP_HASH_WHOLE
+from vnetbench.study.teams import (
+    ACTIVE_BACKUP,
+    BALANCE_RR,
+    BPF_POLICIES,
+    IP_HASH,
+    IP_HASH_WHOLE,
+    PHYSICAL_LOAD,
+)
 from vnetbench.teaming.policies.registry import POLICIES
 from vnetbench.teaming.team import make_team
 
@@ -48,12 +57,32 @@ def test_the_agent_counts_frames_by_member_and_those_without_the_fields(team: Bp
         team.agent.call("team.read", port=team_port(BRIDGE))
 
 
+@pytest.mark.lab
+def test_a_port_leaves_a_member_with_too_much_load_and_its_frames_follow(team: BpfTeam) -> None:
+    # On the first member, which the first port gets, a single frame is too much load.
+    balance = {"period_s": 0.1, "speeds_bps": [1, 10**12, 10**12]}
+    team.configure(PHYSICAL_LOAD, 0, balance)
+    assert team.agent.call("team.read", port=team_port(BRIDGE))["balance"] == balance
+
+    def has_moved() -> bool:
+        carry_flows(team.sources[0], team.members, FLOWS[:1])
+        return bool(team.agent.call("team.read", port=team_port(BRIDGE))["moves"])
+
+    wait_until(has_moved)
+    moved = team.read_team(PHYSICAL_LOAD, 0)
+    member = moved.uplink_by_port_id[team.port_ids[0]]
+    assert member != 0
+    carried = carry_flows(team.sources[0], team.members, FLOWS[1:])
+    assert {tuple(each) for each in carried.members_by_frame.values()} == {(member,)}
+    # The other members have room, so nothing moves again.
+    assert team.agent.call("team.read", port=team_port(BRIDGE))["moves"] == 1
+
+
 @pytest.mark.pure
 def test_every_deterministic_policy_of_the_command_has_a_backend() -> None:
     assert tuple(BPF_POLICY_BY_NAME) == BPF_POLICIES
-    decided_by_load = {name for name, policy in POLICIES.items() if policy.decider == "load"}
-    of_open_vswitch = {"balance-slb", "balance-tcp"}
-    assert set(POLICIES) - set(BPF_POLICIES) == decided_by_load | of_open_vswitch
+    of_guests, of_open_vswitch = {"balance-tlb", "balance-alb"}, {"balance-slb", "balance-tcp"}
+    assert set(POLICIES) - set(BPF_POLICIES) == of_guests | of_open_vswitch
 
 
 @pytest.mark.pure

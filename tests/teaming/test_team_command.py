@@ -93,6 +93,21 @@ def test_unequal_speeds_give_the_sum_of_used_links_and_the_limit_of_equal_flows(
 
 
 @pytest.mark.parametrize(
+    "team",
+    [
+        ("--policy", "balance-xor/layer3+4", "--links", "2", "--speed", "10G,1G"),
+        ("--policy", "802.3ad/layer3+4", "--links", "2", "--speed", "10G"),
+        # The link of the other speed is in another aggregator, which the dump says.
+        ("--state", str(DUMPS / "bonding-802.3ad.txt"), "--speed", "10G,10G,1G"),
+    ],
+)
+def test_speeds_that_the_team_can_have_are_predicted(
+    capsys: pytest.CaptureFixture[str], team: tuple[str, ...]
+) -> None:
+    assert set(uplinks(run_json(capsys, *team, "--random", "50"))) == {0, 1}
+
+
+@pytest.mark.parametrize(
     ("policy", "links", "flow_texts"),
     [
         ("ip-hash", 4, PUBLISHED),
@@ -196,6 +211,11 @@ def test_what_no_file_shows_can_be_assumed(capsys: pytest.CaptureFixture[str]) -
         (("--policy", "ip-hash", "--links", "2", "--speed", "0G", *PUBLISHED), "0 bit/s carries nothing"),
         (("--policy", "ip-hash", "--links", "2", "--speed", "1G,1G,1G", *PUBLISHED), "3 rates for 2 uplinks"),
         (("--policy", "ip-hash", "--links", "2", "--state", DUMPS / "bonding-xor.txt"), "remove --links"),
+        (
+            ("--policy", "802.3ad/layer3+4", "--links", "2", "--speed", "10G,1G", "--random", "9"),
+            "LACP bundles links of one speed, and these have 10 Gbit/s and 1 Gbit/s",
+        ),
+        (("--state", DUMPS / "bonding-802.3ad.txt", "--speed", "10G,1G,1G", "--random", "9"), "of one speed"),
         (("--policy", "ip-hash", "--links", "2", "--team", "b", *PUBLISHED), "--team selects"),
         (("--policy", "ip-hash", "--state", DUMPS / "README.md", *PUBLISHED), "no known format"),
         (("--policy", "ip-hash", "--links", "2", "--reverse-policy", "x", *PUBLISHED), 'no policy "x"'),
@@ -262,6 +282,35 @@ def test_one_flow_and_one_packet_have_no_plural(capsys: pytest.CaptureFixture[st
     (tmp_path / "one.pcap").write_bytes((tmp_path / "one.pcap").read_bytes()[:-9])
     with pytest.raises(BenchError, match="no flow with IP addresses in 0 packets, and is damaged"):
         run(capsys, "--policy", "ip-hash", "--links", "2", "--pcap", tmp_path / "one.pcap")
+
+
+def test_the_flows_of_a_capture_take_the_uplinks_of_the_same_flows_as_options(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ports, team = range(50000, 50006), ("--policy", "layer3+4", "--links", "4")
+    with (tmp_path / "six.pcap").open("wb") as file:
+        writer = dpkt.pcap.Writer(file)
+        for port in ports:
+            segment = dpkt.tcp.TCP(sport=port, dport=5201)
+            packet = dpkt.ip.IP(src=b"\x0a\0\0\1", dst=b"\x0a\0\0\2", p=6, data=segment)
+            writer.writepkt(bytes(12) + b"\x08\x00" + bytes(packet), ts=1.0)
+    captured = run_json(capsys, *team, "--pcap", tmp_path / "six.pcap")
+    assert [each["source"] for each in captured["flows"]] == [f"10.0.0.1:{port}" for port in ports]
+    listed = run_json(capsys, *team, "--flow", f"10.0.0.1:{ports[0]}..{ports[-1]}-10.0.0.2:5201")
+    assert uplinks(captured) == uplinks(listed)
+
+
+def test_a_switch_of_a_vsphere_inventory_gives_policy_and_uplinks(capsys: pytest.CaptureFixture[str]) -> None:
+    inventory = ("--state", DUMPS / "vsphere-network.json", "--team", "vSwitch1")
+    fields = run_json(capsys, *inventory, "--flow", "10.0.0.1-10.0.0.2")
+    assert fields["policy"] == "ip-hash"
+    assert [(each["name"], each["up"]) for each in fields["uplinks"]] == [
+        ("vmnic2", True), ("vmnic1", False), ("vmnic3", True),
+    ]  # fmt: skip
+    # 1 XOR 2 = 3, modulo the two uplinks that are up: the second of them.
+    assert uplinks(fields) == [2]
+    with pytest.raises(BenchError, match="has the switches vSwitch0, vSwitch1, DSwitch"):
+        run(capsys, "--state", DUMPS / "vsphere-network.json", "--flow", "10.0.0.1-10.0.0.2")
 
 
 def test_a_damaged_capture_is_named_in_the_notes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

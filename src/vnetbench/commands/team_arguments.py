@@ -83,6 +83,7 @@ def resolve_arguments(arguments: TeamArguments) -> TeamQuestion:
         raise BenchError("the policy is unknown: no option and no dump names it", fix=fix)
     policy = find_policy(name)
     policy.check_team(team)
+    _check_one_speed_of_lacp(name, state, team)
     reverse_name = arguments.reverse_policy
     is_rule = reverse_name is None or reverse_name in REVERSE_RULES
     flows, notes = _collect_flows(arguments)
@@ -121,6 +122,29 @@ def _make_team(arguments: TeamArguments, state: TeamState | None) -> Team:
     for assumption in arguments.assumptions:
         team = replace(team, **ASSUMPTIONS[assumption])
     return team if arguments.speed is None else _set_speeds(team, arguments.speed)
+
+
+def _check_one_speed_of_lacp(policy_name: str, state: TeamState | None, team: Team) -> None:
+    """Raise BenchError if a bond with LACP would send by links of different speeds.
+
+    Such links have different keys (bond_3ad.c, __get_link_speed), so they are in different aggregators, and
+    the bond uses one of these.
+    """
+    from vnetbench.quantity import format_exact_bit_rate
+    from vnetbench.study.bonding_policies import LACP_MODE
+
+    is_lacp_dump = state is not None and state.dump_format.endswith(f" {LACP_MODE}")
+    if policy_name.strip().lower().split("/")[0] != LACP_MODE and not is_lacp_dump:
+        return
+    speeds = sorted({team.uplinks[i].speed_bps or 0 for i in team.usable} - {0}, reverse=True)
+    if len(speeds) > 1:
+        listed = " and ".join(map(format_exact_bit_rate, speeds))
+        raise BenchError(
+            f"LACP bundles links of one speed, and these have {listed}",
+            where="--speed",
+            fix="give --links and --speed of the links in one aggregator only, which is what the bond uses; "
+            "balance-xor and its hash policies take links of any speed",
+        )
 
 
 def _set_speeds(team: Team, text: str) -> Team:

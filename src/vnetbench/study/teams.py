@@ -21,6 +21,10 @@ LACP_POLICY_PREFIX = "802.3ad/"
 BALANCE_RR = "balance-rr"
 PORT_ID, SOURCE_MAC, IP_HASH, IP_HASH_WHOLE = "port-id", "source-mac", "ip-hash", "ip-hash-whole"
 """ESXi's policies, with both published formulas of IP hash: the last octets, the whole addresses."""
+PHYSICAL_LOAD = "physical-load"
+"""ESXi's policy that starts as PORT_ID and moves ports off links with too much load."""
+PHYSICAL_LOAD_PERIOD_S = 30.0
+"""Time over which ESXi averages the load of an uplink (vSphere Networking)."""
 BONDING_HASHES = ("layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac")
 SWITCH_HASH_SIDES = {"src": ("source",), "dst": ("destination",), "src-dst": ("source", "destination")}
 SWITCH_HASH_FIELDS = {
@@ -40,6 +44,7 @@ BPF_POLICIES = (
     "team-hash",
     PORT_ID,
     SOURCE_MAC,
+    PHYSICAL_LOAD,
     IP_HASH,
     IP_HASH_WHOLE,
     *(
@@ -57,7 +62,15 @@ POLICIES_BY_VSWITCH = {"openvswitch": OPEN_VSWITCH_POLICIES, "bridge": BPF_POLIC
 VSWITCH_POLICIES = tuple(dict.fromkeys((*OPEN_VSWITCH_POLICIES, *BPF_POLICIES)))
 """Policies of teams between two virtual switches."""
 BALANCE_TLB, BALANCE_ALB = "balance-tlb", "balance-alb"
-POLICIES_WITHOUT_CHANNEL = (ACTIVE_BACKUP, BALANCE_SLB, PORT_ID, SOURCE_MAC, BALANCE_TLB, BALANCE_ALB)
+POLICIES_WITHOUT_CHANNEL = (
+    ACTIVE_BACKUP,
+    BALANCE_SLB,
+    PORT_ID,
+    SOURCE_MAC,
+    PHYSICAL_LOAD,
+    BALANCE_TLB,
+    BALANCE_ALB,
+)
 """Policies whose far end is a switch that does not bundle the links (for Linux bonding: bonding.rst, "Switch
 Configuration")."""
 FAR_AUTO, FAR_SAME, FAR_SWITCH = "auto", "same", "switch"
@@ -93,6 +106,8 @@ class TeamSpec:
     """Ends that negotiate LACP actively, of ACTIVE_ENDS; the others are passive."""
     far_end: str = FAR_AUTO
     """`same` policy, `switch`, another policy, or `auto`: a switch if the policy needs no channel."""
+    load_period_s: float = PHYSICAL_LOAD_PERIOD_S
+    """With PHYSICAL_LOAD: time over which the load of a link is averaged, and between two moves, in s."""
 
     @property
     def far_policy(self) -> str | None:

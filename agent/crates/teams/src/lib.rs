@@ -6,6 +6,8 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `balance` | which port moves to which member, by the load of the members |
+//! | `balancer` | the thread that measures the load and moves ports |
 //! | `policy` | policies, fields and reductions, by their names in requests |
 //! | `program` | loading and attaching the programs, their counters and their table |
 //! | `requests` | `team.start`, `team.read` and `team.stop` |
@@ -17,6 +19,8 @@
 //!
 //! The bonding driver in a guest (`guest.team`), and the shaping of links, which the bench does.
 
+mod balance;
+mod balancer;
 mod policy;
 mod program;
 mod requests;

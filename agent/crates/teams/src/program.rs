@@ -1,10 +1,14 @@
 //! The BPF programs of one team, attached to its port and its members.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use aya::maps::{HashMap, MapError};
+use aya::maps::{HashMap, MapData};
 use aya::programs::tc::{SchedClassifier, TcAttachType, qdisc_add_clsact};
 use aya::{Ebpf, Pod};
+
+use crate::balance::LoadBalancing;
+use crate::balancer::{Balancer, MemberTable, lock_table, read_entries};
 use vnetbench_bpf::{ProbeResult, Shared, SharedWithPrograms, join_first_error_lines, load_object};
 
 /// Largest team (`MAX_MEMBERS` in bpf/config.h).
@@ -86,12 +90,21 @@ fn load_all(counters: &[AtomicU64]) -> Vec<u64> {
 pub struct TeamProgram {
     /// Counters of the programs.
     pub counters: Shared<TeamCounters>,
-    object: Ebpf,
+    /// Moves ports by their load, if the team does that.
+    pub balancer: Option<Balancer>,
+    table: Arc<Mutex<MemberTable>>,
+    /// Keeps the programs attached.
+    _object: Ebpf,
 }
 
 impl TeamProgram {
     /// Loads the programs and attaches them: `choose_member` where frames leave the port, `receive` at each member.
-    pub fn attach(config: TeamConfig, port: &str, members: &[String]) -> ProbeResult<Self> {
+    pub fn attach(
+        config: TeamConfig,
+        port: &str,
+        members: &[String],
+        balancing: Option<&LoadBalancing>,
+    ) -> ProbeResult<Self> {
         let mut object = load_object(TEAM, |loader| {
             loader.override_global("config", &config, true);
         })?;
@@ -99,24 +112,30 @@ impl TeamProgram {
         attach_program(&mut object, "receive", TcAttachType::Ingress, members)?;
         let ports = [port.to_owned()];
         attach_program(&mut object, "choose_member", TcAttachType::Egress, &ports)?;
-        Ok(Self { counters, object })
+        let table = Arc::new(Mutex::new(take_hash_map(&mut object, "table")?));
+        let port_bytes = take_hash_map(&mut object, "port_bytes")?;
+        let balancer = balancing
+            .map(|each| Balancer::start(each.clone(), Arc::clone(&table), port_bytes))
+            .transpose()?;
+        Ok(Self {
+            counters,
+            balancer,
+            table,
+            _object: object,
+        })
     }
 
     /// Returns the member of each key of the table: MAC addresses as numbers, or indexes of interfaces.
     pub fn read_table(&self) -> ProbeResult<Vec<(u64, u32)>> {
-        let map = self
-            .object
-            .map("table")
-            .ok_or("the BPF object has no map table")?;
-        let table: HashMap<_, u64, u32> =
-            HashMap::try_from(map).map_err(|error| join_first_error_lines(&error))?;
-        let mut entries = table
-            .iter()
-            .collect::<Result<Vec<_>, MapError>>()
-            .map_err(|error| join_first_error_lines(&error))?;
-        entries.sort_unstable();
-        Ok(entries)
+        read_entries(&lock_table(&self.table))
     }
+}
+
+fn take_hash_map<V: Pod>(object: &mut Ebpf, name: &str) -> ProbeResult<HashMap<MapData, u64, V>> {
+    let map = object
+        .take_map(name)
+        .ok_or(format!("the BPF object has no map {name}"))?;
+    HashMap::try_from(map).map_err(|error| join_first_error_lines(&error))
 }
 
 fn attach_program(

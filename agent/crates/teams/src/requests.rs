@@ -8,6 +8,8 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::balance::LoadBalancing;
+use crate::balancer::Balancer;
 use crate::policy::{Field, Policy, Reduction};
 use crate::program::{MAX_MEMBERS, TeamConfig, TeamProgram};
 use vnetbench_interfaces::interface::Interface;
@@ -30,6 +32,8 @@ pub struct TeamStartRequest {
     active: u32,
     #[serde(default = "yes")]
     bundled: bool,
+    #[serde(default)]
+    balance: Option<LoadBalancing>,
 }
 
 fn yes() -> bool {
@@ -68,15 +72,18 @@ impl Teams {
                 "{MAX_TEAMS} teams exist already; stop one first (team.stop)"
             )));
         }
-        let program =
-            TeamProgram::attach(config, &request.port, &request.members).map_err(|reason| {
-                RequestError::System {
-                    operation: format!("start a team at {}", request.port),
-                    errno: 0,
-                    reason,
-                    kind: None,
-                }
-            })?;
+        let program = TeamProgram::attach(
+            config,
+            &request.port,
+            &request.members,
+            request.balance.as_ref(),
+        )
+        .map_err(|reason| RequestError::System {
+            operation: format!("start a team at {}", request.port),
+            errno: 0,
+            reason,
+            kind: None,
+        })?;
         let team = Team { request, program };
         let json = team.to_json()?;
         teams.insert(team.request.port.clone(), team);
@@ -122,6 +129,7 @@ impl Team {
             reduction,
             active,
             bundled,
+            balance,
         } = &self.request;
         let counters = &self.program.counters;
         let sent = counters.sent(members.len());
@@ -141,6 +149,8 @@ impl Team {
             "reduction": reduction,
             "active": active,
             "bundled": bundled,
+            "balance": balance,
+            "moves": self.program.balancer.as_ref().map(Balancer::move_count),
             "lacking_fields": counters.lacking_fields(),
             "rejected": counters.rejected(),
             "table": self.table_to_json()?,
@@ -193,6 +203,14 @@ fn check_parameters(request: &TeamStartRequest) -> Result<()> {
         )
     } else if (request.policy == Policy::Fields) == request.fields.is_empty() {
         "fields belongs to the policy \"fields\", which needs at least one".into()
+    } else if request.balance.is_some() && request.policy != Policy::PortTable {
+        "balance moves ports, and only the policy \"port-table\" has a table of them".into()
+    } else if let Some(problem) = request
+        .balance
+        .as_ref()
+        .and_then(|balancing| balancing.find_problem(count))
+    {
+        problem
     } else {
         return Ok(());
     };
@@ -259,6 +277,16 @@ mod tests {
             (
                 json!({"port": "p", "members": members, "policy": "turns", "fields": ["source_ip"]}),
                 "belongs to the policy",
+            ),
+            (
+                json!({"port": "p", "members": members, "policy": "turns",
+                       "balance": {"period_s": 30, "speeds_bps": [1, 1]}}),
+                "table of them",
+            ),
+            (
+                json!({"port": "p", "members": members, "policy": "port-table",
+                       "balance": {"period_s": 30, "speeds_bps": [1]}}),
+                "a positive speed",
             ),
         ] {
             let found = problem(request).expect_err("a refusal");

@@ -14,6 +14,7 @@ from vnetbench.lab.netns.team_load import (
     MAX_ADVISED_FLOWS,
     count_by_link,
     count_links_of_same_parity,
+    list_links_by_flow,
     predict_learned_answers,
 )
 from vnetbench.lab.netns.testbed_team import CHANNEL
@@ -122,6 +123,7 @@ def predict_host_load(team: HostTeam, side: str, flows: Sequence[Flow]) -> dict[
     if policy.name in POLICIES_WITHOUT_CHANNEL and not team.has_lacp:
         received = predict_learned_answers(flows, sent)
     sending, receiving = _DIRECTION_BY_SIDE[side]
+    is_forward = side == "a"
     links = len(state.uplinks)
     return {
         "flows": len(flows),
@@ -129,5 +131,6 @@ def predict_host_load(team: HostTeam, side: str, flows: Sequence[Flow]) -> dict[
         "same_parity_links": count_links_of_same_parity(flows, policy, state),
         **count_by_link(sending, sent, links),
         **count_by_link(receiving, received, links),
+        **list_links_by_flow(flows, *((sent, received) if is_forward else (received, sent))),
         "advice": advice,
     }

@@ -10,6 +10,7 @@ from vnetbench.study.teams import (
     BONDING_HASHES,
     IP_HASH,
     IP_HASH_WHOLE,
+    PHYSICAL_LOAD,
     PORT_ID,
     SOURCE_MAC,
     SWITCH_HASH_FIELDS,
@@ -59,6 +60,8 @@ BPF_POLICY_BY_NAME: Mapping[str, BpfPolicy] = {
     "team-hash": BpfPolicy("fields", _MAC_FIELDS + _IP_FIELDS, "xor_of_octets"),
     PORT_ID: BpfPolicy("port-table"),
     SOURCE_MAC: BpfPolicy("source-mac-table"),
+    # With the parameter `balance`, which moves ports.
+    PHYSICAL_LOAD: BpfPolicy("port-table"),
     IP_HASH: BpfPolicy("fields", _IP_FIELDS, "last_octet"),
     IP_HASH_WHOLE: BpfPolicy("fields", _IP_FIELDS),
     **_switch_policies(),

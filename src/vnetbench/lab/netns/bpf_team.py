@@ -13,7 +13,7 @@ from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netns.bpf_policies import BPF_POLICY_BY_NAME
 from vnetbench.lab.netns.testbed_team import FAR, NEAR, TEAM_FIX, TestbedTeam, interfaces_of
 from vnetbench.lab.netns.topology import NetDevice, team_port
-from vnetbench.study.teams import ACTIVE_BACKUP, PORT_ID
+from vnetbench.study.teams import ACTIVE_BACKUP, PHYSICAL_LOAD, PORT_ID
 from vnetbench.teaming.flows import parse_mac
 from vnetbench.teaming.state.team_state import TeamState
 from vnetbench.teaming.team import Team, Uplink
@@ -64,6 +64,7 @@ class BpfTestbedTeam(TestbedTeam):
                 members=interfaces_of(members),
                 active=ACTIVE_LINK,
                 bundled=bundled,
+                balance=self._balancing() if policy == PHYSICAL_LOAD else None,
                 **BPF_POLICY_BY_NAME[policy].parameters(),
             )
         except AgentError as error:
@@ -72,6 +73,10 @@ class BpfTestbedTeam(TestbedTeam):
                 where=f"team at vSwitch {vswitch}",
                 fix="run as root on Linux 5.12 or later, or use vswitch = openvswitch with its policies",
             ) from error
+
+    def _balancing(self) -> dict[str, Any]:
+        """Return the parameter `balance` of the request `team.start`."""
+        return {"period_s": self.spec.load_period_s, "speeds_bps": list(self.spec.speeds_bps)}
 
     def read_near_state(self) -> TeamState:
         """See TestbedTeam."""
@@ -95,7 +100,7 @@ class BpfTestbedTeam(TestbedTeam):
                 fix=TEAM_FIX,
             )
         table = {(each.get("port") or each.get("mac")): int(each["member"]) for each in answer["table"]}
-        is_by_port = policy == PORT_ID
+        is_by_port = policy in (PORT_ID, PHYSICAL_LOAD)
         with netlink.open_in_namespace(self.namespace) as ipr:
             by_port = {netlink.interface_index(ipr, name): n for name, n in table.items() if is_by_port}
             uplinks = tuple(
@@ -120,8 +125,10 @@ class BpfTestbedTeam(TestbedTeam):
         ends = {"near": self._read(NEAR)}
         if self.spec.far_policy is not None:
             ends["far"] = self._read(FAR)
+        moves_ports = PHYSICAL_LOAD in (self.spec.policy, self.spec.far_policy)
         return {
             "far_policy": self.spec.far_policy,
+            **({"rebalance_interval_s": self.spec.load_period_s} if moves_ports else {}),
             "frames": {
                 end: {
                     "sent": [each["sent"] for each in answer["members"]],

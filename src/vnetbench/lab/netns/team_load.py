@@ -24,6 +24,8 @@ from vnetbench.teaming.team import Team
 
 MAX_ADVISED_FLOWS = 64
 """Advice for more flows would delay the load, whose connections wait meanwhile."""
+MAX_LISTED_FLOWS = 64
+"""Results files list the links of each flow up to this number of flows."""
 _FIRST_TRIED_PORT, _TRIED_PORTS = 32768, 256
 """Ports that are tried to find the links that a parity reaches, from the start of Linux's default range."""
 _LIST_TIMEOUT_S = 60.0
@@ -100,7 +102,8 @@ def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -
     Returns:
         `flows`; `distinct_flows`, how many of them the policy can distinguish; `same_parity_links`, see
         `count_links_of_same_parity`; for each direction the number of flows on each link, and of those whose
-        link the state does not show; and `advice`, sentences about what would spread the flows better.
+        link the state does not show; `links_by_flow`, see `list_links_by_flow`; and `advice`, sentences
+        about what would spread the flows better.
     """
     policy = find_predicted_policy(states.near.policy_name or team.spec.policy)
     if states.far is not None and states.far.policy_name is not None:
@@ -110,13 +113,15 @@ def predict_load(team: TestbedTeam, states: TeamStates, flows: Sequence[Flow]) -
     else:
         prediction = predict_flows(flows, policy, states.near.team, MAC_LEARNING)
         reverse = predict_learned_answers(flows, [each.forward for each in prediction.flows])
+    forward = [each.forward for each in prediction.flows]
     has_advice = 0 < len(flows) <= MAX_ADVISED_FLOWS
     return {
         "flows": len(flows),
         "distinct_flows": count_independent_flows(prediction),
         "same_parity_links": count_links_of_same_parity(flows, policy, states.near.team),
-        **count_by_link("forward", [each.forward for each in prediction.flows], team.spec.links),
+        **count_by_link("forward", forward, team.spec.links),
         **count_by_link("reverse", reverse, team.spec.links),
+        **list_links_by_flow(flows, forward, reverse),
         "advice": list(advise(prediction).sentences) if has_advice else [],
     }
 
@@ -162,3 +167,22 @@ def count_by_link(direction: str, predictions: Sequence[Prediction], links: int)
     """Return the number of flows on each link in a direction, and of those whose link is open."""
     counts = [sum(each.uplink == number for each in predictions) for number in range(links)]
     return {direction: counts, f"{direction}_open": len(predictions) - sum(counts)}
+
+
+def list_links_by_flow(
+    flows: Sequence[Flow], forward: Sequence[Prediction], reverse: Sequence[Prediction]
+) -> dict[str, object]:
+    """Return the ports of each flow and its link in each direction, None if open; empty if there are many."""
+    if len(flows) > MAX_LISTED_FLOWS:
+        return {}
+    return {
+        "links_by_flow": [
+            {
+                "source_port": flow.source_port,
+                "destination_port": flow.destination_port,
+                "forward": there.uplink,
+                "reverse": back.uplink,
+            }
+            for flow, there, back in zip(flows, forward, reverse, strict=True)
+        ]
+    }

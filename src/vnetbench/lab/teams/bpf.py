@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_agents_in_namespaces
@@ -20,13 +21,14 @@ from vnetbench.lab.teams.agreement import (
     wait_until_forwarding,
 )
 from vnetbench.lab.teams.members import MAX_FRAMES_IN_FLIGHT, CarriedFrames
-from vnetbench.study.teams import ACTIVE_BACKUP, BALANCE_RR, PORT_ID, SOURCE_MAC
+from vnetbench.study.teams import ACTIVE_BACKUP, BALANCE_RR, PHYSICAL_LOAD, PORT_ID, SOURCE_MAC
 from vnetbench.teaming.flows import Flow, parse_mac
 from vnetbench.teaming.team import Team, Uplink
 
 BRIDGE = "sw0"
 SOURCE_COUNT = 4
 """Ports of the bridge from which frames come: `port-id` gives each a member."""
+_PORT_POLICIES = (PORT_ID, PHYSICAL_LOAD)
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,24 @@ class BpfTeam:
     members: tuple[NetDevice, ...]
     """The far end of each member's link."""
 
-    def configure(self, policy: str, active: int) -> None:
-        """Start the team anew with this policy and active member; raises AgentError."""
+    def configure(self, policy: str, active: int, balance: Mapping[str, Any] | None = None) -> None:
+        """Start the team anew with this policy and active member; raises AgentError.
+
+        Args:
+            policy: One of BPF_POLICIES.
+            active: Number of the active member.
+            balance: The parameter `balance` of `team.start`; None moves no port.
+        """
         names = [_member_name(number) for number in range(len(self.members))]
         parameters = BPF_POLICY_BY_NAME[policy].parameters()
-        self.agent.call("team.start", port=team_port(BRIDGE), members=names, active=active, **parameters)
+        self.agent.call(
+            "team.start",
+            port=team_port(BRIDGE),
+            members=names,
+            active=active,
+            balance=balance,
+            **parameters,
+        )
 
     def read_team(self, policy: str, active: int) -> Team:
         """Return the state for predictions: the active member and the table of ports or MAC addresses."""
@@ -113,8 +128,8 @@ def _port_id(team: BpfTeam, flow_number: int) -> int:
 
 
 def _carry_from_all_sources(team: BpfTeam, flows: Sequence[Flow], policy: str) -> CarriedFrames:
-    """Send each flow's frame: from all sources in turn with `port-id`, else from the first."""
-    if policy != PORT_ID:
+    """Send each flow's frame: from all sources in turn if ports decide, else from the first."""
+    if policy not in _PORT_POLICIES:
         # Frames that take turns have to reach the team in their order.
         window = 1 if policy == BALANCE_RR else MAX_FRAMES_IN_FLIGHT
         return carry_flows(team.sources[0], team.members, flows, max_frames_in_flight=window)

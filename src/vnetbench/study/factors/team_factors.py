@@ -63,10 +63,11 @@ TEAM_POLICY = Factor(
     "MAC address and VLAN decide) and `balance-tcp` (addresses and ports decide; it needs LACP). "
     '`vswitch = "bridge"` runs the deterministic policies of [`vnetbench team policies`](team-predict.md): '
     "those of ESXi, Linux bonding, the team driver and physical switches. `ip-hash` XORs the last octets and "
-    "`ip-hash-whole` the whole addresses, as the two published descriptions of ESXi say. Teams in guests run "
-    "the policies of Linux bonding ([policies](team-predict.md#policies)): a hash policy alone is the mode "
-    "balance-xor, and `802.3ad/layer3+4` is LACP with this hash policy. Without the factor, the team's own "
-    "`policy` applies.",
+    "`ip-hash-whole` the whole addresses, as the two published descriptions of ESXi say. `physical-load` "
+    "starts as `port-id`, and moves a port off a link that sends at more than 75 % of its `speed` over "
+    "`load_period`. Teams in guests run the policies of Linux bonding "
+    "([policies](team-predict.md#policies)): a hash policy alone is the mode balance-xor, and "
+    "`802.3ad/layer3+4` is LACP with this hash policy. Without the factor, the team's own `policy` applies.",
     examples=('["active-backup", "port-id", "ip-hash", "layer3+4"]', '"ip-hash"'),
     labs=(NETNS, QEMU),
     label="Team policy",
@@ -126,9 +127,9 @@ TEAM_FAR_END = Factor(
     description='What is at the far end of the links of `[[testbed.team]]`. With `vswitch = "bridge"`: '
     "`same`: a channel with the same policy. `switch`: an ordinary switch without a channel, which sends "
     "answers over the link where it last saw the address. Another policy: a channel with that policy. "
-    "`auto`: `switch` for `active-backup`, `port-id` and `source-mac`, else `same`. For teams in guests with "
-    "LACP: `auto` (a bond of Linux in a guest), or a bond of Open vSwitch on the host with `balance-tcp` or "
-    "`balance-slb`. Without the factor, the team's own `far_end` applies.",
+    "`auto`: `switch` for `active-backup`, `port-id`, `source-mac` and `physical-load`, else `same`. "
+    "For teams in guests with LACP: `auto` (a bond of Linux in a guest), or a bond of Open vSwitch on the "
+    "host with `balance-tcp` or `balance-slb`. Without the factor, the team's own `far_end` applies.",
     examples=('["same", "switch"]', '"layer2"'),
     labs=(NETNS, QEMU),
     label="Team far end",

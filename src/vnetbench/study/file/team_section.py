@@ -32,6 +32,8 @@ from vnetbench.study.teams import (
     TeamSpec,
 )
 
+MIN_LOAD_PERIOD_S, MAX_LOAD_PERIOD_S = 0.1, 3600.0
+
 _TEAM = TeamSpec()
 
 
@@ -85,8 +87,8 @@ class TeamSection(StudySection):
         description='The second switch, with `vswitch = "bridge"`, unless the factor `team_far_end` '
         "varies it. `same`: a channel with the same policy. `switch`: an ordinary switch without a "
         "channel. Another policy: a channel with that one. `auto`: `switch` for `active-backup`, "
-        "`port-id` and `source-mac`, else `same`. For teams in guests with LACP: `auto`, or a bond of Open "
-        "vSwitch on the host with `balance-tcp` or `balance-slb`.",
+        "`port-id`, `source-mac` and `physical-load`, else `same`. For teams in guests "
+        "with LACP: `auto`, or a bond of Open vSwitch on the host with `balance-tcp` or `balance-slb`.",
     )
     links: Annotated[int, KeyFormat(value_types.integers(MIN_TEAM_LINKS, MAX_TEAM_LINKS), "4")] = Field(
         _TEAM.links,
@@ -112,4 +114,12 @@ class TeamSection(StudySection):
         "varies it: `both`, only the end at the first VM (`near`), only the other one (`far`), or `neither`. "
         "A passive end sends no frame of LACP until it has received one, so with `neither` LACP finds no "
         "partner. Only bonds of Open vSwitch have `neither`.",
+    )
+    load_period_s: Annotated[
+        float, KeyFormat(value_types.durations(MIN_LOAD_PERIOD_S, MAX_LOAD_PERIOD_S), '"5 s"')
+    ] = Field(
+        _TEAM.load_period_s,
+        alias="load_period",
+        description="With the policy `physical-load`: time over which the load of a link is averaged, and "
+        "between two moves of a port. A trial has to last longer to show a move.",
     )

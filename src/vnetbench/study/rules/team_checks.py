@@ -39,6 +39,7 @@ from vnetbench.study.teams import (
     LACP_OFF,
     LACP_POLICY_PREFIX,
     MAX_CISCO_LINKS,
+    PHYSICAL_LOAD,
     POLICIES_BY_VSWITCH,
     TeamSpec,
 )
@@ -245,6 +246,11 @@ def _speed_problems(team: TeamSpec, levels: TreatmentLevels, locate: KeyLocator)
             fix=f"write one rate in speed, use a policy without LACP, or {EXCLUDE_FIX}",
         )
     if not listed:
+        if PHYSICAL_LOAD in (team.policy, team.far_policy):
+            yield _locate_setting(levels, locate, "policy").make_problem(
+                f"{PHYSICAL_LOAD} compares the load of each link with its speed, and the links have none",
+                fix=f'write speed = "1 Gbit/s" or another rate under [[testbed.team]], or {EXCLUDE_FIX}',
+            )
         return
     for factor in (LINK_RATE, LINK_QUEUE):
         if factor.has_non_default_level(levels):

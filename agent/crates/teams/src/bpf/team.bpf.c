@@ -38,6 +38,14 @@ struct {
 	__type(value, __u32);
 } table SEC(".maps");
 
+/* The bytes of the frames that came from each port of the switch, for policies with a table of ports. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_TABLE_ENTRIES);
+	__type(key, __u64);
+	__type(value, __u64);
+} port_bytes SEC(".maps");
+
 /* Source MAC addresses of the frames that left by the team. A frame from such an address has come back. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -56,11 +64,22 @@ static __always_inline __u32 table_member(__u64 key, __u32 initial)
 	return known ? *known : initial;
 }
 
+static __always_inline void count_port_bytes(__u64 key, __u64 bytes)
+{
+	__u64 *known = bpf_map_lookup_elem(&port_bytes, &key);
+
+	if (known)
+		__sync_fetch_and_add(known, bytes);
+	else
+		bpf_map_update_elem(&port_bytes, &key, &bytes, BPF_NOEXIST);
+}
+
 static __always_inline __u32 member_of_port(struct __sk_buff *skb, struct team_counters *counts)
 {
 	__u64 key = skb->ingress_ifindex;
 	__u32 *known = bpf_map_lookup_elem(&table, &key);
 
+	count_port_bytes(key, skb->len);
 	/* Ports take the members in turn, in the order of their first frames. */
 	return known ? *known : table_member(key, __sync_fetch_and_add(&counts->assigned, 1) % config.member_count);
 }
