@@ -60,7 +60,8 @@ def _read_documents(uri: str, name: str) -> Iterator[DomainDocument]:
                 where=uri,
                 fix="check the URI: qemu:///system and qemu:///session have different domains",
             )
-        for domain in domains:
+        # libvirt lists the domains in any order; findings must not depend on it
+        for domain in sorted(domains, key=lambda domain: domain.name()):
             yield _read_document(libvirt, uri, domain)
     except libvirt.libvirtError as error:
         if is_missing_domain(error):
