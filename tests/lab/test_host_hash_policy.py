@@ -81,7 +81,7 @@ def read_policies(network: HostNetwork) -> set[str]:
 def test_the_hash_policy_is_set_read_back_and_restored_when_agents_were_killed(network: HostNetwork) -> None:
     spec = TestbedSpec(lab=HOSTS, existing_endpoints=tuple(network.hosts[name].spec for name in NAMES))
     lab = HostsLab(spec, "a test")
-    with closing(lab.create_testbed("a-test", lab.testbed_shape({}))) as testbed:
+    with closing(lab.create_testbed("hash-policy-test", lab.testbed_shape({}))) as testbed:
         levels = complete_levels({"team_hash_policy": SET}, "tcp_stream", HOSTS)
         assert testbed.set_knobs_and_prove_paths(levels, spec)["team_hash_policy"] == SET
         assert read_policies(network) == {SET}
