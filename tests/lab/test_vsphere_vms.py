@@ -80,6 +80,25 @@ def test_vms_get_the_requested_settings_and_are_restored(server: VsphereServer) 
     assert server.count_sessions() == 0
 
 
+def test_a_slot_that_changes_restarts_no_vm_and_returns_with_the_original_adapter(
+    server: VsphereServer,
+) -> None:
+    vsphere_vms.set_slot(server, "web-01", "")
+    before = describe(server)
+    vms = add_vms(server)
+    assert not vms.change(VmSettings())
+    vsphere_vms.set_slot(server, "web-01", "224")  # ESXi does so when it starts the VM.
+    assert not vms.change(VmSettings()), "a VM restarted because of its slot"
+    assert vms.read_settings()["web-01"]["ethernet0.pciSlotNumber"] == "224"
+    assert vms.change(VmSettings("e1000"))
+    vsphere_vms.set_slot(server, "web-02", "33")
+    assert not vms.change(VmSettings("e1000")), "a VM restarted because of its slot"
+    assert vms.change(VmSettings("vmxnet3"))
+    assert vms.read_settings()["web-02"]["ethernet0.pciSlotNumber"] == "192"
+    vms.restore()
+    assert describe(server) == before
+
+
 def test_the_journal_is_complete_before_the_first_change_and_has_no_secret(
     server: VsphereServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

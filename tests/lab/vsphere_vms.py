@@ -53,6 +53,14 @@ def describe_vm(server: VsphereServer, name: str) -> dict[str, Any]:
         }
 
 
+def set_slot(server: VsphereServer, name: str, slot: str) -> None:
+    """Set the PCI slot of a VM's adapter; an empty one removes the entry."""
+    with server.session() as content:
+        vm = find_vm(content, name)
+        (adapter,) = settings.list_adapters(vm.config, import_vim(""))
+        reconfigure(vm, reconfiguration.make_spec(adapter, [], "", {settings.SLOT_ENTRY: slot}))
+
+
 def power_off(server: VsphereServer, name: str) -> None:
     """Cut a VM's power."""
     with server.session() as content:

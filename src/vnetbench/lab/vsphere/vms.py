@@ -164,12 +164,12 @@ def _make_change(vm: Any, adapter: Any, original: dict[str, Any], requested: VmS
     level = requested.adapter or original_level
     latency = requested.latency_sensitivity or original["latency_sensitivity"]
     entries = {**original["entries"], **dict(requested.entries)}
-    if level != original_level:
-        # ESXi chooses the slot: types of adapters fit different slots.
-        del entries[SLOT_ENTRY]
     devices: Sequence[Any] = ()
     if settings.adapter_level(adapter) != level:
         devices = reconfiguration.replace_adapter(adapter, original_adapter, level)
+    if not devices or level != original_level:
+        # ESXi chooses the slot when the VM starts, and types of adapters fit different slots.
+        del entries[SLOT_ENTRY]
     found = settings.read_entries(vm.config, adapter)
     changed = reconfiguration.select_changed_entries(entries, found, is_replaced=bool(devices))
     if latency == settings.read_latency_sensitivity(vm.config):
