@@ -18,7 +18,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.domains.journal import list_domain_records
 from vnetbench.lab.libvirt.domains import define, read_definition
 from vnetbench.lab.libvirt.hardware import VmHardware
-from vnetbench.lab.libvirt.vms import ChangedVms
+from vnetbench.lab.libvirt.vms import LibvirtVms
 from vnetbench.study.model import ExistingEndpointSpec
 
 pytest.importorskip("libvirt")
@@ -46,8 +46,8 @@ KILLED_BENCH = """
 import os, signal, sys
 from tests.lab.test_libvirt_vms import SPEC
 from vnetbench.lab.libvirt.hardware import VmHardware
-from vnetbench.lab.libvirt.vms import ChangedVms
-vms = ChangedVms(sys.argv[1])
+from vnetbench.lab.libvirt.vms import LibvirtVms
+vms = LibvirtVms(sys.argv[1])
 vms.add([SPEC], "t", "a study")
 vms.change(VmHardware("e1000"))
 os.kill(os.getpid(), signal.SIGKILL)
@@ -85,8 +85,8 @@ def definitions(domain: Any) -> list[str]:
     return [read_definition(domain, has_passwords=shown) for shown in (False, True)]
 
 
-def add_vm(daemon: LibvirtDaemon) -> ChangedVms:
-    vms = ChangedVms(daemon.uri)
+def add_vm(daemon: LibvirtDaemon) -> LibvirtVms:
+    vms = LibvirtVms(daemon.uri)
     vms.add([SPEC], "t", "a study")
     return vms
 

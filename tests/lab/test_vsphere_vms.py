@@ -19,7 +19,7 @@ from vnetbench.lab.vsphere.password import PASSWORD_VARIABLE
 from vnetbench.lab.vsphere.session import import_vim
 from vnetbench.lab.vsphere.settings import VmSettings, requested_settings
 from vnetbench.lab.vsphere.testbed import VsphereLab
-from vnetbench.lab.vsphere.vms import ChangedVms
+from vnetbench.lab.vsphere.vms import VsphereVms
 from vnetbench.study.model import ExistingEndpointSpec, TestbedSpec
 
 pytest.importorskip("pyVmomi")
@@ -44,8 +44,8 @@ def host(name: str, mac: str | None = None) -> ExistingEndpointSpec:
     return ExistingEndpointSpec(name, ssh_destination=name, domain=name, adapter_mac=mac)
 
 
-def add_vms(server: VsphereServer) -> ChangedVms:
-    vms = ChangedVms(server.address)
+def add_vms(server: VsphereServer) -> VsphereVms:
+    vms = VsphereVms(server.address)
     vms.add([host(name) for name in MACS], "a testbed", "a test")
     return vms
 
@@ -155,12 +155,12 @@ def test_a_wrong_password_and_a_wrong_adapter_change_nothing(
     server: VsphereServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(BenchError, match="no adapter 00:50:56:00:00:00") as caught:
-        ChangedVms(server.address).add([host("web-01", "00:50:56:00:00:00")], "a", "a test")
+        VsphereVms(server.address).add([host("web-01", "00:50:56:00:00:00")], "a", "a test")
     assert MACS["web-01"] in str(caught.value.fix)
     address = server.address
     monkeypatch.setenv(PASSWORD_VARIABLE, "wrong")
     with pytest.raises(BenchError, match="refuses the user name or the password"):
-        ChangedVms(address).add([host("web-01")], "a", "a test")
+        VsphereVms(address).add([host("web-01")], "a", "a test")
     assert list_domain_records() == []
 
 

@@ -1,1 +1,1 @@
-"""What the labs that change existing VMs share: a journal of the original settings."""
+"""What the labs that change existing VMs share: testbeds, and a journal of the original settings."""

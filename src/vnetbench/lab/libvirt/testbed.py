@@ -1,107 +1,34 @@
-"""Testbeds of the lab `libvirt`: existing VMs with the hardware of a treatment, measured as hosts."""
+"""The lab `libvirt`: existing VMs with the hardware of a treatment, measured as hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from contextlib import closing
-from typing import Any
 
-from vnetbench import cleanup
-from vnetbench.lab.domains.loaded_adapters import check_loaded_adapters
-from vnetbench.lab.hosts.connection import ConnectedHost
-from vnetbench.lab.hosts.testbed import HostEndpoint, HostsLab, HostsTestbed
+from vnetbench.lab.domains.testbed import ExistingVmLab
 from vnetbench.lab.libvirt.domains import find_domain
-from vnetbench.lab.libvirt.hardware import VmHardware, requested_hardware
-from vnetbench.lab.libvirt.vms import ChangedVms, find_adapter_mac
+from vnetbench.lab.libvirt.hardware import requested_hardware
+from vnetbench.lab.libvirt.vms import LibvirtVms, find_adapter_mac
 from vnetbench.libvirt_connection import open_connection
-from vnetbench.study.labs import LIBVIRT
-from vnetbench.study.model import Level, TestbedSpec
-
-START_TIME_LIMIT_S = 300.0
-"""Time limit from the start of a VM until SSH reaches its guest."""
+from vnetbench.study.model import Level
 
 
-class LibvirtTestbed(HostsTestbed):
-    """A running testbed of VMs and hosts. `LibvirtLab.create_testbed` makes it."""
-
-    def __init__(
-        self, connected: Sequence[ConnectedHost], endpoints: tuple[HostEndpoint, ...], vms: ChangedVms
-    ) -> None:
-        super().__init__(connected, endpoints)
-        self._vms = vms
-
-    def set_knobs_and_prove_paths(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
-        """See Testbed."""
-        drivers = check_loaded_adapters(self._vms.adapter_macs, self.endpoints, self.agents)
-        effective = {
-            # A VM may have been restarted meanwhile, so each trial reads its hardware.
-            "vm_adapter": self._vms.read_hardware(),
-            "vm_driver": drivers,
-            **self._vms.pin(self.endpoints, factors),
-        }
-        return {**super().set_knobs_and_prove_paths(factors, spec), **effective}
-
-    def describe(self) -> Mapping[str, object]:
-        """See Testbed."""
-        return {**super().describe(), "lab": LIBVIRT, "vms": self._vms.describe()}
-
-
-class LibvirtLab(HostsLab):
-    """Changes the VMs of one study, and connects to them.
-
-    The VMs stay changed from testbed to testbed, so that they restart less often.
-    """
-
-    def __init__(self, spec: TestbedSpec, purpose: str) -> None:
-        """Use the connection and the hosts of a study's testbed section."""
-        super().__init__(spec, purpose)
-        self._uri = spec.connection or ""
-        self._vms: ChangedVms | None = None
+class LibvirtLab(ExistingVmLab):
+    """Changes the VMs of one study at libvirt, and connects to them."""
 
     def testbed_shape(self, factors: Mapping[str, Level]) -> Hashable:
-        """See Lab. VMs restart only when the hardware changes."""
+        """See ExistingVmLab. The hardware."""
         return requested_hardware(factors)
 
-    def check_hosts(self) -> None:
-        """See HostsLab. Changes nothing, so it reaches no host if a VM is shut down."""
+    def _open_vms(self) -> LibvirtVms:
+        return LibvirtVms(self._connection)
+
+    def _check_vms(self) -> bool:
         are_running = True
-        with closing(open_connection(self._uri, read_only=False)) as connection:
+        with closing(open_connection(self._connection, read_only=False)) as connection:
             for spec in self._hosts:
                 if spec.domain:
                     domain = find_domain(connection, spec.domain)
                     find_adapter_mac(domain, spec)
                     are_running &= bool(domain.isActive())
-        if are_running:
-            super().check_hosts()
-
-    def create_testbed(self, name: str, shape: Hashable) -> HostsTestbed:
-        """See Lab. Restores what an earlier campaign left, changes the VMs, and waits for their guests."""
-        assert isinstance(shape, VmHardware)
-        if self._vms is None:
-            self._vms = ChangedVms(self._uri)
-            try:
-                self._vms.add(self._hosts, name, self._purpose)
-            except BaseException:
-                self._restore_vms()
-                raise
-        if self._vms.change(shape):
-            self._allow_time_to_start(START_TIME_LIMIT_S)
-        return super().create_testbed(name, shape)
-
-    def remove_unfinished_testbeds(self, name_prefix: str) -> None:
-        """See Lab. Restores the VMs."""
-        cleanup.run_all_despite_errors(
-            (lambda: super(LibvirtLab, self).remove_unfinished_testbeds(name_prefix), self._restore_vms)
-        )
-
-    def _restore_vms(self) -> None:
-        if self._vms is not None:
-            vms, self._vms = self._vms, None
-            vms.restore()
-
-    def _make_testbed(
-        self, connected: Sequence[ConnectedHost], endpoints: tuple[HostEndpoint, ...]
-    ) -> HostsTestbed:
-        if self._vms is None:
-            return super()._make_testbed(connected, endpoints)
-        return LibvirtTestbed(connected, endpoints, self._vms)
+        return are_running

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 from xml.etree import ElementTree
 
-from vnetbench import cleanup
 from vnetbench.errors import BenchError
-from vnetbench.lab.domains import journal
+from vnetbench.lab.domains.changed_vms import ChangedVm, ChangedVms
 from vnetbench.lab.domains.journal import DomainJournal
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
@@ -33,42 +30,34 @@ from vnetbench.study.labs import LIBVIRT
 from vnetbench.study.model import ExistingEndpointSpec, Level
 
 
-class ChangedVm:
-    """One VM of a study, with its journal."""
+class LibvirtVm(ChangedVm):
+    """One VM of a study at libvirt."""
 
     def __init__(self, spec: ExistingEndpointSpec, domain: Any, mac: str, kept: DomainJournal) -> None:
-        self.spec = spec
+        super().__init__(spec, mac, kept)
         self.domain = domain
-        self.mac = mac
-        """MAC address of the adapter that changes."""
-        self._journal = kept
         self._was_started = False
 
-    def change(self, hardware: VmHardware) -> bool:
-        """Give the VM this hardware, start it, and return whether its guest is booting.
-
-        Raises:
-            TreatmentRefused: the VM cannot have such hardware.
-            BenchError: libvirt refuses another step, or a restart would lose settings of the VM.
-        """
+    def change(self, requested: VmHardware) -> bool:
+        """See ChangedVm."""
         with domains.errors_of_domain(self.spec.name):
-            self._journal.record_original(restore.DOMAIN_KEY, restore.original_domain(self.domain, self.mac))
-            definition = self._make_definition(hardware)
-            requested = read_hardware(find_adapter(definition, self.mac, self.spec.name))
-            must_start = not self.domain.isActive() or self.read_hardware() != requested
+            self.journal.record_original(restore.DOMAIN_KEY, restore.original_domain(self.domain, self.mac))
+            definition = self._make_definition(requested)
+            wanted = read_hardware(find_adapter(definition, self.mac, self.spec.name))
+            must_start = not self.domain.isActive() or self.read_hardware() != wanted
             if must_start and not self._was_started:
                 # What the bench itself has started has no settings of others to lose.
                 domains.check_can_restart(self.domain, self.spec.name)
             if domains.read_definition(self.domain, has_passwords=True) != definition:
-                with _refuse_hardware(hardware, self.spec.name):
+                with _refuse_hardware(requested, self.spec.name):
                     domains.define(self.domain, definition)
             if must_start:
                 if self.domain.isActive():
                     domains.shut_down(self.domain, self.spec.name)
-                with _refuse_hardware(hardware, self.spec.name):
+                with _refuse_hardware(requested, self.spec.name):
                     self.domain.create()
                 self._was_started = True
-            if (found := self.read_hardware()) != requested:
+            if (found := self.read_hardware()) != wanted:
                 raise TreatmentRefused(
                     f"the VM runs with other hardware than requested: {found}",
                     where=self.spec.name,
@@ -78,7 +67,7 @@ class ChangedVm:
 
     def _make_definition(self, hardware: VmHardware) -> str:
         """Return the original definition with this hardware and the present passwords."""
-        original = self._journal.record.originals[restore.DOMAIN_KEY]["definition"]
+        original = self.journal.record.originals[restore.DOMAIN_KEY]["definition"]
         now = domains.read_definition(self.domain, has_passwords=False)
         if not definitions.differ_only_in_adapter(now, original, self.mac):
             raise BenchError(
@@ -107,7 +96,7 @@ class ChangedVm:
         """Pin the VM's threads and return the CPU lists that were read back: of each vCPU, and of QEMU."""
         with domains.errors_of_domain(self.spec.name):
             vcpus, emulator = domains.read_pinning(self.domain)
-            self._journal.record_original(
+            self.journal.record_original(
                 restore.PINNING_KEY,
                 {
                     "id": self.domain.ID(),
@@ -124,53 +113,24 @@ class ChangedVm:
         vcpus = tuple(range(self.domain.maxVcpus()))
         return GuestThreads(self.spec.name, endpoint.side, vcpus, 0, (), ())
 
-    def restore(self) -> None:
-        """Restore the VM; raises BenchError. Then the journal stays."""
-        restore.restore_domain(self._journal.record)
-        self._journal.delete()
 
+class LibvirtVms(ChangedVms[LibvirtVm]):
+    """All VMs of a study at libvirt."""
 
-class ChangedVms:
-    """All VMs of a study. Restore them after use."""
+    lab = LIBVIRT
 
     def __init__(self, uri: str) -> None:
-        self._uri = uri
-        self._connection = open_connection(uri, read_only=False)
-        self._vms: dict[str, ChangedVm] = {}
+        super().__init__(uri, restore.restore_domain)
+        self._libvirt = open_connection(uri, read_only=False)
 
-    def add(self, hosts: Iterable[ExistingEndpointSpec], testbed_name: str, purpose: str) -> None:
-        """Start the journals of the VMs of these hosts; what an earlier campaign left is restored first.
+    def _find_vm(self, spec: ExistingEndpointSpec) -> tuple[str, Callable[[DomainJournal], LibvirtVm]]:
+        domain = domains.find_domain(self._libvirt, spec.domain or "")
+        mac = find_adapter_mac(domain, spec)
+        return domain.UUIDString(), lambda kept: LibvirtVm(spec, domain, mac, kept)
 
-        Raises:
-            BenchError: there is no such VM or adapter, or another campaign uses a VM.
-        """
-        for spec in hosts:
-            if spec.domain:
-                domain = domains.find_domain(self._connection, spec.domain)
-                mac = find_adapter_mac(domain, spec)
-                record = journal.new_record(
-                    LIBVIRT, self._uri, spec.domain, domain.UUIDString(), testbed_name, purpose
-                )
-                kept = journal.open_journal(record, restore.restore_domain)
-                self._vms[spec.name] = ChangedVm(spec, domain, mac, kept)
-
-    def change(self, hardware: VmHardware) -> bool:
-        """Give the VMs this hardware and start them, all at the same time.
-
-        Returns:
-            Whether a guest is booting.
-
-        Raises:
-            BenchError: a VM cannot have the hardware, or libvirt refuses a step.
-        """
-        booting: list[bool] = []
-        self._run_for_all(lambda vm: booting.append(vm.change(hardware)))
-        return any(booting)
-
-    @property
-    def adapter_macs(self) -> dict[str, str]:
-        """The MAC addresses of the adapters that change, by host."""
-        return {name: vm.mac for name, vm in self._vms.items()}
+    def read_back(self, endpoints: Sequence[Endpoint], factors: Mapping[str, Level]) -> dict[str, object]:
+        """See ChangedVms. Pins the threads of the VMs."""
+        return {"vm_adapter": self.read_hardware(), **self.pin(endpoints, factors)}
 
     def pin(self, endpoints: Sequence[Endpoint], factors: Mapping[str, Level]) -> dict[str, object]:
         """Pin the threads of all VMs and return what was read back, by factor and host.
@@ -182,7 +142,7 @@ class ChangedVms:
         if not (VCPU_PIN.is_present_in(factors) or EMULATOR_PIN.is_present_in(factors)):
             return {}
         levels = cpu_pinning.pinning_levels(factors)
-        online = domains.host_cpus(self._connection)
+        online = domains.host_cpus(self._libvirt)
         threads = [self._vms[end.name].threads(end) for end in endpoints if end.name in self._vms]
         vcpus = cpu_pinning.assign_vcpu_cpus(levels.vcpu, threads, online)
         emulators = cpu_pinning.assign_emulator_cpus(levels.emulator, vcpus, online)
@@ -208,23 +168,16 @@ class ChangedVms:
         return found
 
     def describe(self) -> dict[str, object]:
-        """Return the VMs and their hardware for the results file."""
+        """See ChangedVms."""
         hardware = self.read_hardware()
         return {name: {"domain": vm.spec.domain, "adapter": hardware[name]} for name, vm in self._vms.items()}
 
     def restore(self) -> None:
-        """Restore all VMs and close the connection; raises the first error."""
+        """See ChangedVms. Closes the connection too."""
         try:
-            self._run_for_all(lambda vm: vm.restore())
+            super().restore()
         finally:
-            self._vms.clear()
-            self._connection.close()
-
-    def _run_for_all(self, step: Any) -> None:
-        """Run a step for all VMs at the same time; raise the first error when all have ended."""
-        with ThreadPoolExecutor(len(self._vms) or 1) as pool:
-            running = [pool.submit(partial(step, vm)) for vm in self._vms.values()]
-        cleanup.run_all_despite_errors([each.result for each in running])
+            self._libvirt.close()
 
 
 def find_adapter_mac(domain: Any, spec: ExistingEndpointSpec) -> str:

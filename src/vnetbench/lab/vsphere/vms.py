@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vnetbench import cleanup
 from vnetbench.errors import BenchError
-from vnetbench.lab.domains import journal
+from vnetbench.lab.domains.changed_vms import ChangedVm, ChangedVms
 from vnetbench.lab.domains.journal import DomainJournal
+from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.vsphere import reconfiguration, restore, settings, vm_power
 from vnetbench.lab.vsphere.address import parse_address
 from vnetbench.lab.vsphere.session import format_fault, import_vim, open_session
 from vnetbench.lab.vsphere.settings import SLOT_ENTRY, VmSettings
 from vnetbench.study.labs import VSPHERE
-from vnetbench.study.model import ExistingEndpointSpec
+from vnetbench.study.model import ExistingEndpointSpec, Level
 
 
-class ChangedVm:
-    """One VM of a study, with its journal."""
-
-    def __init__(self, spec: ExistingEndpointSpec, mac: str, kept: DomainJournal) -> None:
-        self.spec = spec
-        self.mac = mac
-        """MAC address of the adapter that changes."""
-        self._journal = kept
+class VsphereVm(ChangedVm):
+    """One VM of a study at vSphere."""
 
     def change(self, requested: VmSettings) -> bool:
-        """Give the VM these settings, start it, and return whether its guest is booting.
-
-        Raises:
-            TreatmentRefused: the VM cannot have such settings.
-            BenchError: vSphere refuses another step.
-        """
-        name, record = self.spec.name, self._journal.record
+        """See ChangedVm."""
+        name, record = self.spec.name, self.journal.record
         with vm_power.open_vm(record.connection, record.identity, name) as vm:
             adapter = settings.find_adapter(vm.config, self.mac, name, import_vim(name))
-            self._journal.record_original(restore.VM_KEY, restore.original_vm(vm, adapter))
-            original = self._journal.record.originals[restore.VM_KEY]
+            self.journal.record_original(restore.VM_KEY, restore.original_vm(vm, adapter))
+            original = self.journal.record.originals[restore.VM_KEY]
             spec = _make_change(vm, adapter, original, requested)
             if spec is not None:
                 vm_power.shut_down(vm, name)
@@ -59,78 +46,36 @@ class ChangedVm:
 
     def read_settings(self) -> dict[str, str]:
         """Return the VM's settings that a study can change."""
-        record = self._journal.record
+        record = self.journal.record
         with vm_power.open_vm(record.connection, record.identity, self.spec.name) as vm:
             adapter = settings.find_adapter(vm.config, self.mac, self.spec.name, import_vim(self.spec.name))
             return settings.read_settings(vm.config, adapter)
 
-    def restore(self) -> None:
-        """Restore the VM; raises BenchError. Then the journal stays."""
-        restore.restore_domain(self._journal.record)
-        self._journal.delete()
 
+class VsphereVms(ChangedVms[VsphereVm]):
+    """All VMs of a study at vSphere."""
 
-class ChangedVms:
-    """All VMs of a study. Restore them after use."""
+    lab = VSPHERE
 
     def __init__(self, connection: str) -> None:
-        self._connection = connection
-        self._vms: dict[str, ChangedVm] = {}
+        super().__init__(connection, restore.restore_domain)
 
-    def add(self, hosts: Iterable[ExistingEndpointSpec], testbed_name: str, purpose: str) -> None:
-        """Start the journals of the VMs of these hosts; what an earlier campaign left is restored first.
+    def _find_vm(self, spec: ExistingEndpointSpec) -> tuple[str, Callable[[DomainJournal], VsphereVm]]:
+        uuid, mac = find_vm(self._connection, spec)
+        return uuid, lambda kept: VsphereVm(spec, mac, kept)
 
-        Raises:
-            BenchError: there is no such VM or adapter, it cannot be restarted, or another campaign uses it.
-        """
-        for spec in hosts:
-            if spec.domain:
-                uuid, mac = find_vm(self._connection, spec)
-                record = journal.new_record(
-                    VSPHERE, self._connection, spec.domain, uuid, testbed_name, purpose
-                )
-                kept = journal.open_journal(record, restore.restore_domain)
-                self._vms[spec.name] = ChangedVm(spec, mac, kept)
-
-    @property
-    def adapter_macs(self) -> dict[str, str]:
-        """The MAC addresses of the adapters that change, by host."""
-        return {name: vm.mac for name, vm in self._vms.items()}
-
-    def change(self, requested: VmSettings) -> bool:
-        """Give the VMs these settings and start them, all at the same time.
-
-        Returns:
-            Whether a guest is booting.
-
-        Raises:
-            BenchError: a VM cannot have the settings, or vSphere refuses a step.
-        """
-        booting: list[bool] = []
-        self._run_for_all(lambda vm: booting.append(vm.change(requested)))
-        return any(booting)
+    def read_back(self, endpoints: Sequence[Endpoint], factors: Mapping[str, Level]) -> dict[str, object]:
+        """See ChangedVms."""
+        return {"vm_settings": self.read_settings()}
 
     def read_settings(self) -> dict[str, dict[str, str]]:
         """Return the settings of the VMs by host."""
         return {name: vm.read_settings() for name, vm in self._vms.items()}
 
     def describe(self) -> dict[str, object]:
-        """Return the VMs and their settings for the results file."""
+        """See ChangedVms."""
         found = self.read_settings()
         return {name: {"domain": vm.spec.domain, "settings": found[name]} for name, vm in self._vms.items()}
-
-    def restore(self) -> None:
-        """Restore all VMs; raises the first error."""
-        try:
-            self._run_for_all(lambda vm: vm.restore())
-        finally:
-            self._vms.clear()
-
-    def _run_for_all(self, step: Callable[[ChangedVm], object]) -> None:
-        """Run a step for all VMs at the same time; raise the first error when all have ended."""
-        with ThreadPoolExecutor(len(self._vms) or 1) as pool:
-            running = [pool.submit(partial(step, vm)) for vm in self._vms.values()]
-        cleanup.run_all_despite_errors([each.result for each in running])
 
 
 def find_vm(connection: str, spec: ExistingEndpointSpec) -> tuple[str, str]:
