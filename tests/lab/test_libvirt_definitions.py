@@ -88,16 +88,51 @@ def test_settings_of_the_running_vm_only_are_named() -> None:
     assert list_live_only_settings(pinned, DEFINITION) == ["cputune"]
 
 
-@pytest.mark.parametrize("is_kvm", [True, False])
-def test_vhost_needs_kvm_because_libvirt_ignores_it_elsewhere(is_kvm: bool) -> None:
-    adapter = ElementTree.fromstring(ADAPTER.replace("user", "bridge"))
-    if is_kvm:
-        request_hardware(adapter, VmHardware("virtio-net-vhost"), "web", is_kvm=True)
-        assert read_hardware(adapter) == {"model@type": "virtio", "driver@name": "vhost"}
-    else:
-        with pytest.raises(TreatmentRefused, match="only for VMs that run under KVM"):
-            request_hardware(adapter, VmHardware("virtio-net-vhost"), "web", is_kvm=False)
-        assert read_hardware(adapter) == {}
+def request(
+    type_: str, hardware: VmHardware, *, is_kvm: bool = True, qemu_version: int = 9_000_000
+) -> dict[str, str]:
+    """Return what an adapter requests after a change."""
+    adapter = ElementTree.fromstring(
+        f"<interface type='{type_}'><mac address='{MAC}'/><model type='virtio'/></interface>"
+    )
+    request_hardware(adapter, hardware, "web", is_kvm=is_kvm, qemu_version=qemu_version)
+    return read_hardware(adapter)
+
+
+def test_vhost_needs_kvm_because_libvirt_ignores_it_elsewhere() -> None:
+    hardware = VmHardware("virtio-net-vhost")
+    assert request("bridge", hardware) == {"model@type": "virtio", "driver@name": "vhost"}
+    with pytest.raises(TreatmentRefused, match="only for VMs that run under KVM"):
+        request("bridge", hardware, is_kvm=False)
+
+
+def test_hardware_at_the_limits_of_qemu_and_of_a_tap_is_requested() -> None:
+    at_limit = VmHardware(rx_ring=1024, tx_ring=256, mtu=65521)
+    expected = {"driver@rx_queue_size": "1024", "driver@tx_queue_size": "256", "mtu@size": "65521"}
+    assert request("bridge", at_limit) == {"model@type": "virtio", **expected}
+    long = VmHardware(tx_ring=1024)
+    assert request("vhostuser", long) == {"model@type": "virtio", "driver@tx_queue_size": "1024"}
+    # The ring of another adapter is set in the guest only, whose driver has limits of its own.
+    assert request("bridge", VmHardware("e1000", tx_ring=4096)) == {"model@type": "e1000"}
+
+
+@pytest.mark.parametrize(
+    ("type_", "hardware", "sentence", "factor"),
+    [
+        ("bridge", VmHardware(tx_ring=512), "transmit ring of a virtio .* bridge has at most 256", "tx_ring"),
+        ("vhostuser", VmHardware(tx_ring=2048), "transmit ring .* has at most 1024", "tx_ring"),
+        ("bridge", VmHardware(rx_ring=2048), "receive ring .* has at most 1024", "rx_ring"),
+        ("network", VmHardware(mtu=65522), "has an MTU of at most 65521", "mtu"),
+        ("bridge", VmHardware("igb"), r"QEMU 7\.2 has no adapter igb", "adapter"),
+    ],
+    ids=str,
+)
+def test_hardware_with_which_qemu_would_not_start_names_its_factor_and_the_fix(
+    type_: str, hardware: VmHardware, sentence: str, factor: str
+) -> None:
+    with pytest.raises(TreatmentRefused, match=sentence) as caught:
+        request(type_, hardware, qemu_version=7_002_022)
+    assert caught.value.factor == factor and caught.value.fix
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,10 @@ def test_each_adapter_is_read_back_and_the_definition_restored_byte_for_byte(
     [
         (VmHardware("vf"), "the lab libvirt cannot make the adapter vf"),
         (VmHardware("virtio-net-vhost"), "an adapter of type user cannot use vhost"),
-        (VmHardware("virtio-net", queues=2), "multiqueue is not supported"),
+        (VmHardware("virtio-net", queues=2), "an adapter of type user has only one queue"),
         (VmHardware(mtu=2000), "setting MTU on interface type user is not supported"),
+        (VmHardware(tx_ring=512), "the transmit ring of a virtio adapter of type user has at most 256"),
+        (VmHardware(rx_ring=2048), "the receive ring of a virtio adapter of type user has at most 1024"),
     ],
     ids=str,
 )
@@ -125,6 +127,7 @@ def test_hardware_that_the_vm_cannot_have_is_refused_and_changes_nothing(
     with pytest.raises(BenchError, match=sentence) as caught:
         vms.change(hardware)
     assert caught.value.fix
+    assert definitions(domain) == before and not domain.isActive()
     vms.restore()
     assert definitions(domain) == before
     assert list_domain_records() == [] and not domain.isActive()

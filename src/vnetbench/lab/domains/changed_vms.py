@@ -25,6 +25,15 @@ class ChangedVm(ABC):
         self.journal = kept
 
     @abstractmethod
+    def check_request(self, requested: Any) -> None:
+        """Record the VM's original settings, and check what is known of a request before the VM changes.
+
+        Raises:
+            TreatmentRefused: the VM cannot have it.
+            BenchError: the hypervisor refuses to report the VM.
+        """
+
+    @abstractmethod
     def change(self, requested: Any) -> bool:
         """Give the VM what a treatment requests, start it, and return whether its guest is booting.
 
@@ -83,12 +92,15 @@ class ChangedVms(ABC, Generic[VmT]):
     def change(self, requested: Any) -> bool:
         """Give the VMs what a treatment requests and start them, all at the same time.
 
+        No VM changes if the check of one fails.
+
         Returns:
             Whether a guest is booting.
 
         Raises:
             BenchError: a VM cannot have it, or the hypervisor refuses a step.
         """
+        self._run_for_all(lambda vm: vm.check_request(requested))
         booting: list[bool] = []
         self._run_for_all(lambda vm: booting.append(vm.change(requested)))
         return any(booting)

@@ -24,8 +24,22 @@ _MODEL, _DRIVER, _MTU = "model@type", "driver@name", "mtu@size"
 _QUEUES, _RX_RING, _TX_RING = "driver@queues", "driver@rx_queue_size", "driver@tx_queue_size"
 """Child element and attribute of an `<interface>` in libvirt's domain XML."""
 _TYPES_WITH_VHOST = ("bridge", "network", "direct", "ethernet")
+_TYPES_WITH_QUEUES = (*_TYPES_WITH_VHOST, "vhostuser", "vdpa")
+"""Types of an adapter that can have several queues. libvirt starts no VM with `queues` for other types."""
 MIN_VIRTIO_RING = 256
 """Smallest ring that libvirt sets. The driver in the guest can use less of it."""
+MAX_VIRTIO_RING = 1024
+"""Longest ring of a virtio adapter of QEMU (VIRTQUEUE_MAX_SIZE). With a longer one, QEMU does not start."""
+MAX_TX_RING = 256
+"""Longest transmit ring of other types than `_TYPES_WITH_LONG_TX_RING` (`virtio_net_max_tx_queue_size` in
+QEMU's hw/net/virtio-net.c). With a longer one, QEMU from version 8.1 does not start, and an older one
+silently uses this length."""
+_TYPES_WITH_LONG_TX_RING = ("vhostuser", "vdpa")
+_TYPES_WITH_TAP = ("bridge", "network", "ethernet")
+MAX_TAP_MTU = 65521
+"""Largest MTU of a tap: 65535 without the Ethernet header (Linux, drivers/net/tun.c)."""
+_FIRST_QEMU_VERSION = {"igb": 8_000_000}
+"""First version of QEMU that has a model, as libvirt writes versions."""
 
 
 @dataclass(frozen=True)
@@ -89,46 +103,107 @@ def read_mac(adapter: Element) -> str:
     return "" if element is None else element.get("address", "").lower()
 
 
-def request_hardware(adapter: Element, hardware: VmHardware, where: str, *, is_kvm: bool) -> None:
+def request_hardware(
+    adapter: Element, hardware: VmHardware, where: str, *, is_kvm: bool, qemu_version: int
+) -> None:
     """Change an `<interface>` so that it requests this hardware.
 
+    Args:
+        adapter: The interface.
+        hardware: What a treatment requests.
+        where: The VM, for messages.
+        is_kvm: Whether the VM runs under KVM.
+        qemu_version: Version of QEMU as libvirt writes it: 7.2.1 is 7002001.
+
     Raises:
-        TreatmentRefused: libvirt has no such adapter.
+        TreatmentRefused: libvirt or QEMU has no such adapter.
     """
     if hardware.adapter:
-        if hardware.adapter not in _MODEL_AND_DRIVER:
-            raise TreatmentRefused(
-                f"the lab libvirt cannot make the adapter {hardware.adapter}",
-                where=where,
-                fix=f"use {', '.join(_MODEL_AND_DRIVER)}, or the lab qemu",
-                factor=ADAPTER.name,
-            )
-        model, driver = _MODEL_AND_DRIVER[hardware.adapter]
-        if driver == VHOST and adapter.get("type") not in _TYPES_WITH_VHOST:
-            # libvirt accepts and ignores it.
-            raise TreatmentRefused(
-                f"an adapter of type {adapter.get('type')} cannot use vhost",
-                where=where,
-                fix="connect the adapter to a bridge or a network, or leave virtio-net-vhost out",
-                factor=ADAPTER.name,
-            )
-        if driver == VHOST and not is_kvm:
-            # libvirt accepts it here too, and starts QEMU without vhost.
-            raise TreatmentRefused(
-                "libvirt uses vhost only for VMs that run under KVM",
-                where=where,
-                fix="leave virtio-net-vhost out, or run the VM under KVM",
-                factor=ADAPTER.name,
-            )
-        _set_model(adapter, model, driver)
+        _check_model(adapter, hardware.adapter, where, is_kvm=is_kvm, qemu_version=qemu_version)
+        _set_model(adapter, *_MODEL_AND_DRIVER[hardware.adapter])
     if _read(adapter, _MODEL).startswith(VIRTIO):
+        _check_queues_and_rings(adapter, hardware, where)
+        has_queues = adapter.get("type") in _TYPES_WITH_QUEUES
         for path, value in (
-            (_QUEUES, hardware.queues), (_RX_RING, hardware.rx_ring), (_TX_RING, hardware.tx_ring)
-        ):  # fmt: skip
+            (_QUEUES, hardware.queues if has_queues else 0),
+            (_RX_RING, hardware.rx_ring),
+            (_TX_RING, hardware.tx_ring),
+        ):
             if value:
                 _write(adapter, path, str(value))
     if hardware.mtu:
+        if hardware.mtu > MAX_TAP_MTU and adapter.get("type") in _TYPES_WITH_TAP:
+            raise TreatmentRefused(
+                f"the host's end of the adapter has an MTU of at most {MAX_TAP_MTU}",
+                where=where,
+                fix=f"use mtu = {MAX_TAP_MTU} or less",
+                factor=MTU.name,
+            )
         _write(adapter, _MTU, str(hardware.mtu))
+
+
+def _check_model(adapter: Element, level: str, where: str, *, is_kvm: bool, qemu_version: int) -> None:
+    """Raise TreatmentRefused if the VM cannot have this level of the factor `adapter`."""
+    if level not in _MODEL_AND_DRIVER:
+        raise TreatmentRefused(
+            f"the lab libvirt cannot make the adapter {level}",
+            where=where,
+            fix=f"use {', '.join(_MODEL_AND_DRIVER)}, or the lab qemu",
+            factor=ADAPTER.name,
+        )
+    _, driver = _MODEL_AND_DRIVER[level]
+    if driver == VHOST and adapter.get("type") not in _TYPES_WITH_VHOST:
+        # libvirt accepts and ignores it.
+        raise TreatmentRefused(
+            f"an adapter of type {adapter.get('type')} cannot use vhost",
+            where=where,
+            fix="connect the adapter to a bridge or a network, or leave virtio-net-vhost out",
+            factor=ADAPTER.name,
+        )
+    if driver == VHOST and not is_kvm:
+        # libvirt accepts it here too, and starts QEMU without vhost.
+        raise TreatmentRefused(
+            "libvirt uses vhost only for VMs that run under KVM",
+            where=where,
+            fix="leave virtio-net-vhost out, or run the VM under KVM",
+            factor=ADAPTER.name,
+        )
+    if qemu_version < (first := _FIRST_QEMU_VERSION.get(level, 0)):
+        raise TreatmentRefused(
+            f"the hypervisor's QEMU {_format_version(qemu_version)} has no adapter {level}",
+            where=where,
+            fix=f"leave {level} out, or use QEMU {_format_version(first)} or newer",
+            factor=ADAPTER.name,
+        )
+
+
+def _format_version(version: int) -> str:
+    return f"{version // 1_000_000}.{version // 1000 % 1000}"
+
+
+def _check_queues_and_rings(adapter: Element, hardware: VmHardware, where: str) -> None:
+    """Raise TreatmentRefused if a virtio adapter cannot have so many queues, or rings of this length."""
+    if hardware.queues > 1 and adapter.get("type") not in _TYPES_WITH_QUEUES:
+        raise TreatmentRefused(
+            f"an adapter of type {adapter.get('type')} has only one queue",
+            where=where,
+            fix="connect the adapter to a bridge or a network, or use queues = 1",
+            factor=QUEUES.name,
+        )
+    has_long_tx_ring = adapter.get("type") in _TYPES_WITH_LONG_TX_RING
+    limits = (
+        (RX_RING.name, "receive", hardware.rx_ring, MAX_VIRTIO_RING),
+        (TX_RING.name, "transmit", hardware.tx_ring, MAX_VIRTIO_RING if has_long_tx_ring else MAX_TX_RING),
+    )
+    for factor, direction, length, limit in limits:
+        if length > limit:
+            raise TreatmentRefused(
+                f"the {direction} ring of a virtio adapter of type {adapter.get('type')} has at most {limit}"
+                " descriptors",
+                where=where,
+                fix=f"use {factor} = {limit} or less, or leave {factor} out",
+                factor=factor,
+            )
 
 
 def read_hardware(adapter: Element) -> dict[str, str]:

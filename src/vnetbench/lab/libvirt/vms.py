@@ -38,10 +38,15 @@ class LibvirtVm(ChangedVm):
         self.domain = domain
         self._was_started = False
 
-    def change(self, requested: VmHardware) -> bool:
+    def check_request(self, requested: VmHardware) -> None:
         """See ChangedVm."""
         with domains.errors_of_domain(self.spec.name):
             self.journal.record_original(restore.DOMAIN_KEY, restore.original_domain(self.domain, self.mac))
+            self._make_definition(requested)
+
+    def change(self, requested: VmHardware) -> bool:
+        """See ChangedVm."""
+        with domains.errors_of_domain(self.spec.name):
             definition = self._make_definition(requested)
             wanted = read_hardware(find_adapter(definition, self.mac, self.spec.name))
             must_start = not self.domain.isActive() or self.read_hardware() != wanted
@@ -82,7 +87,13 @@ class LibvirtVm(ChangedVm):
             return with_passwords
         adapter = find_adapter(original, self.mac, self.spec.name)
         is_kvm = ElementTree.fromstring(original).get("type") == "kvm"
-        request_hardware(adapter, hardware, self.spec.name, is_kvm=is_kvm)
+        request_hardware(
+            adapter,
+            hardware,
+            self.spec.name,
+            is_kvm=is_kvm,
+            qemu_version=self.domain.connect().getVersion(),
+        )
         text = ElementTree.tostring(adapter, encoding="unicode").strip()
         return definitions.replace_adapter(with_passwords, self.mac, text)
 

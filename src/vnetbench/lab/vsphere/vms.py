@@ -21,12 +21,18 @@ from vnetbench.study.model import ExistingEndpointSpec, Level
 class VsphereVm(ChangedVm):
     """One VM of a study at vSphere."""
 
+    def check_request(self, requested: VmSettings) -> None:
+        """See ChangedVm. `requested_settings` has refused types that vSphere lacks."""
+        record = self.journal.record
+        with vm_power.open_vm(record.connection, record.identity, self.spec.name) as vm:
+            adapter = settings.find_adapter(vm.config, self.mac, self.spec.name, import_vim(self.spec.name))
+            self.journal.record_original(restore.VM_KEY, restore.original_vm(vm, adapter))
+
     def change(self, requested: VmSettings) -> bool:
         """See ChangedVm."""
         name, record = self.spec.name, self.journal.record
         with vm_power.open_vm(record.connection, record.identity, name) as vm:
             adapter = settings.find_adapter(vm.config, self.mac, name, import_vim(name))
-            self.journal.record_original(restore.VM_KEY, restore.original_vm(vm, adapter))
             original = self.journal.record.originals[restore.VM_KEY]
             spec = _make_change(vm, adapter, original, requested)
             if spec is not None:
