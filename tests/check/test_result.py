@@ -20,11 +20,13 @@ from vnetbench.audit.settings import SettingsAudit
 from vnetbench.check.ends import parse_path
 from vnetbench.check.json_document import check_json
 from vnetbench.check.limits import PathLimit, find_limits
+from vnetbench.check.page import make_preface
 from vnetbench.check.settings_audit import audit_ends, evidence_of_limits
 from vnetbench.check.text import CheckText
 from vnetbench.check.verdict import build_verdict
 from vnetbench.explain.model import CandidateCause, Explanation, Finding
 from vnetbench.explain.rules import get_cause
+from vnetbench.report.page.html import render_page
 from vnetbench.study.model import FactorLevels, Level
 
 pytestmark = pytest.mark.pure
@@ -159,6 +161,18 @@ def test_a_setting_whose_cause_the_check_names_is_measured() -> None:
         evidence_of_limits([replace(LINK_FULL, cause="sender_cpu")])
     ).findings
     assert finding.matters_here.state == "provable"
+
+
+def test_the_page_has_each_setting_with_its_effect_and_the_requirements() -> None:
+    page = render_page([], make_preface(make_result(audit=make_audit())))
+    for expected in (
+        "<h2>Settings</h2>",
+        "<dt>Found</dt><dd><span>net0: limit 50</span></dd>",
+        "<dt>Matters here</dt><dd>provable: x</dd>",
+        "db-01 could not be read.",
+        "<td>missed</td>",
+    ):
+        assert expected in page
 
 
 def test_the_lab_audits_this_machine_once_and_an_iperf3_server_not_at_all() -> None:

@@ -10,13 +10,14 @@ from vnetbench.check.result import CheckResult
 from vnetbench.check.text import confidence_text, measurement_rows
 from vnetbench.check.value_text import format_cell
 from vnetbench.report.page.html import PagePreface
+from vnetbench.report.page.sections import make_settings_section
 from vnetbench.wording.factor_text import capitalize_sentence
 
 _DIRECTIONS = ("forward", "reverse")
 
 
 def make_preface(result: CheckResult) -> PagePreface:
-    """Return the verdict, the measurements and the limits."""
+    """Return the verdict, the measurements, the limits, the settings and the requirements."""
     path = result.path
     heading = ("Measurement", *(path.direction_name(each) for each in _DIRECTIONS))
     return PagePreface(
@@ -27,7 +28,9 @@ def make_preface(result: CheckResult) -> PagePreface:
             (_headline(limit), [text for text in (limit.evidence, limit.advice) if text], limit.fix_command)
             for limit in result.limits
         ],
-        notes=[*_audit_notes(result), *_missing_notes(result), *result.notes],
+        notes=[*_missing_notes(result), *result.notes],
+        settings=make_settings_section(result.audit),
+        requirements=[(each.requirement.text, each.verdict, each.reason) for each in result.requirements],
     )
 
 
@@ -42,15 +45,6 @@ def _table_rows(result: CheckResult) -> Iterator[tuple[str, ...]]:
             yield (label, format_cell(shared), "")
         else:
             yield (label, *(format_cell(row[each]) if each in row else "" for each in _DIRECTIONS))
-
-
-def _audit_notes(result: CheckResult) -> Iterator[str]:
-    yield from result.audit.sentences
-    for finding in result.audit.serious_findings:
-        yield (
-            f"{finding.target}, {finding.object_name}: {finding.rule.problem} ({finding.found}; expected: "
-            f"{finding.expected}). Fix: {finding.fix}"
-        )
 
 
 def _missing_notes(result: CheckResult) -> Iterator[str]:

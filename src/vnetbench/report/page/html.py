@@ -23,6 +23,7 @@ from vnetbench.report.charts.file_comparison import FileComparison, compare_file
 from vnetbench.report.charts.theme import vega_config
 from vnetbench.report.page.sections import (
     CampaignSection,
+    SettingsSection,
     build_section,
     limit_other_metric_charts,
     to_image_url,
@@ -46,6 +47,10 @@ class PagePreface:
     findings: Sequence[tuple[str, Sequence[str], str]]
     """Headline, paragraphs and command of each finding; the command may be empty."""
     notes: Sequence[str]
+    settings: SettingsSection | None = None
+    """The audit of the settings, which the campaigns below then do not repeat."""
+    requirements: Sequence[Sequence[str]] = ()
+    """Rows of cells: the requirement, its verdict and the reason."""
 
 
 def write_html(summaries: Sequence[CampaignSummary], path: Path, preface: PagePreface | None = None) -> None:

@@ -254,14 +254,15 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
         team_chart=team_chart(summary),
         team_columns=team_columns(summary),
         team_advice=team_advice(summary),
-        settings=_settings_section(read_settings_audit(summary, narrative)),
+        settings=make_settings_section(read_settings_audit(summary, narrative)),
         facts=list_facts(summary),
         method=describe_method(summary),
         fallback_image=to_image_url(charts[0]) if charts else "",
     )
 
 
-def _settings_section(audit: SettingsAudit | None) -> SettingsSection | None:
+def make_settings_section(audit: SettingsAudit | None) -> SettingsSection | None:
+    """Return what the page shows of an audit; None without one."""
     if audit is None:
         return None
     return SettingsSection(audit.sentences, list_problems(audit), audit_notes(audit))
