@@ -45,6 +45,8 @@ class LibvirtDaemon:
 
     def __init__(self, process: subprocess.Popen[bytes], sockets: Path) -> None:
         self.process = process
+        self.sockets = sockets
+        """Folder of the sockets, instead of /run/libvirt."""
         self.uri = f"qemu+unix:///system?socket={sockets}/libvirt-sock"
         self.read_only_uri = f"{self.uri}-ro"
 

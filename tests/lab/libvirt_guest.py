@@ -1,6 +1,6 @@
-"""A real VM for tests: a domain of libvirt on a bridge, whose guest has SSH and the guest agent.
+"""Real VMs for tests: domains of libvirt on one bridge, whose guests have SSH and the guest agent.
 
-The guest boots the bench's own guest kernel with an initramfs of busybox, this machine's sshd and qemu-ga.
+The guests boot the bench's own guest kernel with an initramfs of busybox, this machine's sshd and qemu-ga.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from vnetbench.lab.guest.initramfs import guest_modules
 from vnetbench.lab.guest.kernel import find_or_download_kernel
 from vnetbench.lab.libvirt.domains import read_definition
 
-NAME = "web-01"
-ADDRESS, MAC, BRIDGE = "10.77.0.1", "52:54:00:77:00:01", "br0"
+NAMES = ("web-01", "db-01")
+BRIDGE = "br0"
 _MODULES = ("virtio_pci", "virtio_console", "virtio_net", "e1000", "e1000e", "virtio_rng")
 """Few modules make a small initramfs, which boots sooner under emulation."""
 _PROGRAMS = ("/usr/sbin/sshd", "/usr/sbin/qemu-ga")
@@ -95,8 +95,8 @@ needs_guest_programs = pytest.mark.skipif(
 
 
 @dataclass(frozen=True)
-class LibvirtGuest:
-    """A defined VM and how the bench reaches it."""
+class LibvirtGuests:
+    """Two defined VMs and how the bench reaches them."""
 
     daemon: LibvirtDaemon
     namespace: str
@@ -104,15 +104,19 @@ class LibvirtGuest:
     folder: Path
 
     @contextmanager
-    def domain(self) -> Iterator[Any]:
-        """Connect to the domain."""
+    def domains(self) -> Iterator[list[Any]]:
+        """Connect to the domains."""
         with self.daemon.connection() as connection:
-            yield connection.lookupByName(NAME)
+            yield [connection.lookupByName(name) for name in NAMES]
+
+
+def _address(number: int) -> str:
+    return f"10.77.0.{number}"
 
 
 @contextmanager
-def define_guest(folder: Path) -> Iterator[LibvirtGuest]:
-    """Define the VM at a daemon of its own, in a network namespace of its own."""
+def define_guests(folder: Path) -> Iterator[LibvirtGuests]:
+    """Define the VMs at a daemon of their own, in a network namespace of their own."""
     namespace = f"t-libvirt-{os.getpid()}"
     subprocess.run(["ip", "netns", "add", namespace], check=True)
     try:
@@ -124,15 +128,16 @@ def define_guest(folder: Path) -> Iterator[LibvirtGuest]:
         environment = _make_ssh_client(folder)
         with run_daemon(folder, namespace) as daemon, daemon.connection() as connection:
             kernel, initramfs = _build_boot_images(folder)
-            domain = connection.defineXML(
-                _DOMAIN.format(
-                    name=NAME, kernel=kernel, initramfs=initramfs, address=ADDRESS, mac=MAC, bridge=BRIDGE,
-                    console=folder / "console",
-                )
-            )  # fmt: skip
-            # libvirt sorts the controllers when it reads a definition again, as after its restart.
-            connection.defineXML(read_definition(domain, has_passwords=True))
-            yield LibvirtGuest(daemon, namespace, environment, folder)
+            for number, name in enumerate(NAMES, start=1):
+                domain = connection.defineXML(
+                    _DOMAIN.format(
+                        name=name, kernel=kernel, initramfs=initramfs, address=_address(number),
+                        mac=f"52:54:00:77:00:0{number}", bridge=BRIDGE, console=folder / f"console-{name}",
+                    )
+                )  # fmt: skip
+                # libvirt sorts the controllers when it reads a definition again, as after its restart.
+                connection.defineXML(read_definition(domain, has_passwords=True))
+            yield LibvirtGuests(daemon, namespace, environment, folder)
     finally:
         subprocess.run(["ip", "netns", "del", namespace], check=True)
 
@@ -142,10 +147,13 @@ def _make_ssh_client(folder: Path) -> dict[str, str]:
     for key in ("key", "host_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
     host_key = " ".join((folder / "host_key.pub").read_text().split()[:2])
-    (folder / "known_hosts").write_text(f"{NAME} {host_key}\n")
+    (folder / "known_hosts").write_text("".join(f"{name} {host_key}\n" for name in NAMES))
     (folder / "config").write_text(
-        f"Host {NAME}\n HostName {ADDRESS}\n HostKeyAlias {NAME}\n IdentityFile {folder}/key\n"
-        f" IdentitiesOnly yes\n UserKnownHostsFile {folder}/known_hosts\n"
+        "".join(
+            f"Host {name}\n HostName {_address(number)}\n HostKeyAlias {name}\n IdentityFile {folder}/key\n"
+            f" IdentitiesOnly yes\n UserKnownHostsFile {folder}/known_hosts\n"
+            for number, name in enumerate(NAMES, start=1)
+        )
     )
     (folder / "bin").mkdir()
     script = folder / "bin/ssh"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.faults import bench_process as bench
+from tests.lab import ssh_hosts
 from tests.libvirt_daemon import LibvirtDaemon, needs_libvirt, run_daemon
 from vnetbench.errors import BenchError
 from vnetbench.lab.domains.journal import list_domain_records
@@ -144,6 +146,29 @@ def test_lab_clean_restores_what_a_killed_bench_changed(daemon: LibvirtDaemon, d
     code, output = bench.run("lab", "clean")
     assert code == 0 and "Restored VM web-01" in output, output
     assert definitions(domain) == before and list_domain_records() == []
+
+
+@pytest.mark.skipif(shutil.which("virt-ssh-helper") is None, reason="needs libvirt's virt-ssh-helper")
+def test_a_hypervisor_reached_over_ssh_changes_and_restores_its_vm(
+    daemon: LibvirtDaemon, domain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = definitions(domain)
+    at_usual_path = (
+        f"mkdir -p /run/libvirt && mount -t tmpfs own /run/libvirt && ln -s {daemon.sockets}/* /run/libvirt/"
+    )
+    with ssh_hosts.create_hosts() as network:
+        network.add("kvm-01", at_usual_path)
+        monkeypatch.setenv("PATH", network.environment["PATH"])
+        vms = LibvirtVms("qemu+ssh://root@kvm-01/system")
+        vms.add([SPEC], "t", "a study")
+        assert vms.change(VmHardware("e1000"))
+        assert vms.read_hardware() == {"web": {"model@type": "e1000"}}
+        cut_power(domain)
+        vms.restore()
+        assert definitions(domain) == before and list_domain_records() == []
+        with pytest.raises(BenchError, match=r"libvirt refuses the connection: .*ssh") as caught:
+            LibvirtVms("qemu+ssh://root@kvm-02/system?no_tty=1")
+        assert "virsh -c 'qemu+ssh://root@kvm-02/system" in str(caught.value.fix)
 
 
 def test_a_change_by_someone_else_survives_the_restore(daemon: LibvirtDaemon, domain: Any) -> None:
